@@ -6,11 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from dpsql.analysis import CompiledQuery, Plan
-from dpsql.analysis.claims import lower_claims
-from dpsql.kernel.check import Certificate, Change, NotCertified, certify
-from dpsql.kernel.facts import Facts
-from dpsql.policy.kernel_facts import facts_of
+from dpsql.kernel.check import Certificate, Change
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 
 COLUMNS = ("query", "rule", "concludes", "place")
@@ -21,8 +17,8 @@ def certificate_table(prepared: PreparedPrivate | PreparedComposed | PreparedPub
     """Return the proofs of all counting queries of a statement, rule by rule, and what they conclude."""
     rows = [
         (name, rule, concludes, place)
-        for name, facts, plan, compiled in _queries(prepared)
-        for rule, concludes, place in _proof(facts, plan, compiled)
+        for name, certificate in _queries(prepared)
+        for rule, concludes, place in _steps(certificate)
     ]
     return pa.table({name: [row[at] for row in rows] for at, name in enumerate(COLUMNS)}, _SCHEMA)
 
@@ -32,29 +28,15 @@ _SCHEMA = pa.schema((name, pa.string()) for name in COLUMNS)
 
 def _queries(
     prepared: PreparedPrivate | PreparedComposed | PreparedPublic,
-) -> Iterator[tuple[str, Facts, Plan | None, CompiledQuery]]:
-    """Yield the counting queries: their names, what the owner declares, and the plans of their numbers."""
+) -> Iterator[tuple[str, Certificate]]:
+    """Yield the names of the counting queries of a statement, and their certificates."""
     parts = () if isinstance(prepared, PreparedPublic) else prepared.parts
     for place, part in enumerate(parts):
-        counting = part.counting
-        facts = facts_of(counting.policy, counting.engines.schema_database)
         release = f"release {place + 1}" if len(parts) > 1 else "counts"
         for search, ladder in enumerate(part.plan.ladders):
             name = "search of a bound" if len(part.plan.ladders) == 1 else f"search of bound {search + 1}"
-            yield (f"{release}: {name}" if len(parts) > 1 else name), facts, None, ladder.compiled
-        yield release, facts, part.plan, part.plan.compiled
-
-
-def _proof(facts: Facts, plan: Plan | None, compiled: CompiledQuery) -> Iterator[tuple[str, str, str]]:
-    """Yield the proof of a query, and what the plan claims beyond it; or what no rule proves."""
-    try:
-        certificate = certify(compiled.query, facts)
-    except NotCertified as problem:
-        yield "not certified", problem.rule, problem.shown
-        return
-    yield from _steps(certificate)
-    for claim in () if plan is None else lower_claims(plan, certificate):
-        yield "not certified", claim, "plan"
+            yield (f"{release}: {name}" if len(parts) > 1 else name), ladder.compiled.certificate
+        yield release, part.plan.compiled.certificate
 
 
 def _steps(certificate: Certificate) -> Iterator[tuple[str, str, str]]:

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import field
 from typing import Protocol, Self
 
-from dpsql.analysis import CompiledQuery, widened
+from dpsql.analysis import CompiledQuery, check_sealed, widened
 from dpsql.engines import (
     Counts,
     Engine,
@@ -64,6 +64,7 @@ class Engines:
         `reads` are all tables that they depend on. Counts are kept only if a change of the tables would show:
         a file changed a moment ago may change again without its times telling it.
         """
+        check_sealed(compiled)
         tables = tuple(reads)
         known = self.unchanged(tables) and self.versions.tell(tables)
         if known and (found := self.kept.find(compiled)) is not None:

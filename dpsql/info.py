@@ -41,7 +41,7 @@ from dpsql.language import (
     TopPerPartition,
 )
 from dpsql.ledger import Budget, Ledger, RefinementStep, rows_of
-from dpsql.policy import Policy, Table, UnitColumn, fold, path_of, protected
+from dpsql.policy import Policy, Table, UnitColumn, describe_protected, fold, path_of
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 
 
@@ -373,7 +373,8 @@ def show(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Ta
                 "table": [*(t.name for t in tables), *views],
                 "unit": [*units, *("view" for _ in views)],
                 "protects": pa.array(
-                    [*(protected(policy.tables, t) for t in tables), *(None for _ in views)], pa.string()
+                    [*(describe_protected(policy.tables, t) for t in tables), *(None for _ in views)],
+                    pa.string(),
                 ),
             }
         )

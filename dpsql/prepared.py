@@ -10,7 +10,15 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, values_in, with_values
+from dpsql.analysis import (
+    CompiledQuery,
+    KeptLadders,
+    Plan,
+    analyse,
+    check_claims,
+    values_in,
+    with_values,
+)
 from dpsql.answers import WIDE, Method
 from dpsql.database import Engines
 from dpsql.engines import Cancelled, Counts, Untranslatable, listed_counts
@@ -29,7 +37,10 @@ _CHANGED = "the data changed while it was counted, so there is no answer; the ch
 
 @dataclass(frozen=True, slots=True)
 class PlannedCount:
-    """An analysed private query, and the engines that count it."""
+    """An analysed private query, and the engines that count it.
+
+    None is made of a plan that claims less than what the kernel certified of its queries.
+    """
 
     plan: Plan
     sql: str
@@ -40,6 +51,9 @@ class PlannedCount:
     policy: Policy = field(repr=False)
     values: tuple[tuple[int, float | None], ...] = ()
     """The values of earlier releases that it reads as constants, by their places, once they are known."""
+
+    def __post_init__(self) -> None:
+        check_claims(self.plan)
 
     @classmethod
     def of(
@@ -71,6 +85,14 @@ class PlannedCount:
         made = PlannedCount.of(plan.query, self.policy, self.engines, plan.options, found, plan.filters)
         made = replace(made, plan=replace(made.plan, selected=plan.selected, apart=plan.apart))
         return made.with_values(self.values) if self.values else made
+
+    def check_bounds(self) -> None:
+        """Raise `NotCertified` if it could not be counted with the smallest bounds; called before a charge.
+
+        The plan itself has the largest ones.
+        """
+        if self.plan.ladders:
+            self.with_bounds((0,) * len(self.plan.ladders))
 
     def with_ladders(self, ladders: KeptLadders) -> PlannedCount:
         """Return the same query with bounds of other kept ladders."""

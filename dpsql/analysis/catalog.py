@@ -10,6 +10,8 @@ from typing import Protocol
 from dpsql.analysis.kept_bounds import KeptLadders
 from dpsql.analysis.relation import Relation
 from dpsql.analysis.vocabulary import Vocabulary
+from dpsql.kernel.check import Certificate
+from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import DomainScan, Query, Scan
 from dpsql.policy import Policy
 from dpsql.types import SqlType
@@ -24,6 +26,9 @@ class Catalog(Protocol):
     confirmed: dict[str, bool]
     """Compiled statements whose bound plans were checked last, and what was found (see `binder.confirm`)."""
 
+    certified: dict[str, tuple[Facts, Certificate]]
+    """Certificates of compiled statements that were made last, and from which facts."""
+
     relations: dict[str, tuple[Policy, Relation]]
     """The declared tables that were compiled, by their names, each with the policy that declares it."""
 
@@ -35,6 +40,9 @@ class Catalog(Protocol):
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a declared table's columns, in declared order."""
+
+    def facts(self, policy: Policy, tables: tuple[str, ...]) -> Facts:
+        """Return what the owner declares of some tables, as the kernel takes it."""
 
     def stored_types(self, source: Scan | DomainScan) -> Mapping[str, SqlType]:
         """Return the types of a declared table or domain, as a query has them; none for an unknown name."""

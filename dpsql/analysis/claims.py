@@ -1,7 +1,7 @@
 """Compare what a plan claims of its numbers and groups with what the kernel has certified.
 
 Mechanisms get their sensitivities from the plan. A claim that is lower than what is certified is a bug of the
-analysis or of the kernel's checker.
+analysis or of the kernel's checker: nothing is counted for it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpsql.analysis.plan import Plan
-from dpsql.kernel.check import Certificate, Change, Keys
+from dpsql.kernel.check import Certificate, Change, Keys, NotCertified
 from dpsql.language import TopK, TopPerPartition
 
 _DECLARED = (Keys.ONE, Keys.DECLARED)
+
+
+def check_claims(plan: Plan) -> None:
+    """Raise `NotCertified` if a claim of a plan is lower than what is certified of its queries."""
+    found = [*lower_claims(plan, plan.compiled.certificate)]
+    if found:
+        raise NotCertified("; ".join(found))
 
 
 def lower_claims(plan: Plan, certificate: Certificate) -> Iterator[str]:

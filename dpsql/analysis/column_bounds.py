@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.typed import TRUTH, Bounds, Span
-from dpsql.policy import Table, checked_bounds
+from dpsql.policy import Table, fit_bounds
 from dpsql.types import BOOLEAN, SqlType
 
 
@@ -18,7 +18,7 @@ def bounds_of_column(catalog: Catalog, table: Table, column: str, sql_type: SqlT
     if not (sql_type.numeric or sql_type.moment or sql_type.name == "DATE"):
         return None
     if column in table.bounds:
-        stated = checked_bounds(table.bounds[column], sql_type, table.place("bounds", column))
+        stated = fit_bounds(table.bounds[column], sql_type, table.place("bounds", column))
         step = None if stated.step is None else Fraction(stated.step)
         return Bounds(*stated.ends, f"the declared bounds of {place}", step)
     known = "complete" if catalog.complete(table.name, column) else "declared"

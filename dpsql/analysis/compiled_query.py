@@ -1,4 +1,4 @@
-"""The compiled counting query, which the engine's binder has confirmed."""
+"""The compiled counting query: the engine's binder has confirmed it, and the kernel has certified it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.sparse import SparseDomain
 from dpsql.errors import InternalError
 from dpsql.kernel import tree
+from dpsql.kernel.check import Certificate, certify
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.types import SqlType
 
 _TOKEN = object()
+_KEPT = 512
+"""How many certificates a schema database keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +47,9 @@ class PublicOrder:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledQuery:
-    """A counting query that the analysis proved and the engine's binder confirmed.
+    """A counting query that the analysis proved, the engine's binder confirmed, and the kernel certified.
 
-    Only `dpsql.analysis` makes one, and an engine counts nothing else.
+    Only `seal` makes one, and an engine counts nothing else: `check_sealed` says whether something is one.
     """
 
     query: tree.Query
@@ -61,6 +64,8 @@ class CompiledQuery:
     """Whether nothing in it computes from private values: it compares, joins and counts."""
     order: PublicOrder | None
     """The public order of the groups, if the selection needs one; rows come in any order."""
+    certificate: Certificate = field(repr=False)
+    """What the kernel proved of `query`: how far one unit changes each of its numbers."""
     token: InitVar[object]
     cells: bool = field(default=False, kw_only=True)
     """Whether it has a row for each group and cell of its values, or for each bound that some unit exceeds
@@ -79,6 +84,7 @@ class CompiledQuery:
     def __post_init__(self, token: object) -> None:
         if token is not _TOKEN:
             raise InternalError("only the analysis makes a compiled query")
+        check_sealed(self)
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -86,6 +92,15 @@ class CompiledQuery:
         if self.sparse is not None:
             return self.sparse.columns
         return () if self.order is None else self.order.places
+
+
+def check_sealed(compiled: object) -> None:
+    """Raise `InternalError` unless something is a compiled query with the certificate of its own tree.
+
+    Whatever counts private rows asks this before it does.
+    """
+    if not isinstance(compiled, CompiledQuery) or compiled.certificate.query is not compiled.query:
+        raise InternalError("an engine counts certified queries alone")
 
 
 def seal(
@@ -104,20 +119,23 @@ def seal(
 ) -> CompiledQuery:
     """Make the compiled query, at the end of the analysis; nothing else is ever counted.
 
-    Its columns get their types, and the engine's binder confirms its SQL: `InternalError` (uncharged) if it
-    objects.
+    Its columns get their types, the engine's binder confirms its SQL, and the kernel proves from the tree
+    and from what the owner declares how far one unit changes its numbers. Raises `InternalError` (uncharged,
+    unless it is made after a charge) if one of them objects.
     """
     typed = give_types(query, catalog.stored_types)
     sql, *others = (tree.duckdb_sql(each) for each in (typed, *faster))
     plain = [confirm(catalog, each, policy) for each in (sql, *others)]
+    certificate = certificate_of(typed, sql, catalog, policy, tables)
     return CompiledQuery(
-        typed,
+        certificate.query,
         sql,
         keys,
         counts,
         tables,
         all(plain),
         None if order is None else PublicOrder(tuple(order), _TOKEN),
+        certificate,
         _TOKEN,
         cells=cells,
         groups=groups,
@@ -126,8 +144,26 @@ def seal(
     )
 
 
+def certificate_of(
+    query: tree.Query, sql: str, catalog: Catalog, policy: Policy, tables: tuple[str, ...]
+) -> Certificate:
+    """Return the certificate of a query; that of an equal one if it was made from the same facts."""
+    facts = catalog.facts(policy, tables)
+    kept = catalog.certified.get(sql)
+    if kept is not None and kept[0] == facts and kept[1].query == query:
+        return kept[1]
+    made = certify(query, facts)
+    if len(catalog.certified) >= _KEPT:
+        catalog.certified.clear()
+    catalog.certified[sql] = facts, made
+    return made
+
+
 def with_query(compiled: CompiledQuery, query: tree.Query, catalog: Catalog, policy: Policy) -> CompiledQuery:
-    """Return the compiled query with other constants, such as released values; it is confirmed again."""
+    """Return the compiled query with other constants, such as released values.
+
+    It is confirmed and certified again.
+    """
     order = None if compiled.order is None else compiled.order.terms
     made = seal(
         query,

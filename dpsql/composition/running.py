@@ -164,6 +164,8 @@ class Releasing:
             if part.counting.values or not part.values:  # else its key is not known yet
                 again[place] = self._charged_again(text, place, part)
         for part in parts.values():
+            part.counting.check_bounds()
+        for part in parts.values():
             self.database.vet(part.counting.engines, part.plan.compiled.tables)
         with running_statement() as statement:
             statement.check()  # the last moment at which it costs nothing

@@ -14,7 +14,7 @@ from dpsql.engines.duckdb.sources import Reader
 from dpsql.engines.owned_rows import OwnedRows
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import Select
-from dpsql.policy import Unit, UnitColumn, UnitVia, checked_bounds, fold
+from dpsql.policy import Unit, UnitColumn, UnitVia, fit_bounds, fold
 from dpsql.types import SqlType
 
 _LONGEST_VALUE = 60
@@ -125,7 +125,7 @@ class ExactQueries:
         """
         stated = self._reader(table).table.bounds[column]
         sql_type = next(kind for name, kind in self.readers[table].columns if fold(name) == fold(column))
-        held = checked_bounds(stated, sql_type, "")
+        held = fit_bounds(stated, sql_type, "")
         there, written = self.number("v", sql_type)
         low, high = map(written, (held.low, held.high))
         row = self.fetch_of(

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from dpsql.analysis import CompiledQuery, quote
+from dpsql.analysis import CompiledQuery, check_sealed, quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
@@ -208,6 +208,7 @@ class RemoteEngine(ABC):
 
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
+        check_sealed(compiled)
         try:
             statement = self._translated(compiled)
         except Untranslatable as problem:

@@ -24,6 +24,7 @@ from dpsql.engines.worker import running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
 from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
 from dpsql.policy import BooleanDomain, EnumDomain, fold
+from dpsql.policy.kernel_facts import facts_of
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from dpsql.analysis.relation import Relation
     from dpsql.engines.duckdb.domains import Domains
     from dpsql.engines.duckdb.sources import Reader
+    from dpsql.kernel.check import Certificate
+    from dpsql.kernel.facts import Facts
     from dpsql.kernel.tree import Query
     from dpsql.policy import Policy
 
@@ -79,11 +82,14 @@ class SchemaDatabase:
         self._readers = {fold(name): reader for name, reader in readers.items()}
         self.domains = domains
         self.confirmed: dict[str, bool] = {}
+        self.certified: dict[str, tuple[Facts, Certificate]] = {}
         self.relations: dict[str, tuple[Policy, Relation]] = {}
         self.kept_ladders: KeptLadders | None = None
+        self._facts: dict[tuple[str, ...], tuple[Policy, Facts]] = {}
         self._types: dict[str, SqlType] = {}
         self._stored: dict[Scan | DomainScan, dict[str, SqlType]] = {}
         self._values: dict[str, object] = {}
+        self._places: dict[str, int] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
         self._extents: dict[str, dict[str, tuple[Fraction, Fraction]]] = {}
         self._arrow_types: dict[str, pa.DataType] = {}
@@ -227,11 +233,18 @@ class SchemaDatabase:
 
     def places_of_domains(self) -> dict[str, int]:
         """Return for each table of a listed domain a number that all its places are less than."""
-        found = {}
         for name in self.domains.listed():
-            ((most,),) = self._fetch(f"SELECT COALESCE(MAX(o) + 1, 0) FROM {DOMAIN_SCHEMA}.{name}")
-            found[name] = int(most)
-        return found
+            if name not in self._places:
+                ((most,),) = self._fetch(f"SELECT COALESCE(MAX(o) + 1, 0) FROM {DOMAIN_SCHEMA}.{name}")
+                self._places[name] = int(most)
+        return self._places
+
+    def facts(self, policy: Policy, tables: tuple[str, ...]) -> Facts:
+        """See `Catalog`: the facts of the policy's tables that are named, and of all domains."""
+        known = self._facts.get(tables)
+        if known is None or known[0] is not policy:
+            known = self._facts[tables] = policy, facts_of(policy, self, tables)
+        return known[1]
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
         """See `Catalog`."""

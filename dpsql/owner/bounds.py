@@ -14,7 +14,7 @@ from dpsql.owner.findings import Report
 from dpsql.owner.kept_list import default_price, name_of
 from dpsql.owner.kept_values import has_one_row
 from dpsql.policy import Policy, Table, UnitRow
-from dpsql.policy.names import joined
+from dpsql.policy.names import key_path
 
 if TYPE_CHECKING:
     from dpsql.kept_ladders import LedgerLadders
@@ -42,7 +42,7 @@ def verify_bounds(
 
 def _place(table: Table, name: str) -> str:
     """Return the key of the policy that has a bound of a table."""
-    return joined("defaults", name) if getattr(table, name) is None else table.place(name)
+    return key_path("defaults", name) if getattr(table, name) is None else table.place(name)
 
 
 def _report_groups(

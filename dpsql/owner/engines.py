@@ -10,7 +10,7 @@ from pathlib import Path
 from dpsql.engines.duckdb.schema import Found, Skipped, is_file
 from dpsql.errors import PolicyError
 from dpsql.policy import engine_kind, fold
-from dpsql.policy.engine_rules import check_engine
+from dpsql.policy.addresses import check_engine
 
 __all__ = ["Skipped", "introspect_engine", "of_engine", "split_engine"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dpsql.engines.exact import ExactQueries
 from dpsql.owner.findings import Report, times
 from dpsql.policy import EnumDomain, Table
-from dpsql.policy.names import joined
+from dpsql.policy.names import key_path
 
 
 def verify_facts(report: Report, inspector: ExactQueries, table: Table) -> None:
@@ -27,7 +27,7 @@ def verify_domains(report: Report, inspector: ExactQueries, table: Table, rows: 
 def _verify_fact(
     report: Report, inspector: ExactQueries, table: Table, i: int, fact: tuple[str, ...]
 ) -> None:
-    place = f"{joined('tables', table.name)}.unique[{i}]"
+    place = f"{key_path('tables', table.name)}.unique[{i}]"
     values, rows = inspector.repeated(table.name, fact)
     if values:
         text = f"{times(values, 'value')} of {', '.join(fact)} stand in more than one row ({rows:,} rows)"
@@ -39,7 +39,7 @@ def _verify_fact(
 def _verify_not_null(report: Report, inspector: ExactQueries, table: Table) -> None:
     nulls = inspector.nulls(table.name, table.not_null)[0] if table.not_null else {}
     for i, (column, number) in enumerate(nulls.items()):
-        place = f"{joined('tables', table.name)}.not_null[{i}]"
+        place = f"{key_path('tables', table.name)}.not_null[{i}]"
         if number:
             found = f"{column} is NULL in {times(number, 'row')} that have a unit"
             report.add("wrong", place, f"{found}: leave it out, NULL is then a group")

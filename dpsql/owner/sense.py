@@ -7,7 +7,7 @@ from itertools import combinations
 
 from dpsql.owner.findings import Report
 from dpsql.policy import AnalystPolicy, GroupPolicy, Policy, Table
-from dpsql.policy.names import fold, joined
+from dpsql.policy.names import fold, key_path
 
 _ALIKE = 0.85
 
@@ -33,4 +33,4 @@ def _report_cap(report: Report, policy: Policy, cap: AnalystPolicy | GroupPolicy
         own, total = getattr(cap, name), getattr(policy.budget, name)
         if own > total:
             text = f"is more than budget.{name}, so it never binds: the total ends first"
-            report.add("note", joined(section, cap.name, name), text)
+            report.add("note", key_path(section, cap.name, name), text)

@@ -11,7 +11,7 @@ from dpsql.owner.findings import Report, times
 from dpsql.owner.naming import is_bare_key, names_rows
 from dpsql.owner.second_paths import verify_second_paths
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of
-from dpsql.policy.names import joined
+from dpsql.policy.names import key_path
 from dpsql.types import SqlType
 
 _NAMING = re.compile(
@@ -147,12 +147,12 @@ def verify_kinds(report: Report, inspector: ExactQueries, policy: Policy) -> Non
             columns[fold(table.unit.column)] = name
             if found != expected:
                 text = f"is {found}, but units of the same kind in {first} are {expected}: they never match"
-                report.add("wrong", joined("tables", name, "unit"), text)
+                report.add("wrong", key_path("tables", name, "unit"), text)
     for name, table in policy.tables.items():
         for column, _ in inspector.readers[name].columns if table.public else ():
             if fold(column) in columns:
                 text = f"is the unit in {columns[fold(column)]}: is it right that all may see it here?"
-                report.add("note", joined("tables", name, "columns", column), text)
+                report.add("note", key_path("tables", name, "columns", column), text)
 
 
 def _unit_type(inspector: ExactQueries, kind: str) -> str:

@@ -22,7 +22,7 @@ from dpsql.owner.rows import verify_rows
 from dpsql.owner.sense import verify_sense
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.owner.verifying_engine import verify_engine
-from dpsql.policy import CsvFormat, CsvSource, Policy, Table, shown_length
+from dpsql.policy import CsvFormat, CsvSource, Policy, Table, show_length
 from dpsql.release import source_version, tables_read
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 from dpsql.versions import Versions
@@ -226,7 +226,7 @@ def _other_format(table: Table, kind: SqlType, shown: str) -> str:
 
 def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table: Table) -> bool:
     """Report values longer than the limit; return whether there is none."""
-    limit = shown_length(policy.longest_value)
+    limit = show_length(policy.longest_value)
     facts = {column.lower() for fact in table.unique for column in fact}
     found = {column: longer for column, longer in inspector.over_limit(table.name).items() if longer}
     for column, longer in found.items():

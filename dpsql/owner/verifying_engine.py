@@ -17,7 +17,7 @@ from dpsql.owner.facts import verify_domains, verify_facts
 from dpsql.owner.findings import Report, times
 from dpsql.owner.rows import verify_rows
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
-from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table, engine_kind, shown_length
+from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table, engine_kind, show_length
 from dpsql.release import source_version
 from dpsql.types import VARCHAR
 from dpsql.versions import Versions
@@ -94,7 +94,7 @@ def _verify_table(
 def _verify_values(
     report: Report, inspector: RemoteInspector, policy: Policy, table: Table, lost: dict[str, int]
 ) -> None:
-    limit = shown_length(policy.longest_value)
+    limit = show_length(policy.longest_value)
     for column, kind in inspector.readers[table.name].columns:
         if lost[column] > 0 and kind == VARCHAR:
             text = f"{times(lost[column], 'value')} longer than {limit} ([engine] longest_value), or no UTF-8"

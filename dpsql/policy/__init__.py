@@ -1,29 +1,27 @@
 """The owner's policy: reads `dpsql.toml` into a `Policy`. Analysts may read all of it.
 
 ========================  ==================================================================
-``load``, ``load_table``  TOML -> the dataclasses (``section`` reads one TOML table)
-``model``, ``table``,     the dataclasses, each with the checks of its own fields (with ``domain_rules``,
-``budget``, ``parts``     ``engine_rules``, ``length_rules``, ``bounds_rules``, ``accounting_rules``)
+``load``, ``load_table``  TOML -> the dataclasses; ``budget``, ``serving`` and ``views`` read their own tables
+``model``, ``table``,     the dataclasses, each with the checks of its own fields
+``budget``, ``serving``,
+``parts``, ``views``
 ``files``                 the files of a table, and the format of CSV files
-``serving``               what the server is told, read by ``load_serving``
-``rules``                 the checks of tables against each other
-``paths``                 the tables through which rows find their unit
-``keys``, ``schema``      the keys of each TOML table, with their meanings; the JSON Schema made of them
-``lines``                 the lines of the file in which keys stand
+``columns``, ``values``   the bounds and domains of a column; conversion of values to the column's type
+``addresses``             where the server listens, and the engine
+``rules``                 paths of rows to their unit, and the checks of tables against each other
+``keys``                  the keys of each TOML table, with their kinds, defaults and meanings
+``kinds``, ``section``    how the value of a key is read; one TOML table read by its keys
+``schema``                the JSON Schema made of the keys
 ``names``                 ASCII names compared without case; policy errors
-``assumed``               what an answer rests on that its statement does not say
-``values``                conversion of a domain's values to the column's type
-``views``                 queries that statements read like tables
-``fingerprint``           a hash of the parts that answers depend on
+``kernel_facts``          what proofs rest on, made of a policy
 ========================  ==================================================================
 """
 
 from __future__ import annotations
 
-from dpsql.policy.assumed import Assumed
-from dpsql.policy.bounds_rules import ColumnBounds, as_number, checked_bounds
+from dpsql.policy.addresses import Address, engine_kind
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
-from dpsql.policy.engine_rules import engine_kind
+from dpsql.policy.columns import ColumnBounds, as_number, fit_bounds
 from dpsql.policy.files import (
     CsvFormat,
     CsvSource,
@@ -33,13 +31,14 @@ from dpsql.policy.files import (
     partitions,
     split_pattern,
 )
-from dpsql.policy.keys import KEYS, Key
-from dpsql.policy.length_rules import shown_length
+from dpsql.policy.keys import KEYS
+from dpsql.policy.kinds import show_length
 from dpsql.policy.load import load
 from dpsql.policy.model import Policy
 from dpsql.policy.names import Names, fold, same_name
 from dpsql.policy.parts import (
     MOST_ROWS,
+    Assumed,
     BooleanDomain,
     DatabaseSource,
     Defaults,
@@ -56,9 +55,9 @@ from dpsql.policy.parts import (
     ValuesDomain,
     ViewSource,
 )
-from dpsql.policy.paths import path_of, protected
-from dpsql.policy.rules import is_one_type
-from dpsql.policy.serving import Address, HttpConfig, McpConfig, ServeConfig
+from dpsql.policy.rules import describe_protected, is_one_type, path_of
+from dpsql.policy.section import Key
+from dpsql.policy.serving import HttpConfig, McpConfig, ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.values import fit
 from dpsql.policy.views import View
@@ -100,17 +99,17 @@ __all__ = [
     "View",
     "ViewSource",
     "as_number",
-    "checked_bounds",
+    "describe_protected",
     "engine_kind",
     "files_of",
     "fit",
+    "fit_bounds",
     "fold",
     "is_one_type",
     "load",
     "partitions",
     "path_of",
-    "protected",
     "same_name",
-    "shown_length",
+    "show_length",
     "split_pattern",
 ]

@@ -1,16 +1,19 @@
-"""The budget of a policy: its total, the caps of single analysts and of groups; the checks of these."""
+"""The budget of a policy: its total, the caps of single analysts and of groups; their checks and readers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import get_args
 
 from dpsql.kernel.loss import Accounting, Charge, Filter, exact
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.accounting_rules import check_accounting
-from dpsql.policy.names import joined, suggest, wrong
+from dpsql.policy.keys import KEYS
+from dpsql.policy.names import key_path, suggest, wrong
+from dpsql.policy.section import Section
 
+LEDGER = "dpsql-ledger.sqlite"
 _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")
 _NUMBERS = (
     *("epsilon", "delta", "conversion_delta", "max_epsilon_per_query", "default_epsilon", "default_delta"),
@@ -60,7 +63,7 @@ class BudgetPolicy:
     max_failures: int = 3
     default_epsilon: Fraction | None = None
     default_delta: Fraction | None = None
-    ledger: Path = Path("dpsql-ledger.sqlite")
+    ledger: Path = Path(LEDGER)
     max_failures_total: int | None = None
     max_cancelled: int | None = None
     max_cancelled_total: int | None = None
@@ -99,7 +102,7 @@ class BudgetPolicy:
     def check(self) -> None:
         """Raise `PolicyError` for a number that is out of range or contradicts another."""
         _check_pair(self, "budget")
-        check_accounting(self.accounting, self.delta, self.conversion_delta)
+        _check_accounting(self.accounting, self.delta, self.conversion_delta)
         most = self.max_epsilon_per_query
         _check_cap("max_epsilon_per_query", most, self.epsilon, "epsilon")
         _check_cap("default_epsilon", self.default_epsilon, self.epsilon, "epsilon")
@@ -149,7 +152,7 @@ class AnalystPolicy:
     def check(self) -> None:
         """Raise `PolicyError` for an invalid name or cap."""
         if not self.name or len(self.name) > 200 or not self.name.isprintable():
-            raise wrong(joined("analysts", self.name), "an analyst's name is 1 to 200 printable characters")
+            raise wrong(key_path("analysts", self.name), "an analyst's name is 1 to 200 printable characters")
         _check_pair(self, "analysts", self.name)
 
 
@@ -173,8 +176,8 @@ class GroupPolicy:
     def check(self, analysts: Mapping[str, AnalystPolicy]) -> None:
         """Raise `PolicyError` for an invalid name, member or cap."""
         if not self.name or len(self.name) > 200 or not self.name.isprintable():
-            raise wrong(joined("groups", self.name), "a group's name is 1 to 200 printable characters")
-        place = joined("groups", self.name, "members")
+            raise wrong(key_path("groups", self.name), "a group's name is 1 to 200 printable characters")
+        place = key_path("groups", self.name, "members")
         if not self.members:
             raise wrong(place, "lists no analyst")
         for member in self.members:
@@ -196,7 +199,7 @@ def _read_numbers(part: BudgetPolicy | AnalystPolicy | GroupPolicy, *key: str) -
         try:
             object.__setattr__(part, name, exact(value))
         except ValueError as problem:
-            raise wrong(joined(*key, name), str(problem)) from None
+            raise wrong(key_path(*key, name), str(problem)) from None
 
 
 def _check_limit(name: str, value: object) -> None:
@@ -210,10 +213,10 @@ def _check_limit(name: str, value: object) -> None:
 
 def _check_pair(part: BudgetPolicy | AnalystPolicy | GroupPolicy, *key: str) -> None:
     if part.epsilon <= 0:
-        raise wrong(joined(*key, "epsilon"), "must be greater than 0")
+        raise wrong(key_path(*key, "epsilon"), "must be greater than 0")
     if not 0 <= part.delta < 1:
         raise wrong(
-            joined(*key, "delta"), "must be at least 0 and less than 1", "values like 1e-6 are customary"
+            key_path(*key, "delta"), "must be at least 0 and less than 1", "values like 1e-6 are customary"
         )
 
 
@@ -224,3 +227,64 @@ def _check_cap(name: str, value: Fraction | None, cap: Fraction, capped_by: str)
         raise wrong(f"budget.{name}", "must be greater than 0")
     if value > cap:
         raise wrong(f"budget.{name}", f"is more than budget.{capped_by}, so it could never be spent")
+
+
+def _check_accounting(accounting: object, delta: Fraction, conversion_delta: Fraction | None) -> None:
+    """Raise `PolicyError` for an unknown accounting, or one that does not fit the deltas."""
+    if accounting not in get_args(Accounting):
+        raise wrong(
+            "budget.accounting",
+            f"{str(accounting)[:40]!r} is no accounting",
+            'write "pure" (epsilons add) or "zcdp" (more small statements for the same promise)',
+        )
+    if accounting == "pure":
+        if conversion_delta is not None:
+            raise wrong(
+                "budget.conversion_delta",
+                'is for accounting = "zcdp"',
+                'leave it out, or write accounting = "zcdp"',
+            )
+        return
+    if not delta:
+        raise wrong(
+            "budget.accounting",
+            '"zcdp" needs a delta, as its promise holds but for that chance',
+            'write delta = 1e-6, or accounting = "pure"',
+        )
+    if conversion_delta is not None and not 0 < conversion_delta <= delta:
+        raise wrong("budget.conversion_delta", "must be above 0 and at most budget.delta")
+
+
+def read_budget(top: Section, base: Path) -> BudgetPolicy:
+    """Read `[budget]`."""
+    section = Section(top.raw("budget"), ("budget",), KEYS["[budget]"])
+    section.require("epsilon", "write the total that may ever be spent, for instance epsilon = 5.0")
+    return BudgetPolicy(**{"ledger": base / LEDGER, **section.values(base)})
+
+
+def read_analysts(top: Section) -> dict[str, AnalystPolicy]:
+    """Read `[analysts]`: the caps of single analysts, by name."""
+    analysts = {}
+    listed = top.optional("analysts", dict)
+    if listed == {}:
+        raise wrong(
+            "analysts",
+            "lists no analyst, so no statement could be run",
+            'write [analysts.NAME], or [analysts."*"] for everybody',
+        )
+    for name, raw in (listed or {}).items():
+        section = Section(raw, ("analysts", name), KEYS["[analysts.NAME]"])
+        section.require("epsilon", "write the most this analyst may spend")
+        analysts[name] = AnalystPolicy(name, **section.values())
+    return analysts
+
+
+def read_groups(top: Section) -> dict[str, GroupPolicy]:
+    """Read `[groups]`: the caps on several analysts together, by the group's name."""
+    groups = {}
+    for name, raw in (top.optional("groups", dict) or {}).items():
+        section = Section(raw, ("groups", name), KEYS["[groups.NAME]"])
+        section.require("members", 'write members = ["ANALYST", "ANALYST"]')
+        section.require("epsilon", "write the most that its members together may spend")
+        groups[name] = GroupPolicy(name, **section.values())
+    return groups

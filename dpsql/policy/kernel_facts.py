@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from dpsql.kernel.facts import ByColumn, ByParent, ByRow, Facts, TableFacts, Unit, fold
@@ -31,11 +31,29 @@ class KnownTables(Protocol):
         """Return for each of these tables a number that all its places are less than."""
 
 
-def facts_of(policy: Policy, known: KnownTables) -> Facts:
-    """Return the facts on which proofs rest."""
-    tables = tuple(_table(table, known) for table in policy.tables.values())
+def facts_of(policy: Policy, known: KnownTables, names: Iterable[str] | None = None) -> Facts:
+    """Return the facts on which proofs rest: of all tables, or of some with those through which they belong.
+
+    A proof needs those of the tables that its query reads. What is declared of a public table is tested on
+    its rows, which takes time.
+    """
+    chosen = policy.tables if names is None else _with_parents(policy, names)
+    tables = tuple(_table(policy.tables[name], known) for name in policy.tables if name in chosen)
     domains = sorted(known.listed_domains().items(), key=lambda found: found[0])
     return Facts(tables, tuple(domains), tuple(sorted(known.places_of_domains().items())))
+
+
+def _with_parents(policy: Policy, names: Iterable[str]) -> set[str]:
+    """Return the names of tables, and of those through which their rows belong to units."""
+    found, waiting = set[str](), [*names]
+    while waiting:
+        table = policy.table(waiting.pop())
+        if table is None or table.name in found:
+            continue
+        found.add(table.name)
+        if isinstance(table.unit, UnitVia):
+            waiting.append(table.unit.table)
+    return found
 
 
 def _table(table: Table, known: KnownTables) -> TableFacts:

@@ -10,18 +10,15 @@ from pathlib import Path
 from typing import cast
 
 from dpsql.errors import PolicyError
-from dpsql.kernel.loss import Accounting
-from dpsql.policy.budget import AnalystPolicy, BudgetPolicy
+from dpsql.policy.budget import read_analysts, read_budget, read_groups
 from dpsql.policy.files import CsvSource, ParquetSource, files_of
-from dpsql.policy.keep_rules import KEEP, read_keep
 from dpsql.policy.keys import KEYS
-from dpsql.policy.length_rules import LONGEST, read_length
-from dpsql.policy.load_serving import read_groups, read_serving
 from dpsql.policy.load_table import read_table, unit_kinds
 from dpsql.policy.model import Policy
 from dpsql.policy.names import wrong
 from dpsql.policy.parts import Defaults
 from dpsql.policy.section import Section
+from dpsql.policy.serving import read_serving
 from dpsql.policy.table import Table
 from dpsql.policy.views import read_views
 
@@ -88,28 +85,27 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
     top.require("budget", "write [budget] with epsilon and delta")
     top.require("tables", 'write [tables.NAME] with source = "FILE" and unit = "COLUMN"')
     base = file.parent
-    database = Section(top.get("database", dict, {}), ("database",), KEYS["[database]"])
-    engine = Section(top.get("engine", dict, {}), ("engine",), KEYS["[engine]"])
-    database_path = _path(database, "path", base)
+    database, engine, defaults = (
+        Section(top.get(name, dict, {}), (name,), KEYS[f"[{name}]"])
+        for name in ("database", "engine", "defaults")
+    )
+    read_database = database.values(base)
+    database_path = read_database.pop("path", None)
     if database_path is not None:
         _must_exist(database_path, "database.path")
     policy = Policy(
         path=file,
         database=database_path,
-        engine=database.get("engine", str, "duckdb"),
-        budget=_budget(top.raw("budget"), base),
+        budget=read_budget(top, base),
         tables=_tables(top.raw("tables"), base),
-        analysts=_analysts(top),
-        defaults=Defaults(
-            **Section(top.get("defaults", dict, {}), ("defaults",), KEYS["[defaults]"]).simple()
-        ),
+        analysts=read_analysts(top),
+        defaults=Defaults(**defaults.values()),
         views=read_views(top.raw("views") or {}, KEYS["[views.NAME]"]),
         groups=read_groups(top),
         serve=read_serving(top, file),
-        longest_value=read_length(engine.raw("longest_value")) if "longest_value" in engine else LONGEST,
-        keep=read_keep(engine.raw("keep")) if "keep" in engine else KEEP,
-        **database.simple(),
-        **top.simple(),
+        **read_database,
+        **engine.values(),
+        **top.values(),
     )
     for table in policy.tables.values():
         if isinstance(table.source, (ParquetSource, CsvSource)):
@@ -130,46 +126,9 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
     return policy
 
 
-def _path(section: Section, name: str, base: Path) -> Path | None:
-    text = section.optional(name, str)
-    if text is None:
-        return None
-    if not text or "\0" in text:
-        raise wrong(section.place(name), "expected the path of a file")
-    return base / text
-
-
 def _must_exist(path: Path, key: str) -> None:
     if not path.is_file():
         raise wrong(key, f"no such file: {path}", "paths are relative to the policy's folder")
-
-
-def _budget(raw: object, base: Path) -> BudgetPolicy:
-    section = Section(raw, ("budget",), KEYS["[budget]"])
-    section.require("epsilon", "write the total that may ever be spent, for instance epsilon = 5.0")
-    chosen = section.raw("high_water")
-    return BudgetPolicy(
-        ledger=_path(section, "ledger", base) or base / "dpsql-ledger.sqlite",
-        accounting=cast("Accounting", section.get("accounting", str, "pure")),
-        high_water=chosen if isinstance(chosen, bool) else _path(section, "high_water", base),
-        **section.simple(),
-    )
-
-
-def _analysts(top: Section) -> dict[str, AnalystPolicy]:
-    analysts = {}
-    listed = top.optional("analysts", dict)
-    if listed == {}:
-        raise wrong(
-            "analysts",
-            "lists no analyst, so no statement could be run",
-            'write [analysts.NAME], or [analysts."*"] for everybody',
-        )
-    for name, raw in (listed or {}).items():
-        section = Section(raw, ("analysts", name), KEYS["[analysts.NAME]"])
-        section.require("epsilon", "write the most this analyst may spend")
-        analysts[name] = AnalystPolicy(name, **section.simple())
-    return analysts
 
 
 def _tables(raw: object, base: Path) -> dict[str, Table]:

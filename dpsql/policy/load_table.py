@@ -10,10 +10,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
-from dpsql.policy.bounds_rules import ColumnBounds
+from dpsql.policy.columns import ColumnBounds
 from dpsql.policy.files import CsvFormat, CsvSource, ParquetSource, files_of, split_pattern
 from dpsql.policy.keys import KEYS
-from dpsql.policy.names import fold, joined, wrong
+from dpsql.policy.kinds import describe
+from dpsql.policy.names import fold, key_path, wrong
 from dpsql.policy.parts import (
     BooleanDomain,
     DatabaseSource,
@@ -30,7 +31,7 @@ from dpsql.policy.parts import (
     ValuesDomain,
     ViewSource,
 )
-from dpsql.policy.section import Section, described
+from dpsql.policy.section import Section
 from dpsql.policy.table import Table
 from dpsql.types import SqlType, column_type
 
@@ -59,7 +60,7 @@ def _kind(tables: Mapping[str, Mapping[str, object]], name: str) -> str:
 def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> Table:
     """Read a table; `kinds` are the unit kinds of all tables, which child tables inherit."""
     section = Section(raw, ("tables", name), KEYS["[tables.NAME]"])
-    simple = section.simple()
+    simple = section.values()
     kind, stable = simple.pop("unit_kind", None), simple.pop("stable", False)
     if simple.get("public") and kind is not None:
         raise wrong(section.place("unit_kind"), "a public table has no privacy unit")
@@ -68,8 +69,6 @@ def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> 
         source=_view(section, _source(section, base)) if stable else _source(section, base),
         unit=_unit(section, kind, kinds),
         columns=_columns(section),
-        unique=_unique(section),
-        not_null=_not_null(section),
         domain=_domains(section),
         bounds=_bounds(section),
         zone=_zones(section),
@@ -117,24 +116,7 @@ def _inside(folder: Path) -> str:
 def _csv_format(section: Section) -> CsvFormat:
     if "csv" not in section:
         return CsvFormat()
-    csv = Section(section.raw("csv"), (*section.key, "csv"), KEYS["[tables.NAME.csv]"])
-    known = CsvFormat()
-    null, rename = csv.raw("null"), csv.get("rename", dict, {})
-    texts = [null] if isinstance(null, str) else list(known.null) if null is None else null
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise wrong(csv.place("null"), "expected a text or a list of texts", 'write null = ["", "NA"]')
-    for old, new in rename.items():
-        if not isinstance(new, str):
-            raise wrong(csv.place("rename", old), f"expected a name, found {described(new)}")
-    return CsvFormat(
-        delimiter=csv.get("delimiter", str, known.delimiter),
-        encoding=csv.get("encoding", str, known.encoding),
-        null=tuple(texts),
-        decimal=csv.get("decimal", str, known.decimal),
-        thousands=csv.get("thousands", str, known.thousands),
-        date=csv.get("date", str, known.date),
-        rename=tuple(rename.items()),
-    )
+    return CsvFormat(**Section(section.raw("csv"), (*section.key, "csv"), KEYS["[tables.NAME.csv]"]).values())
 
 
 def _unit(section: Section, stated: str | None, kinds: Mapping[str, str]) -> Unit | None:
@@ -148,7 +130,7 @@ def _unit(section: Section, stated: str | None, kinds: Mapping[str, str]) -> Uni
     if not isinstance(raw, dict):
         raise wrong(
             section.place("unit"),
-            f"expected the name of a column, found {described(raw)}",
+            f"expected the name of a column, found {describe(raw)}",
             'write "user_id", "ROW", or { via = "order_id", table = "orders", column = "order_id" }',
         )
     hint = 'write unit = { via = "order_id", table = "orders", column = "order_id" }'
@@ -171,7 +153,7 @@ def _columns(section: Section) -> dict[str, SqlType] | None:
     for name, text in _flat(section.get("columns", dict, {}), lambda _: True):
         place = section.place("columns", name)
         if not isinstance(text, str):
-            raise wrong(place, f"expected a type in quotes, found {described(text)}", 'for instance "BIGINT"')
+            raise wrong(place, f"expected a type in quotes, found {describe(text)}", 'for instance "BIGINT"')
         try:
             columns[name] = column_type(text)
         except ValueError as problem:
@@ -195,23 +177,6 @@ def _holds_columns(raw: dict[str, object]) -> bool:
     return not {"from", "to", "step", "table", "column", "values"} & set(raw) and bool(raw)
 
 
-def _unique(section: Section) -> tuple[tuple[str, ...], ...]:
-    facts = section.get("unique", list, [])
-    for fact in facts:
-        if not isinstance(fact, list) or not all(isinstance(column, str) for column in fact):
-            raise wrong(
-                section.place("unique"), "expected lists of columns", 'write unique = [["user_id", "page"]]'
-            )
-    return tuple(tuple(fact) for fact in facts)
-
-
-def _not_null(section: Section) -> tuple[str, ...]:
-    named = section.get("not_null", list, [])
-    if not all(isinstance(column, str) for column in named):
-        raise wrong(section.place("not_null"), "expected a list of columns", 'write not_null = ["country"]')
-    return tuple(named)
-
-
 def _domains(section: Section) -> dict[str, Domain]:
     raw = section.get("domain", dict, {})
     key = (*section.key, "domain")
@@ -223,9 +188,9 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
         seen: dict[object, list[object]] = {}
         for position, value in enumerate(raw):
             if isinstance(value, (list, dict)):
-                raise wrong(f"{joined(*key)}[{position}]", f"expected a value, found {described(value)}")
+                raise wrong(f"{key_path(*key)}[{position}]", f"expected a value, found {describe(value)}")
             if any(type(value) is type(other) and value == other for other in seen.get(value, ())):
-                raise wrong(f"{joined(*key)}[{position}]", f"{str(value)[:60]!r} is listed twice")
+                raise wrong(f"{key_path(*key)}[{position}]", f"{str(value)[:60]!r} is listed twice")
             seen.setdefault(value, []).append(value)
         return ValuesDomain(tuple(cast("list[Value]", raw)))
     if isinstance(raw, str) and raw.upper() in ("BOOLEAN", "BOOL"):
@@ -243,7 +208,7 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
         start, stop = section.raw("from"), section.raw("to")
         for end, value in (("from", start), ("to", stop)):
             if isinstance(value, (bool, Decimal)) or not isinstance(value, (int, date)):
-                raise wrong(section.place(end), f"expected an integer or a date, found {described(value)}")
+                raise wrong(section.place(end), f"expected an integer or a date, found {describe(value)}")
         complete = section.get("complete", bool, False)
         return RangeDomain(cast("int | date", start), cast("int | date", stop), complete)
     if isinstance(raw, dict):
@@ -251,8 +216,8 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
         table, column = _texts(section, ("table", "column"), 'write { table = "pages", column = "page" }')
         return TableDomain(table, column, section.get("complete", bool, False))
     raise wrong(
-        joined(*key),
-        f"expected a domain, found {described(raw)}",
+        key_path(*key),
+        f"expected a domain, found {describe(raw)}",
         'write a list of values, { from = 0, to = 23 }, { table = "pages", column = "page" }, '
         '"BOOLEAN" or "ENUM"',
     )
@@ -263,7 +228,7 @@ def _zones(section: Section) -> dict[str, str]:
     for name, zone in _flat(raw, lambda _: True):
         if not isinstance(zone, str):
             raise wrong(
-                section.place("zone", name), f"expected a time zone in quotes, found {described(zone)}"
+                section.place("zone", name), f"expected a time zone in quotes, found {describe(zone)}"
             )
     return {name: str(zone) for name, zone in _flat(raw, lambda _: True)}
 
@@ -277,7 +242,7 @@ def _bounds(section: Section) -> dict[str, ColumnBounds]:
 def _interval(raw: object, key: tuple[str, ...]) -> ColumnBounds:
     hint = "write { from = 0, to = 500 }"
     if not isinstance(raw, dict):
-        raise wrong(joined(*key), f"expected bounds, found {described(raw)}", hint)
+        raise wrong(key_path(*key), f"expected bounds, found {describe(raw)}", hint)
     section = Section(raw, key, dict.fromkeys(("from", "to", "step")))
     for end in ("from", "to"):
         section.require(end, hint)

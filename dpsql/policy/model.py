@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.policy.addresses import check_engine
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
-from dpsql.policy.engine_rules import check_engine
-from dpsql.policy.fingerprint import fingerprint
-from dpsql.policy.keep_rules import KEEP, read_keep
-from dpsql.policy.length_rules import LONGEST, read_length
-from dpsql.policy.names import checked_names, fold, joined, wrong
-from dpsql.policy.parts import AUTO, DatabaseSource, Defaults, Most
+from dpsql.policy.kinds import KEEP, LONGEST, read_keep, read_length
+from dpsql.policy.names import check_names, fold, key_path, wrong
+from dpsql.policy.parts import AUTO, DatabaseSource, Defaults, Most, read_zone
 from dpsql.policy.rules import check_tables
 from dpsql.policy.serving import ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.views import View, check_views
-from dpsql.policy.zone_rules import checked_zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Policy:
     database: Path | None = None
     """The owner's DuckDB database; opened read-only."""
     engine: str = "duckdb"
-    """The engine that holds the private tables: its name or address, see `engine_rules.ADDRESSES`."""
+    """The engine that holds the private tables: its name or address, see `addresses.ENGINES`."""
     timeout: int = 3600
     """Seconds after which an engine other than DuckDB stops a statement; its charge is kept."""
     analysts: Mapping[str, AnalystPolicy] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Policy:
         check_engine(self.engine, self.database, self.timeout)
         if not self.tables:
             raise wrong("tables", "a policy declares at least one table")
-        tables = checked_names(self.tables, "tables")
+        tables = check_names(self.tables, "tables")
         check_tables(tables)
         for table in tables.values() if self.engine == "duckdb" else ():
             if table.stable:
@@ -79,13 +79,13 @@ class Policy:
         self.budget.check()
         for name, analyst in self.analysts.items():
             if name != analyst.name:
-                raise wrong(joined("analysts", name), f"holds an analyst named {analyst.name!r}")
+                raise wrong(key_path("analysts", name), f"holds an analyst named {analyst.name!r}")
             analyst.check()
         for name, group in self.groups.items():
             if name != group.name:
-                raise wrong(joined("groups", name), f"holds a group named {group.name!r}")
+                raise wrong(key_path("groups", name), f"holds a group named {group.name!r}")
             group.check(self.analysts)
-        object.__setattr__(self, "time_zone", checked_zone(self.time_zone, "time_zone"))
+        object.__setattr__(self, "time_zone", read_zone(self.time_zone, "time_zone"))
         object.__setattr__(self, "longest_value", read_length(self.longest_value))
         object.__setattr__(self, "keep", read_keep(self.keep))
         object.__setattr__(self, "tables", tables)
@@ -102,7 +102,7 @@ class Policy:
             _sorted(tables.values()),
             *sorted((fold(view.name), view.sql) for view in views.values()),
         ]
-        object.__setattr__(self, "fingerprint", fingerprint(content, self._folder))
+        object.__setattr__(self, "fingerprint", hash_parts(content, self._folder))
 
     def part_fingerprint(self, tables: Iterable[Table]) -> str:
         """Return the fingerprint for some of the tables, without the data version."""
@@ -111,7 +111,7 @@ class Policy:
         if len(key) == len(chosen) and key in self._parts:
             return self._parts[key]
         database = self.database if any(isinstance(t.source, DatabaseSource) for t in chosen) else None
-        made = fingerprint([self.engine, database, self.longest_value, chosen], self._folder)
+        made = hash_parts([self.engine, database, self.longest_value, chosen], self._folder)
         if len(key) == len(chosen):
             self._parts[key] = made
         return made
@@ -144,3 +144,26 @@ class Policy:
 
 def _sorted(tables: Iterable[Table]) -> list[Table]:
     return sorted(tables, key=lambda table: fold(table.name))
+
+
+def hash_parts(content: Iterable[object], folder: Path | None) -> str:
+    """Return the SHA-256 of parts of a policy; `folder` is the policy's, to which paths are taken relative.
+
+    So formatting, comments and the location of the folder do not change it.
+    """
+    text = json.dumps(_as_texts(["1", *content], folder), ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _as_texts(thing: object, base: Path | None) -> object:
+    """Return a value as nested lists of texts, each with its type, so that different values differ."""
+    if isinstance(thing, (list, tuple)):
+        return [_as_texts(item, base) for item in thing]
+    if isinstance(thing, Mapping):
+        return [[str(name), _as_texts(item, base)] for name, item in thing.items()]
+    if isinstance(thing, Path):
+        return ["path", Path(os.path.relpath(thing, base)).as_posix() if base else thing.as_posix()]
+    if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
+        parts = [_as_texts(getattr(thing, f.name), base) for f in dataclasses.fields(thing)]
+        return [type(thing).__name__, *parts]
+    return [type(thing).__name__, str(thing)]

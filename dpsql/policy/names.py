@@ -92,7 +92,7 @@ class Names(Mapping[str, V]):
         return self._spelled[fold(name)]
 
 
-def checked_names(
+def check_names(
     items: Mapping[str, V], place: str, hint: Callable[[str], str | None] = lambda name: None
 ) -> Names[V]:
     """Return a mapping as `Names`; raise `PolicyError` for names that are not valid or not distinct.
@@ -101,17 +101,17 @@ def checked_names(
     """
     for name in items:
         if problem := name_problem(name):
-            raise wrong(f"{place}.{joined(name)}", problem, hint(name))
+            raise wrong(f"{place}.{key_path(name)}", problem, hint(name))
     try:
         return Names(items)
     except ValueError as problem:
         raise wrong(place, str(problem), "names are compared without regard to case") from None
 
 
-def joined(*parts: str) -> str:
+def key_path(*parts: str) -> str:
     """Return a key path in TOML syntax: `tables.visits.domain."landing page"`.
 
-    >>> joined("tables", "my visits", "unit")
+    >>> key_path("tables", "my visits", "unit")
     'tables."my visits".unit'
     """
     return ".".join(p if re.fullmatch(r"[A-Za-z0-9_-]+", p) else json.dumps(p[:200]) for p in parts)

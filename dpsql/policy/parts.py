@@ -1,4 +1,4 @@
-"""The parts of a policy's table: its source, its privacy unit, and its public domains."""
+"""The parts of a policy's table: its source, privacy unit and public domains; the defaults of statements."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Literal
 
+from dpsql import zones
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.files import CsvSource, ParquetSource
-from dpsql.policy.names import joined, wrong
+from dpsql.policy.names import key_path, wrong
 
 Value = str | int | bool | Decimal | date | datetime | time
 """One value of a public domain. Never a float: a DOUBLE is held as its shortest decimal."""
@@ -104,9 +105,30 @@ class Defaults:
 
     def __post_init__(self) -> None:
         for name in ("rows_per_unit", "groups"):
-            check_most(getattr(self, name), joined("defaults", name))
+            check_most(getattr(self, name), key_path("defaults", name))
             if getattr(self, name) == AUTO:
                 object.__setattr__(self, name, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """What a statement left open, and was answered with; it is shown with the answer.
+
+    It is a bound of the policy, or a reading of the statement.
+
+    >>> print(Assumed("rows of a user_id", "at most 20", "policy"))
+    at most 20 rows of a user_id (policy)
+    """
+
+    what: str
+    value: str = ""
+    """The bound, in words; empty if `what` says everything."""
+    where: str = ""
+    """Where it is from, such as `policy`."""
+
+    def __str__(self) -> str:
+        words = f"{self.value} {self.what}".lstrip()
+        return f"{words} ({self.where})" if self.where else words
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,3 +189,11 @@ class EnumDomain:
 
 Domain = ValuesDomain | RangeDomain | TableDomain | BooleanDomain | EnumDomain
 """The public domain of a key column."""
+
+
+def read_zone(name: object, place: str) -> str:
+    """Return the name of a time zone as the database writes it; refuse an unknown one at `place`."""
+    try:
+        return zones.zone(str(name)).name
+    except ValueError as problem:
+        raise wrong(place, str(problem), 'write a name such as "Europe/Berlin" or "UTC"') from None

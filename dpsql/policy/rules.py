@@ -1,20 +1,68 @@
-"""Check a policy's tables against each other; each violation is a `PolicyError` with its key."""
+"""How a policy's tables belong together: the paths by which rows find their privacy unit, and the checks.
+
+Each violation is a `PolicyError` with its key.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpsql.policy.files import CsvSource
-from dpsql.policy.names import Names, fold, joined, same_name, suggest, wrong
+from dpsql.policy.names import Names, fold, key_path, same_name, suggest, wrong
 from dpsql.policy.parts import TableDomain, UnitColumn, UnitRow, UnitVia
-from dpsql.policy.paths import MOST_HOPS, path_of
 from dpsql.policy.table import Table, may_be_unit
 from dpsql.types import SqlType
+
+MOST_HOPS = 8
+"""The most foreign keys of a path."""
+
+
+def path_of(tables: Mapping[str, Table], table: Table) -> tuple[Table, ...]:
+    """Return the parents through which a table's rows find their unit, the nearest first.
+
+    The last one names its units by a column. Tables that name their own units have no parents. A path that
+    runs in a circle, or to a table that is not declared, ends where it does.
+    """
+    found: list[Table] = []
+    while isinstance(table.unit, UnitVia):
+        parent = tables.get(table.unit.table)
+        if parent is None or parent in found:
+            break
+        found.append(parent)
+        table = parent
+    return tuple(found)
+
+
+FOUND = ", found through "
+"""What stands in `describe_protected` before the tables of a path."""
+
+
+def describe_protected(tables: Mapping[str, Table], table: Table) -> str | None:
+    """Say whom a table protects, and through which tables its rows find them; None for a public table."""
+    match table.unit:
+        case UnitVia(kind=kind):
+            return with_article(kind) + FOUND + ", ".join(parent.name for parent in path_of(tables, table))
+        case UnitColumn(kind=kind):
+            return with_article(kind)
+        case UnitRow():
+            return "each row alone"
+    return None
+
+
+def with_article(kind: str) -> str:
+    """Write a kind of unit with its article.
+
+    >>> with_article("employee"), with_article("unit"), with_article("patient")
+    ('an employee', 'a unit', 'a patient')
+    """
+    return f"{'an' if kind[:1].lower() in 'aeio' else 'a'} {kind}"
 
 
 def check_tables(tables: Names[Table]) -> None:
     """Check names, parents, table domains and unit kinds."""
     for name, table in tables.items():
         if not same_name(name, table.name):
-            raise wrong(joined("tables", name), f"holds a table named {table.name!r}")
+            raise wrong(key_path("tables", name), f"holds a table named {table.name!r}")
     for table in tables.values():
         if isinstance(table.unit, UnitVia):
             _check_parent(table, table.unit, tables)
@@ -131,8 +179,8 @@ def _check_kinds(tables: Names[Table]) -> None:
             texts = [t for t in ((table, table.unit, expected), (first, unit, found)) if _is_csv(t[0])]
             if texts:  # its type is what the policy says
                 of, column, kind = texts[0]
-                place = joined("tables", of.name, "columns")
-                others = f'write {joined(column.column)} = "{kind}" in [{place}]; {others}'
+                place = key_path("tables", of.name, "columns")
+                others = f'write {key_path(column.column)} = "{kind}" in [{place}]; {others}'
             raise wrong(
                 table.place("unit"),
                 f"units of one kind have one type, but this is {_unit_type(found)} and that of "

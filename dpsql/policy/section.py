@@ -1,33 +1,38 @@
-"""Read a table of a TOML file key by key; unknown keys and wrong types raise errors with a hint."""
+"""Read a table of a TOML file by a table of its keys; refuse unknown keys and wrong values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date, datetime, time
-from decimal import Decimal
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from dpsql.policy.keys import REFUSED, Key
-from dpsql.policy.names import joined, suggest, wrong
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy.kinds import Kind, check_type, describe
+from dpsql.policy.names import key_path, suggest, wrong
 
 T = TypeVar("T")
 
-_WORDS: tuple[tuple[type, str], ...] = (
-    (bool, "a boolean"),
-    (int, "an integer"),
-    (Decimal, "a number"),
-    (str, "text"),
-    (list, "a list"),
-    (dict, "a table"),
-    (datetime, "a timestamp"),
-    (date, "a date"),
-    (time, "a time"),
+_NO_WINDOWS = (
+    "a budget that starts anew over the same rows promises nothing in the end: after n times the loss may be "
+    "n times epsilon. Declare what is protected as the unit, and give disjoint data their own policies"
 )
+_REFUSED = dict.fromkeys(("resets", "window", "refresh", "unit_period"), _NO_WINDOWS)
+"""Keys that do not exist on purpose, wherever they stand, each with a hint."""
 
 
-def described(value: object) -> str:
-    """Return the kind of a TOML value, in words."""
-    return next((word for python, word in _WORDS if isinstance(value, python)), "another value")
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key of the policy file."""
+
+    kind: Kind
+    default: str
+    """The value when the key is absent, in words; `required` if it must be present."""
+    meaning: str
+
+    @property
+    def value(self) -> str:
+        """The allowed values, in words."""
+        return self.kind.words
 
 
 class Section:
@@ -37,17 +42,17 @@ class Section:
         self.key = key
         self._known = known
         if not isinstance(raw, dict):
-            raise wrong(self.place(), f"expected a table, found {described(raw)}")
+            raise wrong(self.place(), f"expected a table, found {describe(raw)}")
         self._raw: Mapping[str, object] = raw
         for name in raw:
-            if name not in known and name in REFUSED:
-                raise wrong(self.place(name), "a budget is not renewed", REFUSED[name])
+            if name not in known and name in _REFUSED:
+                raise wrong(self.place(name), "a budget is not renewed", _REFUSED[name])
             if name not in known:
                 raise wrong(self.place(name), "unknown key", suggest(name, known, "keys here"))
 
     def place(self, *names: str) -> str:
         """Return the key path of this table, or of one of its keys."""
-        return joined(*self.key, *names)
+        return key_path(*self.key, *names)
 
     def __contains__(self, name: str) -> bool:
         return name in self._raw
@@ -70,21 +75,16 @@ class Section:
         """Return a key's value, which must be of that type; None if it is absent."""
         value = self._raw.get(name)
         if value is not None:
-            self._check_kind(name, value, kind)
+            check_type(value, kind, self.place(name))
         return cast("T | None", value)
 
-    def simple(self) -> dict[str, Any]:
-        """Return the present keys whose value needs no more than the check of its type."""
-        keys = {name: key for name, key in self._known.items() if key is not None and name in self}
-        kinds = {name: kind for name, key in keys.items() if (kind := key.kind) is not None}
-        for name, kind in kinds.items():
-            word = keys[name].word
-            if word is None or self._raw[name] != word:
-                self._check_kind(name, self._raw[name], kind, "" if word is None else f' or "{word}"')
-        return {name: self._raw[name] for name in kinds}
+    def values(self, base: Path = Path()) -> dict[str, Any]:
+        """Return the values of the present keys, as their kinds read them; paths are relative to `base`.
 
-    def _check_kind(self, name: str, value: object, kind: type, other: str = "") -> None:
-        accepted = (int, str, Decimal) if kind is Decimal else kind
-        if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
-            expected = next(word for python, word in _WORDS if python is kind)
-            raise wrong(self.place(name), f"expected {expected}{other}, found {described(value)}")
+        Keys whose kind has no reader are left out.
+        """
+        return {
+            name: key.kind.read(self._raw[name], self.place(name), base)
+            for name, key in self._known.items()
+            if key is not None and key.kind.read is not None and name in self._raw
+        }

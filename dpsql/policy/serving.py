@@ -1,23 +1,19 @@
-"""What a policy says about the server: `[serve]`, `[mcp]`, `[http]`. Else it means nothing."""
+"""What a policy says about the server: `[serve]`, `[mcp]` and `[http]`, with their checks and readers."""
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from dataclasses import field
 from fractions import Fraction
 from pathlib import Path
-from typing import Self
 
 from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.names import joined, wrong
+from dpsql.policy.addresses import EXAMPLES, Address
+from dpsql.policy.keys import KEYS
+from dpsql.policy.names import key_path, wrong
+from dpsql.policy.section import Section
 
-PORT = 5433
 USERS = "dpsql-users.toml"
-_SOCKET = re.compile(r"\.s\.PGSQL\.([0-9]{1,5})")
-_TCP = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})")
-_EXAMPLES = 'write "127.0.0.1:5433", "[::1]:5433", or "/run/dpsql/.s.PGSQL.5433" for a Unix socket'
 _BOUNDS = {
     "max_connections": (4, 10_000),
     "max_running": (1, 256),
@@ -29,51 +25,6 @@ _BOUNDS = {
     "max_statement": (1 << 10, 1 << 20),
 }
 """The smallest and the largest value of each limit. A message of the wire has at most 1 MiB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where the server listens: a host and a port, or the path of a Unix socket."""
-
-    host: str = ""
-    port: int = PORT
-    socket: Path | None = None
-
-    @classmethod
-    def parse(cls, text: object, key: str) -> Self:
-        """Read `HOST:PORT`, or the path of a socket that is named as PostgreSQL's clients expect."""
-        if not isinstance(text, str) or not text:
-            raise wrong(key, "expected an address as text", _EXAMPLES)
-        if text.startswith("/"):
-            path = Path(text)
-            named = _SOCKET.fullmatch(path.name)
-            if not named or len(text.encode()) > 107:
-                raise wrong(key, "is no path of a socket that clients find (or is too long)", _EXAMPLES)
-            return cls("", int(named[1]), path)
-        found = _TCP.fullmatch(text)
-        if not found or int(found[3]) > 65_535:
-            raise wrong(key, f"{text[:80]!r} is no address", _EXAMPLES)
-        if found[1] is not None:
-            try:
-                ipaddress.IPv6Address(found[1])
-            except ValueError:
-                raise wrong(key, f"{text[:80]!r} is no address", _EXAMPLES) from None
-        return cls(found[1] or found[2], int(found[3]))
-
-    @property
-    def local(self) -> bool:
-        """Whether only programs on the same machine reach it. A name other than `localhost` counts as not."""
-        if self.socket is not None or self.host == "localhost":
-            return True
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return False
-
-    def __str__(self) -> str:
-        if self.socket is not None:
-            return str(self.socket)
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +41,8 @@ class McpConfig:
     """Values of the header Origin that are accepted; without any, a request must have none."""
 
     def __post_init__(self) -> None:
+        if self.listen is not None and self.listen.socket is not None:
+            raise wrong("mcp.listen", "a Unix socket is not served by HTTP", 'write "127.0.0.1:8433"')
         if self.ask_person_above is None:
             return
         try:
@@ -165,11 +118,11 @@ class ServeConfig:
         if not 1 <= len(self.name) <= 63 or not self.name.isprintable() or not self.name.isascii():
             raise wrong("serve.name", "the name of a database is 1 to 63 printable ASCII characters")
         if not self.listen:
-            raise wrong("serve.listen", "lists no address", _EXAMPLES)
+            raise wrong("serve.listen", "lists no address", EXAMPLES)
         for name, (least, most) in _BOUNDS.items():
             value = getattr(self, name)
             if not least <= value <= most:
-                raise wrong(joined("serve", name), f"must be between {least} and {most}")
+                raise wrong(key_path("serve", name), f"must be between {least} and {most}")
         try:
             object.__setattr__(self, "memory_share", exact(self.memory_share))
         except ValueError as problem:
@@ -194,3 +147,23 @@ class ServeConfig:
                     f"{address} is reached from other machines, and no certificate is named",
                     'write certificate = "FILE" and key = "FILE" in [serve]',
                 )
+
+
+def read_serving(top: Section, file: Path) -> ServeConfig | None:
+    """Return what the policy says about the server; None if it has no `[serve]`."""
+    if "serve" not in top:
+        for name in ("mcp", "http"):
+            if name in top:
+                raise wrong(name, "is served by the server alone", "write [serve] as well; it may be empty")
+        return None
+    found = Section(top.raw("serve"), ("serve",), KEYS["[serve]"]).values(file.parent)
+    found.setdefault("users", file.parent / USERS)
+    found.setdefault("name", default_name(file))
+    mcp, http = (Section(top.get(name, dict, {}), (name,), KEYS[f"[{name}]"]) for name in ("mcp", "http"))
+    return ServeConfig(mcp=McpConfig(**mcp.values()), http=HttpConfig(**http.values()), **found)
+
+
+def default_name(file: Path) -> str:
+    """Return the database's name if the policy gives none: that of its file, as far as it is one."""
+    stem = "".join(c for c in file.stem if c.isascii() and c.isprintable())[:63]
+    return stem or "dpsql"

@@ -8,10 +8,9 @@ from dataclasses import field
 
 from dpsql.language import CUTS, Cut
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.bounds_rules import ColumnBounds, checked_bounds
-from dpsql.policy.domain_rules import checked_domain
+from dpsql.policy.columns import ColumnBounds, fit_bounds, fit_domain
 from dpsql.policy.files import CsvSource, ParquetSource, pattern_problem
-from dpsql.policy.names import Names, checked_names, fold, joined, name_problem, suggest, wrong
+from dpsql.policy.names import Names, check_names, fold, key_path, name_problem, suggest, wrong
 from dpsql.policy.parts import (
     DatabaseSource,
     Domain,
@@ -23,8 +22,8 @@ from dpsql.policy.parts import (
     UnitVia,
     ViewSource,
     check_most,
+    read_zone,
 )
-from dpsql.policy.zone_rules import checked_zone
 from dpsql.types import TIMESTAMPTZ, SqlType
 
 
@@ -95,23 +94,23 @@ class Table:
         object.__setattr__(self, "not_null", tuple(self.not_null))
         self._check_not_null()
         domain = {}
-        for column, values in checked_names(self.domain, self.place("domain"), self._in_header).items():
+        for column, values in check_names(self.domain, self.place("domain"), self._in_header).items():
             place = self.place("domain", column)
-            domain[column] = checked_domain(values, self.declared_type(column, place), place)
+            domain[column] = fit_domain(values, self.declared_type(column, place), place)
             if self.public and getattr(values, "complete", False):
                 raise wrong(
                     place, "the values of a public column are those of its rows", "leave complete out"
                 )
         object.__setattr__(self, "domain", Names(domain))
         bounds = {}
-        for column, interval in checked_names(self.bounds, self.place("bounds"), self._in_header).items():
+        for column, interval in check_names(self.bounds, self.place("bounds"), self._in_header).items():
             place = self.place("bounds", column)
-            bounds[column] = checked_bounds(interval, self.declared_type(column, place), place)
+            bounds[column] = fit_bounds(interval, self.declared_type(column, place), place)
         object.__setattr__(self, "bounds", Names(bounds))
 
     def place(self, *names: str) -> str:
         """Return the key path of this table in the policy, or of one of its keys."""
-        return joined("tables", self.name, *names)
+        return key_path("tables", self.name, *names)
 
     @property
     def complete(self) -> tuple[str, ...]:
@@ -158,7 +157,7 @@ class Table:
         place = self.place("columns")
         if self.columns is not None:
             columns = self.columns if self.public else _fields(self.columns, place)
-            object.__setattr__(self, "columns", checked_names(columns, place, self._in_header))
+            object.__setattr__(self, "columns", check_names(columns, place, self._in_header))
             if not self.columns:
                 raise wrong(place, "a table has at least one column")
         elif isinstance(self.source, CsvSource):
@@ -169,9 +168,9 @@ class Table:
             )
 
     def _check_zone(self) -> None:
-        named = checked_names(self.zone, self.place("zone"))
+        named = check_names(self.zone, self.place("zone"))
         object.__setattr__(
-            self, "zone", Names({c: checked_zone(z, self.place("zone", c)) for c, z in named.items()})
+            self, "zone", Names({c: read_zone(z, self.place("zone", c)) for c, z in named.items()})
         )
         for column in self.zone:
             place = self.place("zone", column)

@@ -10,9 +10,8 @@ from sqlglot import exp
 from dpsql.errors import Error
 from dpsql.language import Clauses, Query, parse, tables_in
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.keys import Key
-from dpsql.policy.names import Names, checked_names, fold, joined, same_name, suggest, wrong
-from dpsql.policy.section import Section
+from dpsql.policy.names import Names, check_names, fold, key_path, same_name, suggest, wrong
+from dpsql.policy.section import Key, Section
 from dpsql.policy.table import Table
 
 
@@ -25,7 +24,7 @@ class View:
 
     def place(self, *names: str) -> str:
         """Return the key path of the view in the policy."""
-        return joined("views", self.name, *names)
+        return key_path("views", self.name, *names)
 
     @property
     def tree(self) -> exp.Query:
@@ -58,16 +57,16 @@ def read_views(raw: object, keys: Mapping[str, Key]) -> dict[str, View]:
     for name, section in raw.items():
         read = Section(section, ("views", name), keys)
         read.require("sql", 'write sql = "SELECT .."')
-        views[name] = View(name, **read.simple())
+        views[name] = View(name, **read.values())
     return views
 
 
 def check_views(views: Mapping[str, View], tables: Names[Table]) -> Names[View]:
     """Check names, texts and what the views read: declared tables, and views that do not read them again."""
-    found = checked_names(views, "views")
+    found = check_names(views, "views")
     for name, view in found.items():
         if not same_name(name, view.name):
-            raise wrong(joined("views", name), f"holds a view named {view.name!r}")
+            raise wrong(key_path("views", name), f"holds a view named {view.name!r}")
         if name in tables:
             raise wrong(view.place(), "is the name of a table as well", "give the view another name")
         for read in named(view.tree):

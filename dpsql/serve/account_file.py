@@ -22,7 +22,7 @@ from pathlib import Path
 from dpsql.errors import PolicyError
 from dpsql.kernel.loss import exact
 from dpsql.login import entropy
-from dpsql.policy.names import joined, wrong
+from dpsql.policy.names import key_path, wrong
 from dpsql.policy.section import Section
 from dpsql.serve.scram import Verifier
 from dpsql.serve.user import CONNECTIONS, PREVIEWS, Account, Token, User
@@ -122,7 +122,7 @@ def write(secret: bytes, accounts: Mapping[str, Account]) -> str:
     ]
     for name, account in accounts.items():
         user = account.user
-        lines += ["", f"[{joined('users', name)}]"]
+        lines += ["", f"[{key_path('users', name)}]"]
         if account.password is not None:
             lines.append(f"scram = {_quote(str(account.password))}")
         lines += [

@@ -16,7 +16,7 @@ from dpsql.errors import Error, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.tree import quote
 from dpsql.policy import BooleanDomain, RangeDomain, TableDomain, ValuesDomain
-from dpsql.policy.paths import FOUND
+from dpsql.policy.rules import FOUND
 from dpsql.prepared import PreparedCommand
 from dpsql.render.data import write_json
 from dpsql.render.figures import charged, left

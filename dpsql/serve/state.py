@@ -7,8 +7,7 @@ from pathlib import Path
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, ServeConfig, load
-from dpsql.policy.load_serving import default_name
-from dpsql.policy.serving import USERS
+from dpsql.policy.serving import USERS, default_name
 from dpsql.serve import tls
 from dpsql.serve.accounts import Users
 

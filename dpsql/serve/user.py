@@ -14,7 +14,7 @@ from fractions import Fraction
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import entropy
-from dpsql.policy.names import joined, wrong
+from dpsql.policy.names import key_path, wrong
 from dpsql.serve.scram import MOST_KEYS, SALT_BYTES, Verifier
 
 NAME = re.compile(r"[a-z0-9_.-]{1,63}")
@@ -62,15 +62,15 @@ class User:
     def __post_init__(self) -> None:
         place = ("users", self.name)
         if invalid := name_problem(self.name):
-            raise wrong(joined(*place), invalid)
+            raise wrong(key_path(*place), invalid)
         if not self.analyst or len(self.analyst) > 200 or not self.analyst.isprintable():
-            raise wrong(joined(*place, "analyst"), "an analyst's name is 1 to 200 printable characters")
+            raise wrong(key_path(*place, "analyst"), "an analyst's name is 1 to 200 printable characters")
         if self.preview not in PREVIEWS:
-            raise wrong(joined(*place, "preview"), "expected one of " + ", ".join(PREVIEWS))
+            raise wrong(key_path(*place, "preview"), "expected one of " + ", ".join(PREVIEWS))
         if not 1 <= self.max_connections <= MOST_CONNECTIONS:
-            raise wrong(joined(*place, "max_connections"), f"must be between 1 and {MOST_CONNECTIONS}")
+            raise wrong(key_path(*place, "max_connections"), f"must be between 1 and {MOST_CONNECTIONS}")
         if self.free_below < 0:
-            raise wrong(joined(*place, "free_below"), "must be at least 0")
+            raise wrong(key_path(*place, "free_below"), "must be at least 0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {
         "epsilon_division",
         "kernel.check",
+        "kernel.facts",
         "kernel.mechanisms",
         "errors",
         "places",
@@ -82,6 +83,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "engines": {
         "errors",
         "exclusive",
+        "kernel.check",
+        "kernel.facts",
         "kernel.order",
         "types",
         "policy",
@@ -95,7 +98,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"estimates", "render", "policy", "language", "analysis", "versions", "zones"},
-    "running": {"kernel.loss", "engines", "errors", "exclusive", "ledger"},
+    "running": {"kernel.check", "kernel.loss", "engines", "errors", "exclusive", "ledger"},
     "kept_ladders": {"analysis", "estimates", "ledger", "policy", "release", "versions"},
     "database": {
         "analysis",

@@ -18,7 +18,7 @@ from dpsql.engines import Cancelled, Counts, RunningStatement, running_statement
 from dpsql.engines.kept import KeptCounts, wipe
 from dpsql.errors import OperationalError, PolicyError, StatementFailed
 from dpsql.policy import BudgetPolicy, DatabaseSource, Policy, Table, load
-from dpsql.policy.keep_rules import read_keep
+from dpsql.policy.kinds import read_keep
 from dpsql.session import Session
 from dpsql.versions import Versions
 from tests.narrow import engine_of, present, private

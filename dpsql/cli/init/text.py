@@ -12,7 +12,7 @@ from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.naming import is_bare_key, names_person, names_rows
 from dpsql.policy.files import CsvFormat
-from dpsql.policy.names import joined, name_problem
+from dpsql.policy.names import key_path, name_problem
 from dpsql.policy.schema import SCHEMA
 from dpsql.render.cells import escape_controls
 
@@ -174,7 +174,7 @@ def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]
 
 
 def _table(table: Declared, base: Path) -> str:
-    key, found = joined("tables", table.name), table.found
+    key, found = key_path("tables", table.name), table.found
     source = found.source if found.in_database else _relative(found.source, base)
     lines = [(f"source = {quoted(source)}", "")]
     if found.stable:
@@ -300,7 +300,7 @@ def _columns(table: Declared) -> Iterator[tuple[str, str]]:
             *_NAMES.get(str(kind), ()),
         ):
             comment = f"{column.physical} in the source"
-        yield f"{joined(column.name)} = {quoted(str(kind))}", escape_controls(comment)[:100]
+        yield f"{key_path(column.name)} = {quoted(str(kind))}", escape_controls(comment)[:100]
 
 
 _NAMES = {"TIMESTAMPTZ": ("TIMESTAMP WITH TIME ZONE",)}
@@ -317,7 +317,7 @@ def _domains(table: Declared) -> Iterator[tuple[str, str]]:
         kind = table.kind(column)
         if kind is None or column.name == table.unit:
             continue
-        name = joined(column.name)
+        name = key_path(column.name)
         if column.name in table.domains:
             yield f"{name} = {table.domains[column.name]}", ""
         elif kind.name == "BOOLEAN":
@@ -346,4 +346,4 @@ def _bounds(table: Declared) -> Iterator[tuple[str, str]]:
             continue
         if not column.name.lower().endswith(("id", "_key", "_no")):
             large = kind.name != "DECIMAL" or kind.precision - kind.scale > 2
-            yield f"# {joined(column.name)} = {{ from = 0, to = {100 if large else 1} }}", ""
+            yield f"# {key_path(column.name)} = {{ from = 0, to = {100 if large else 1} }}", ""

@@ -36,7 +36,7 @@ from dpsql.policy import (
     fit,
     fold,
 )
-from dpsql.policy.domain_rules import MOST_VALUES, checked_domain
+from dpsql.policy.columns import MOST_VALUES, fit_domain
 from dpsql.types import DATE, INTEGER, TIMESTAMPTZ, SqlType
 
 
@@ -53,7 +53,7 @@ class Domains:
                 key = (fold(table.name), fold(column))
                 where = f"tables.{table.name}.domain.{column}"
                 # The policy checked the domains of columns whose types it declares; here all types are known.
-                domain = checked_domain(stated, types[fold(column)], where)
+                domain = fit_domain(stated, types[fold(column)], where)
                 if isinstance(domain, RangeDomain) and types[fold(column)].moment:
                     self._spans[key] = _days(domain)
                     continue

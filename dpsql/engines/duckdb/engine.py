@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import duckdb
 import numpy as np
 
-from dpsql.analysis import CompiledQuery, quote
+from dpsql.analysis import CompiledQuery, check_sealed, quote
 from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.csv_source import csv_format, well_quoted
 from dpsql.engines.duckdb.domains import Domains
@@ -135,8 +135,7 @@ class DuckDBEngine:
 
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query in a worker thread, so that Ctrl-C stops it at once."""
-        if not isinstance(compiled, CompiledQuery):
-            raise InternalError("an engine counts compiled queries alone")
+        check_sealed(compiled)
         scanned = (self.readers[table] for table in compiled.tables)
         counts_only = compiled.counts_only and not any(r.converted for r in scanned if not r.table.public)
 

@@ -25,7 +25,7 @@ from dpsql.policy import (
     Table,
     UnitColumn,
     UnitVia,
-    checked_bounds,
+    fit_bounds,
     fold,
 )
 from dpsql.policy.table import may_be_unit
@@ -336,7 +336,7 @@ def _check_names(table: Table, types: dict[str, SqlType]) -> None:
                 hint="columns are " + ", ".join(types)[:200],
             )
     for name, bounds in table.bounds.items():
-        checked_bounds(bounds, types[fold(name)], table.place("bounds", name))
+        fit_bounds(bounds, types[fold(name)], table.place("bounds", name))
 
 
 def _parse_type(text: str) -> SqlType | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from enum import Enum
 
 from dpsql.errors import InternalError
-from dpsql.kernel.tree import Node, duckdb_sql
+from dpsql.kernel.tree import Node, Query, duckdb_sql
 
 _SEAL = object()
 _SHOWN = 200
@@ -111,6 +111,8 @@ class Certificate:
 
     Attributes
     ----------
+    query
+        The query itself: nothing is proved of any other one.
     numbers
         The numbers of each group, in the order of their columns.
     keys
@@ -138,6 +140,7 @@ class Certificate:
         The steps of the proof, each after those on which it rests.
     """
 
+    query: Query = field(repr=False)
     numbers: tuple[Change, ...]
     keys: Keys
     columns: tuple[str, ...]

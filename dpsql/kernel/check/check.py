@@ -31,12 +31,12 @@ from dpsql.kernel.tree import (
 def certify(query: Query, facts: Facts) -> Certificate:
     """Return what is proved of a counting query; `NotCertified` if that is not enough to count it."""
     try:
-        return _certified(query, facts)
+        return _certified(query, query, facts)
     except NotCertified:
         folded = replaced(query, _folded)
         if folded is query:
             raise
-        return _certified(folded, facts)
+        return _certified(folded, query, facts)
 
 
 def _folded(node: Node) -> Node:
@@ -75,7 +75,8 @@ def _kind_of(facts: Facts, name: str) -> str | None:
     return None if table is None or table.public else table.kind
 
 
-def _certified(query: Query, facts: Facts) -> Certificate:
+def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
+    """Return what is proved of a query, as the certificate of the same query as it was written."""
     proof = Proof(facts, check_total(query, facts), relation_of_query)
     kinds = set[str | None]()
     for node in walk(query):
@@ -107,6 +108,7 @@ def _certified(query: Query, facts: Facts) -> Certificate:
         numbers.append(Change(name, number.low, number.high, total, number.rungs))
     largest = groups.largest
     return Certificate(
+        query=written,
         numbers=tuple(numbers),
         keys=_kind(proof, query, found),
         columns=groups.keys,

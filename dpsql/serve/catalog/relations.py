@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold, protected
+from dpsql.policy import Policy, Table, UnitColumn, UnitVia, describe_protected, fold
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.facts import Facts
 from dpsql.serve.catalog.postgres_data import Row, data
@@ -90,7 +90,7 @@ def _comment(policy: Policy, table: Table) -> str:
         case UnitColumn(column):
             return f"private, the privacy unit is {column}"
         case UnitVia():
-            return f"private, protects {protected(policy.tables, table)}"
+            return f"private, protects {describe_protected(policy.tables, table)}"
     return "private, the privacy unit is the row"
 
 

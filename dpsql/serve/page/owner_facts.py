@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dpsql.errors import Error
 from dpsql.language import Query, parse, tables_in
 from dpsql.ledger.limits import Limits
-from dpsql.policy import UnitColumn, UnitRow, UnitVia, protected
+from dpsql.policy import UnitColumn, UnitRow, UnitVia, describe_protected
 from dpsql.render.figures import charged
 from dpsql.serve.json_facts import Facts, bounds_facts, budget_facts, domain_facts
 
@@ -190,7 +190,7 @@ def _unit(policy: Policy, table: Table) -> str:
         case UnitVia(via, parent, column):
             return (
                 f"a row belongs to the unit of the row of {parent} whose {column} is its {via}: "
-                f"protects {protected(policy.tables, table)}"
+                f"protects {describe_protected(policy.tables, table)}"
             )
         case UnitRow():
             return "each row is a unit of its own: nothing protects somebody with several rows"

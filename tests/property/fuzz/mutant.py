@@ -15,6 +15,7 @@ import pytest
 
 from dpsql.analysis import tables
 from dpsql.analysis.typed import Typed
+from tests.support.claimed import certify_claims
 
 __all__ = ["Mutant", "without_second_guard"]
 
@@ -42,7 +43,8 @@ class Mutant:
     """
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
-        """Replace the correct rule by the wrong one, wherever a module holds it."""
+        """Replace the correct rule by the wrong one, wherever a module holds it, and count what it compiles."""
+        certify_claims(patch)
         if not self.guarded:
             without_second_guard(patch)
         for holder, name, wrong in _places(self):

@@ -12,7 +12,7 @@ from dpsql.answers.table import picked
 from dpsql.engines import open_engine
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
-from dpsql.policy.length_rules import LARGEST
+from dpsql.policy.kinds import LARGEST
 
 POLICY = """
 [budget]

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import PolicyError
-from dpsql.policy import Policy, UnitVia, load, path_of, protected
-from dpsql.policy.paths import MOST_HOPS
+from dpsql.policy import Policy, UnitVia, describe_protected, load, path_of
+from dpsql.policy.rules import MOST_HOPS
 
 Load = Callable[[str], Policy]
 
@@ -60,8 +60,8 @@ def test_a_path_has_the_kind_of_its_end(read: Load) -> None:
         results = policy.tables["results"]
         assert results.unit == UnitVia("order_id", "lab_orders", "order_id", "patient")
         assert [t.name for t in path_of(policy.tables, results)] == ["Lab_Orders", "encounters"]
-        assert protected(policy.tables, results) == "a patient, found through Lab_Orders, encounters"
-        assert protected(policy.tables, policy.tables["encounters"]) == "a patient"
+        assert describe_protected(policy.tables, results) == "a patient, found through Lab_Orders, encounters"
+        assert describe_protected(policy.tables, policy.tables["encounters"]) == "a patient"
 
 
 def test_a_path_has_few_hops(read: Load) -> None:

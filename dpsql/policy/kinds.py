@@ -1,0 +1,252 @@
+"""The kinds of values in `dpsql.toml`: their words in documents, their JSON Schema and their readers.
+
+`dpsql.policy.keys` gives each key of the file one of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy.addresses import Address
+from dpsql.policy.names import key_path, wrong
+
+Schema = dict[str, Any]
+"""A JSON Schema, or a part of one."""
+Reader = Callable[[object, str, Path], object]
+"""Reads a value: `(value, place, base)`; `place` names the key in errors, paths are relative to `base`."""
+
+_WORDS: tuple[tuple[type, str], ...] = (
+    (bool, "a boolean"),
+    (int, "an integer"),
+    (Decimal, "a number"),
+    (str, "text"),
+    (list, "a list"),
+    (dict, "a table"),
+    (datetime, "a timestamp"),
+    (date, "a date"),
+    (time, "a time"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What the value of a key may be."""
+
+    words: str
+    """The allowed values, in words."""
+    schema: Schema
+    read: Reader | None = None
+    """None: the value has a reader of its own, see `load`."""
+
+    def named(self, words: str, schema: Schema | None = None) -> Kind:
+        """Return the same kind with other words, and with a schema that says more."""
+        return dataclasses.replace(self, words=words, schema=schema or self.schema)
+
+
+def describe(value: object) -> str:
+    """Return the kind of a TOML value, in words."""
+    return next((word for python, word in _WORDS if isinstance(value, python)), "another value")
+
+
+def check_type(value: object, kind: type, place: str, other: str = "") -> None:
+    """Raise `PolicyError` unless a value has that type; Decimal: any number, or a text for one."""
+    accepted = (int, str, Decimal) if kind is Decimal else kind
+    if not isinstance(value, accepted) or (isinstance(value, bool) and kind is not bool):
+        expected = next(word for python, word in _WORDS if python is kind)
+        raise wrong(place, f"expected {expected}{other}, found {describe(value)}")
+
+
+def read_texts(value: object, place: str) -> tuple[str, ...]:
+    """Return a list of texts, none of which is empty."""
+    check_type(value, list, place)
+    assert isinstance(value, list)  # noqa: S101  just checked
+    if not all(isinstance(text, str) and text for text in value):
+        raise wrong(place, "expected a list of texts")
+    return tuple(value)
+
+
+def _typed(kind: type) -> Reader:
+    def read(value: object, place: str, _: Path) -> object:
+        check_type(value, kind, place)
+        return value
+
+    return read
+
+
+def _read_most(value: object, place: str, _: Path) -> object:
+    if value != "AUTO":
+        check_type(value, int, place, ' or "AUTO"')
+    return value
+
+
+def _read_path(value: object, place: str, base: Path) -> Path:
+    check_type(value, str, place)
+    if not value or "\0" in str(value):
+        raise wrong(place, "expected the path of a file")
+    return base / str(value)
+
+
+def _read_nulls(value: object, place: str, _: Path) -> tuple[str, ...]:
+    texts = [value] if isinstance(value, str) else value
+    if not _are_texts(texts):
+        raise wrong(place, "expected a text or a list of texts", 'write null = ["", "NA"]')
+    return tuple(texts)
+
+
+def _read_renamed(value: object, place: str, _: Path) -> tuple[tuple[str, str], ...]:
+    check_type(value, dict, place)
+    assert isinstance(value, dict)  # noqa: S101  just checked
+    for old, new in value.items():
+        if not isinstance(new, str):
+            raise wrong(f"{place}.{key_path(old)}", f"expected a name, found {describe(new)}")
+    return tuple(value.items())
+
+
+def _read_columns(value: object, place: str, _: Path) -> tuple[str, ...]:
+    check_type(value, list, place)
+    if not _are_texts(value):
+        raise wrong(place, "expected a list of columns", 'write not_null = ["country"]')
+    return tuple(value)
+
+
+def _read_sets_of_columns(value: object, place: str, _: Path) -> tuple[tuple[str, ...], ...]:
+    check_type(value, list, place)
+    assert isinstance(value, list)  # noqa: S101  just checked
+    if not all(map(_are_texts, value)):
+        raise wrong(place, "expected lists of columns", 'write unique = [["user_id", "page"]]')
+    return tuple(tuple(columns) for columns in value)
+
+
+def _are_texts(value: object) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
+
+
+def _read_addresses(value: object, place: str, _: Path) -> tuple[Address, ...]:
+    return tuple(Address.parse(text, place) for text in read_texts(value, place))
+
+
+# Parts of schemas.
+_STRING: Schema = {"type": "string"}
+STRINGS: Schema = {"type": "array", "items": _STRING}
+ANY_NUMBER: Schema = {"type": ["number", "string"]}
+"""A number may be a text, such as "1/3"."""
+
+
+def refer(section: str) -> Schema:
+    """Return the schema of a part that is defined by its name."""
+    return {"$ref": f"#/$defs/{section}"}
+
+
+def each(schema: Schema, *, least: int | None = None) -> Schema:
+    """Return the schema of a table whose keys are names."""
+    found: Schema = {"type": "object", "additionalProperties": schema}
+    return found if least is None else {**found, "minProperties": least}
+
+
+def exactly(properties: Schema, *optional: str) -> Schema:
+    """Return the schema of a table of these keys, of which all but the `optional` ones are required."""
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+
+
+def columns_of_text(*names: str) -> Schema:
+    """Return the schema of a table of texts, all of which are required."""
+    return exactly(dict.fromkeys(names, _STRING))
+
+
+# The kinds.
+TEXT = Kind("text", _STRING, _typed(str))
+NUMBER = Kind("a number", ANY_NUMBER, _typed(Decimal))
+WHOLE = Kind("a whole number", {"type": "integer"}, _typed(int))
+SECONDS = WHOLE.named("seconds")
+FLAG = Kind("`true` or `false`", {"type": "boolean"}, _typed(bool))
+MOST = Kind('a whole number, or `"AUTO"`', {"anyOf": [WHOLE.schema, {"enum": ["AUTO"]}]}, _read_most)
+"""A bound on what one unit contributes."""
+PATH = Kind("a path", _STRING, _read_path)
+PATH_OR_FLAG = Kind(
+    "a path, or `true` or `false`",
+    {"type": ["string", "boolean"]},
+    lambda value, place, base: value if isinstance(value, bool) else _read_path(value, place, base),
+)
+TEXTS = Kind("a list of texts", STRINGS, lambda value, place, _: read_texts(value, place))
+ADDRESS = Kind("an address", _STRING, lambda value, place, _: Address.parse(value, place))
+ADDRESSES = Kind("a list of addresses", STRINGS, _read_addresses)
+LENGTH = Kind(
+    'bytes, or text such as `"64 KiB"`',
+    {"type": ["integer", "string"]},
+    lambda value, _place, _base: read_length(value),
+)
+MEMORY = Kind(
+    'bytes, or text such as `"256 MB"`', LENGTH.schema, lambda value, _place, _base: read_keep(value)
+)
+NULLS = Kind("a text, or a list of texts", {"anyOf": [_STRING, STRINGS]}, _read_nulls)
+RENAMED = Kind("a table of names", each(_STRING), _read_renamed)
+ZONES = Kind("a table of names and time zones", each(_STRING))
+COLUMNS = Kind("a list of columns", STRINGS, _read_columns)
+SETS_OF_COLUMNS = Kind("lists of columns", {"type": "array", "items": STRINGS}, _read_sets_of_columns)
+
+
+# Sizes: `[engine] longest_value` and `keep`.
+LONGEST = 64 << 10
+"""The default of `longest_value`, in bytes of UTF-8."""
+LARGEST = 256 << 10
+"""The largest `longest_value` that a policy may set, in bytes.
+
+PostgreSQL holds no row above one gigabyte and no row of more than 1,664 columns. Changing the case of a text
+makes it at most half as long again, so that every row of values within this limit fits.
+"""
+KEEP = 256_000_000
+"""The default of `keep`, in bytes."""
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def read_length(value: object) -> int:
+    """Parse the longest value: a number of bytes, or a text such as "64 KiB"; raise `PolicyError` otherwise.
+
+    >>> read_length("64 KiB"), read_length(4096)
+    (65536, 4096)
+    """
+    place, hint = "engine.longest_value", 'write longest_value = "64 KiB"'
+    size = _size(value, r"([0-9]{1,9}) ?(B|KiB|MiB|)")
+    if size is None:
+        raise wrong(place, "expected a number of bytes", hint)
+    if not 1 <= size <= LARGEST:
+        raise wrong(place, f"must lie between 1 byte and {show_length(LARGEST)}", hint)
+    return size
+
+
+def read_keep(value: object) -> int:
+    """Parse a size of memory: a number of bytes, or a text such as "256 MB"; raise `PolicyError` otherwise.
+
+    >>> read_keep("256 MB"), read_keep(0), read_keep("1 GiB")
+    (256000000, 0, 1073741824)
+    """
+    size = _size(value, r"([0-9]{1,15}) ?([KMG]i?B|B|)")
+    if size is None or size < 0:
+        hint = 'write keep = "256 MB", or keep = 0 to keep no counts'
+        raise wrong("engine.keep", "expected a number of bytes", hint)
+    return size
+
+
+def _size(value: object, shape: str) -> int | None:
+    """Return a number of bytes; None for what is neither a whole number nor a text of that shape."""
+    found = re.fullmatch(shape, value) if isinstance(value, str) else None
+    if found is not None:
+        return int(found[1]) * _UNITS[found[2]]
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def show_length(size: int) -> str:
+    """Format a length with its unit.
+
+    >>> show_length(65536), show_length(1000)
+    ('64 KiB', '1,000 bytes')
+    """
+    return f"{size >> 10:,} KiB" if size % 1024 == 0 else f"{size:,} bytes"
