@@ -23,6 +23,7 @@ from dpsql.errors import InternalError
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
+    Bounded,
     Call,
     Case,
     Column,
@@ -151,25 +152,8 @@ class Rows:
             conditions += known
         there = conjunction(conditions)
         pairs = Select(tuple(Item(Column("s", n)) for n in ("u", *chosen)), inside, there, distinct=True)
-        unit, values = Column("x", "u"), [Column("x", n) for n in chosen]
-        order = (Call("hash", (unit, *values)), *values)
-        rank = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
-        listed = (*(Item(c) for c in (unit, *values)), Item(rank, "r"))
-        ranked = Select(listed, Derived(pairs, "x"))
-        own = conjunction(
-            [
-                Binary("=", Column("y", "u"), Column("z", "u")),
-                *(same(Column("y", n), Column("z", n), null=True) for n in chosen),
-            ]
-        )
-        names = ["u", *(f"k{i}" for i in range(self.keys))]
-        names += [f"f{i}" for i in range(len(self.row))]
-        query = Select(
-            tuple(Item(Column("y", n), n) for n in names),
-            Join(Derived(self.query, "y"), "", Derived(ranked, "z"), own),
-            Binary("<=", Column("z", "r"), Constant(groups, BIGINT)),
-        )
-        return replace(self, query=query, ungrouped=None)
+        names = (*(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row))))
+        return replace(self, query=Bounded(self.query, names, tuple(chosen), groups, pairs), ungrouped=None)
 
     def with_outside(self, domains: Sequence[Candidates]) -> Rows:
         """Add a key that says whether a row is in no candidate group; all other keys of such rows are NULL.

@@ -20,7 +20,7 @@ from dpsql.engines.owned_rows import OwnedRows, count_rows
 from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
-from dpsql.errors import InternalError, OperationalError, PolicyError
+from dpsql.errors import OperationalError, PolicyError
 from dpsql.exclusive import OwnerProcess
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import CsvSource, UnitColumn

@@ -47,7 +47,7 @@ def relation_of_rungs(
     """Return the cells of a search; None for other groups."""
     if len(group) != 1 or not isinstance(group[0], Column) or not isinstance(query.source, Derived):
         return None
-    if source.merged or source.strays or source.shared or not source.single(NONE):
+    if source.strays or not source.single(NONE):
         return None
     key = group[0]
     cells = _cells(proof, query.source, key)

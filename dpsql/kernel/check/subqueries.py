@@ -8,7 +8,6 @@ never NULL, asks whether the rows have one of the unit x, so it needs no such co
 
 from __future__ import annotations
 
-from dpsql.kernel.check.marks import First, FirstCount
 from dpsql.kernel.check.proof import Proof, nodes_of_row, operand_in, reads_of, subqueries
 from dpsql.kernel.check.relation import Kind, Relation, name_of
 from dpsql.kernel.check.types_of import exact
@@ -20,9 +19,6 @@ def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
     bare = [n for n in nodes_of_row(expr) if isinstance(n, Column) and not n.table]
     if relation.kind is Kind.OWNED and any(name_of(n) not in relation.columns for n in bare):
         proof.refuse("a column without the name of its item of FROM", expr)
-    firsts = {name for name, mark in relation.marks.items() if isinstance(mark, (First, FirstCount))}
-    if firsts and not firsts.isdisjoint(reads_of(expr)):
-        proof.refuse("a value that depends on which unit has it first", expr)
     tied = False
     for node, query in subqueries(expr):
         proof.outer.append(relation)

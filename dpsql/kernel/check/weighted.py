@@ -69,8 +69,8 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
         return proof.refuse("rows of units that no column tells apart", node)
     if node.merges:
         _check_alone(proof, node)
-    keys = {f"k{i}": Column("s", f"k{i}") for i in range(node.keys)}
-    if not {*map(name_of, keys.values())} <= {*rows.columns}:
+    keys: dict[str, Expr] = {f"k{i}": Column("s", f"k{i}") for i in range(node.keys)}
+    if not {f"s.{key}" for key in keys} <= {*rows.columns}:
         return proof.refuse("groups by what is no column of the rows", node)
     made = plain(node)
     assert isinstance(made, Select)  # noqa: S101  as it is written
@@ -224,12 +224,12 @@ def _reader(query: Select) -> Select:
 def _check_alone(proof: Proof, node: Weighted) -> None:
     """Refuse units that are measured by other rows than those that are counted.
 
-    `rows` is ``SELECT x.u AS u, .. FROM x LEFT JOIN d ON x.k = d.v ..``, where x is `alone` and v is unique in
-    the public rows d: each row of x is there exactly once. What is measured is under the same names.
+    `rows` is ``SELECT x.u AS u, .. FROM x LEFT JOIN d ON x.k = d.v ..``, where x is `alone` and v is unique
+    in the public rows d: each row of x is there exactly once. What is measured is under the same names.
     """
     rows, alone = plain(node.rows), node.alone
     if alone is None or alone == node.rows:
-        return None
+        return
     if (
         not isinstance(rows, Select)
         or rows.where is not None

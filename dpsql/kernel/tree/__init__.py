@@ -20,14 +20,16 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Select`              one SELECT of `Item`s, ordered by `OrderTerm`s; `SetOperation` of two queries
 `Scan`                a declared table; `DomainScan` a declared domain; `Range` whole numbers; `Values`
 `Derived`             a query as an item of FROM; `Join` of two items; `Unnest` of a list
+`Bounded`, `Sampled`  rows of which each unit keeps few: in few groups, or few at all; written as SELECTs
 `Weighted`            the numbers of groups of rows of units, written as SELECTs; `Counted` what each counts
 ====================  ================================================================================
 
-``expressions`` and ``relations`` have these, ``weighted`` and ``counted`` the last line; ``node`` the base
-classes and `facts` (columns read, size); ``forms`` the functions; ``guards`` the TRY around what could fail;
-``exact`` sums of whole numbers; ``writer`` its SQL; ``build`` lists of nodes.
+``expressions`` and ``relations`` have these, ``bounded``, ``weighted`` and ``counted`` the last ones;
+``node`` the base classes and `facts` (columns read, size); ``forms`` the functions; ``guards`` the TRY around
+what could fail; ``exact`` sums of whole numbers; ``writer`` its SQL; ``build`` lists of nodes.
 """
 
+from dpsql.kernel.tree.bounded import Bounded, Sampled, count_cells
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
 from dpsql.kernel.tree.counted import (
     CappedRows,
@@ -129,6 +131,7 @@ __all__ = [
     "Between",
     "Binary",
     "Bound",
+    "Bounded",
     "Call",
     "Canonical",
     "CappedRows",
@@ -172,6 +175,7 @@ __all__ = [
     "Query",
     "Range",
     "RowSum",
+    "Sampled",
     "Saturated",
     "ScalarQuery",
     "Scan",
@@ -193,6 +197,7 @@ __all__ = [
     "Window",
     "columns",
     "conjunction",
+    "count_cells",
     "duckdb_sql",
     "facts",
     "guarded",

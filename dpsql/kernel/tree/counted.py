@@ -228,8 +228,7 @@ class WeightedRows(Counted):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitValue(Counted):
-    """The sum over units of a value, which is computed of the sum (and the `number`) of a unit's rows in the
-    group.
+    """The sum over units of a value computed of the sum (and the `number`) of a unit's rows in the group.
 
     *Claim:* the least and the greatest value of `value`, and 0; NULL adds nothing. In `value`, `Argument`s
     stand for the number, if there is one, and the sum. `alone` is the value of the only row of a unit in the
@@ -269,8 +268,7 @@ def _filled(template: Expr, values: Exprs) -> Expr:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CappedSum(Counted):
-    """The sum of values of a DECIMAL with `scale` decimals, or of whole numbers, in `size_of_step` least
-    steps.
+    """The sum of values with `scale` decimals, or of whole numbers, in `size_of_step` of their least steps.
 
     *Claim:* -C to C (0 to C of values from 0 on, and so on), in total C: each sum is first cut and rounded
     towards zero to X, c = |X|, and counts X, or X C // a rounded towards zero if a > C. So the absolute
@@ -392,7 +390,7 @@ class Moment(Counted):
     @property
     def whole(self) -> int:
         """R^d."""
-        return max(self.width, 1) ** self.degree
+        return int(max(self.width, 1) ** self.degree)
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
         """See `Counted`."""
