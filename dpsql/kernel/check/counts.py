@@ -174,6 +174,9 @@ def _number(proof: Proof, query: Select, source: Relation, expr: Expr, *, single
             if not exact(value.type) or not fits(value, expr.type):
                 proof.refuse("a number that may not fit its type", expr)
             return _number(proof, query, source, x, single=single)
+        case Aggregate("COUNT", (x,), True, (), None) if x in source.unit and not source.by_row:
+            proof.note("units", "a unit is counted once in each group")
+            return Number(0, 1)
         case Aggregate(name, arguments, False, (), None) if single and not source.strays:
             check_row(proof, expr, source)
             if name.upper() == "COUNT" and len(arguments) <= 1:

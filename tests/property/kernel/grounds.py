@@ -35,8 +35,8 @@ from dpsql.language import Options, Query, parse
 from dpsql.policy import Policy, load
 from dpsql.policy.kernel_facts import facts_of
 from kernel.amounts import amounts
-from tests.support.claimed import claims_certified
 from tests.sql_fixtures import FOLDER, TABLES, raw_data, read, write
+from tests.support.claimed import claims_certified
 
 __all__ = [
     "Compiled",
