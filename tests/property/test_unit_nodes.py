@@ -47,13 +47,12 @@ from dpsql.kernel.tree import (
     UnitValue,
     Weighted,
     WeightedRows,
-    bounded,
     counted,
     duckdb_sql,
     kept,
     weighted,
 )
-from dpsql.kernel.tree.exact import furthest, whole
+from dpsql.kernel.tree.exact import furthest, huge, whole
 from dpsql.types import BIGINT, BOOLEAN, SqlType
 
 DECIMAL = SqlType("DECIMAL", 9, 2)
@@ -149,9 +148,8 @@ class Counting:
         assert len(made) == len(found)
         return made
 
-    def changes(self, query: Query, keys: int) -> Iterator[list[tuple[int, ...]]]:
+    def changes(self, sql: str, keys: int) -> Iterator[list[tuple[int, ...]]]:
         """The changes of all groups, for each unit that is added."""
-        sql = duckdb_sql(query)
         every = self.groups(sql, keys)
         for unit in range(UNITS):
             less = self.groups(
@@ -173,10 +171,10 @@ def claimed(query: Query) -> Groups:
     return found
 
 
-def broken(counting: Counting, query: Query, groups: Groups, reached: set[int]) -> bool:
+def broken(counting: Counting, query: Query, groups: Groups, reached: set[int], text: str = "") -> bool:
     """Whether a unit moves a number by more than is claimed; `reached` gets those moved so far."""
     numbers = [*groups.numbers.values()]
-    for changes in counting.changes(query, len(groups.keys)):
+    for changes in counting.changes(text or duckdb_sql(query), len(groups.keys)):
         moved = [each for each in changes if any(each)]
         if groups.most is not None and len(moved) > groups.most:
             return True
@@ -235,7 +233,7 @@ def test_what_units_keep_is_few(counting: Counting, draw_query: Callable[[Random
         assert not broken(counting, query, groups, reached), duckdb_sql(query)
         most |= {
             len([each for each in changes if any(each)])
-            for changes in counting.changes(query, len(groups.keys))
+            for changes in counting.changes(duckdb_sql(query), len(groups.keys))
         }
     assert reached
     assert max(most) > 1
@@ -243,6 +241,8 @@ def test_what_units_keep_is_few(counting: Counting, draw_query: Callable[[Random
 
 KINDS = (Units, FewUnits, CappedRows, KeptValues, WeightedRows, UnitValue, CappedSum, RowSum, Moment)
 HAS_UNIT = IsNull(Column("s", "u"), negated=True)
+
+
 WRONG = [
     (CappedRows, CappedRows, "of_units", lambda s, u, v: counted.sum_of_rows(v[0])),
     (FewUnits, FewUnits, "weighted", lambda s, u, v, b, a: v[0]),
@@ -254,13 +254,14 @@ WRONG = [
     (Moment, Moment, "weighted", lambda s, u, v, b, a: s._of(s._numbers(v))),
     (WeightedRows, WeightedRows, "in_full", property(lambda s: s.most + 1)),
     (RowSum, RowSum, "in_full", property(lambda s: s.most + 2)),
-    (KeptValues, weighted, "keep_once", lambda p, k, x: x),
     (
-        KeptValues,
-        weighted,
-        "keep_values",
-        lambda p, k, x: Case(((HAS_UNIT, x),)),
+        WeightedRows,
+        WeightedRows,
+        "weighted",
+        lambda s, u, v, b, a: counted.in_ratio(huge(v[0]), s.most + 1, a),
     ),
+    (KeptValues, weighted, "keep_once", lambda p, k, x: x),
+    (KeptValues, weighted, "keep_values", lambda p, k, x: Case(((HAS_UNIT, x),))),
 ]
 """Texts without a part of what the lemma needs, of what is counted there."""
 
@@ -282,15 +283,24 @@ def test_a_wrong_text_is_noticed(
     pytest.fail("not noticed")
 
 
-def test_too_many_groups_or_rows_are_noticed(counting: Counting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded, "whole", lambda number: whole(number + (number in (1, 2))))
-    for draw_query in (first_groups, sampled):
-        rng = Random(13)
-        found = False
-        for _ in range(100):
-            counting.fill(rng)
-            query = draw_query(rng)
-            found |= broken(counting, query, claimed(query), set())
-            if found:
-                break
-        assert found
+TEXTS = [
+    (first_groups, "PARTITION BY x.u ORDER BY hash", "ORDER BY hash"),
+    (first_groups, " WHERE z.r <= ", " WHERE z.r <= 1 + "),
+    (sampled, "PARTITION BY y.u ORDER BY hash", "ORDER BY hash"),
+    (sampled, " WHERE z.r > ", " WHERE z.r > 1 + "),
+]
+
+
+@pytest.mark.parametrize(("draw_query", "right", "wrong"), TEXTS)
+def test_too_many_groups_or_rows_are_noticed(
+    counting: Counting, draw_query: Callable[[Random], Query], right: str, wrong: str
+) -> None:
+    rng = Random(13)
+    for _ in range(200):
+        counting.fill(rng)
+        query = draw_query(rng)
+        text = duckdb_sql(query)
+        assert right in text
+        if broken(counting, query, claimed(query), set(), text.replace(right, wrong)):
+            return
+    pytest.fail("not noticed")

@@ -456,7 +456,7 @@ def test_sampled_rows() -> None:
     change = found.number("n1")
     assert change is not None
     assert (change.low, change.high, change.total, found.keys) == (0, 4, 4, Keys.CELLS)
-    with pytest.raises(NotCertified, match="cells that are no columns of the rows"):
+    with pytest.raises(NotCertified, match="a column of no item of FROM"):
         certify(replace(CELLS, keys=1), FACTS)
 
 
