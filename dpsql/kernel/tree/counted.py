@@ -260,7 +260,7 @@ def _filled(template: Expr, values: Exprs) -> Expr:
     """Return an expression with values in the place of its arguments."""
 
     def change(node: Node) -> Node:
-        return values[node.place] if isinstance(node, Argument) else node
+        return values[node.place] if isinstance(node, Argument) and 0 <= node.place < len(values) else node
 
     made = change(replaced(template, change))
     return made if isinstance(made, Expr) else template
@@ -427,7 +427,11 @@ class Moment(Counted):
 
     def _of(self, numbers: Sequence[Expr]) -> Expr:
         """Return this moment; the first is what the others leave of the whole."""
-        return Paren(reduce(partial(Binary, "-"), numbers)) if not self.place else numbers[self.place]
+        return (
+            Paren(reduce(partial(Binary, "-"), numbers))
+            if not self.place
+            else numbers[self.place % len(numbers)]
+        )
 
 
 def _times(number: Expr, factor: int) -> Expr:
