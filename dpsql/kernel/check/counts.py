@@ -4,13 +4,10 @@ Rows of a unit are in groups by their keys. A number of a group adds up what its
 without the rows of the unit u it changes by what the rows of u in the group add, since all other rows are
 the same.
 
-*Units.* COUNT(DISTINCT u), of the unit or of the unit where a condition holds: u adds one, or nothing.
+*Units.* COUNT(DISTINCT u): u adds one, or nothing.
 *Single rows.* If a unit has at most one row in a group, COUNT changes by at most 1, and SUM(x) of values
-from L to H by something between min(L, 0) and max(H, 0). If it has at most m rows, by m times that.
-*Different values.* COUNT(DISTINCT v): the values of a group are the union of those of its units; without u,
-at most those are lost that u has.
-*First values.* The sum of FirstCount over a group of equal `within` counts each value once: the same number.
-Rows without a unit add nothing, as each rule makes sure of.
+from L to H by something between min(L, 0) and max(H, 0).
+All other numbers are those of `Weighted`.
 
 A function of a number that does not decrease, is 0 at 0 and does not grow distances, such as LEAST and
 GREATEST with constants, keeps all bounds.
