@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpsql.analysis import Plan
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
+from dpsql.kernel.facts import Facts
 from dpsql.kernel.loss import Number, exact
 from dpsql.kernel.mechanisms import Checked, GuessAndCheck, MedianOracle
 from dpsql.language import Parameters, Scalar, plain, plain_text
@@ -27,6 +28,10 @@ class _Session(Protocol):
     analyst: str
     ledger: Ledger
     turn: Turn
+
+    @property
+    def facts(self) -> Facts:
+        """What the owner declares of the data, as the kernel has it."""
 
     def statement(self) -> AbstractContextManager[None]:
         """Run one statement in a block, which `cancel` stops and others wait for."""
@@ -51,6 +56,7 @@ class _Stream:
             selection=name,
             mechanism="guess and check",
             charge=mechanism.plan.loss.charge,
+            facts=session.facts,
         )
         self._run = Running(session.ledger, reservation)
 

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import field
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from dpsql.analysis import CompiledQuery, check_sealed, widened
 from dpsql.engines import (
@@ -23,16 +23,21 @@ from dpsql.engines import (
 )
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.exclusive import OwnerProcess
+from dpsql.fair_cache import FairCache
 from dpsql.kept_ladders import LedgerLadders
+from dpsql.kernel.facts import Facts
+from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger
 from dpsql.policy import Policy, Table, load
+from dpsql.policy.kernel_facts import declared_facts_of
 from dpsql.release import source_version, tables_read
 from dpsql.running import sealed
 from dpsql.versions import CHANGING, Stamps, Versions, settled
 
 _ATTEMPTS = 5
+_PLANS = 64
+"""The most plans that are kept for statements that are asked again."""
 
 
 @dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -48,11 +53,26 @@ class Engines:
     """The exact counts of earlier statements on these files."""
     newest_ladder: int = 0
     """The number of the newest kept ladder when the engines were opened; 0: there was none."""
+    _facts: list[Facts] = field(default_factory=list, repr=False)
+    """`facts` once they were read."""
 
     @property
     def schema_database(self) -> SchemaDatabase:
         """The schema database of the engine."""
         return self.engine.schema_database
+
+    @property
+    def facts(self) -> Facts:
+        """What the owner declares of these data, as the kernel has it; read once.
+
+        Unique columns of public tables are as declared: they are tested where a query reads the table.
+        """
+        if not self._facts:
+            try:
+                self._facts.append(declared_facts_of(self.policy, self.schema_database))
+            except ValueError:  # a query over public domains failed
+                raise OperationalError("the declared domains cannot be read; nothing was charged") from None
+        return self._facts[0]
 
     def unchanged(self, tables: Iterable[Table]) -> bool:
         """Whether no file of these tables was touched since the engine was opened."""
@@ -125,6 +145,8 @@ class Database:
         """Called with a table's name before its rows are verified, and with None afterwards."""
         self.users: weakref.WeakSet[_User] = weakref.WeakSet()
         """The open sessions."""
+        self.plans = FairCache[tuple[object, ...], Any](_PLANS)
+        """Plans of statements (`kept_plans`), each with the engines on which it was made."""
         self.ledger = Ledger.of(self.policy)
         self.versions = Versions(self.policy, self.ledger)
         try:
@@ -163,6 +185,7 @@ class Database:
             changed = self.versions.stamps() != self._engines.stamps
             if changed or self.ledger.newest_ladder() != self._engines.newest_ladder:
                 self._engines.kept.close()  # those who count on the old files still may
+                self.plans.clear()
                 self._engines, self._close_engines = self._open()
             return self._engines
 
@@ -202,6 +225,7 @@ class Database:
         with ExitStack() as stack:
             stack.callback(self.ledger.close)
             stack.callback(self._close_engines)
+            stack.callback(self.plans.clear)
             for user in list(self.users):
                 stack.callback(user.close)
 

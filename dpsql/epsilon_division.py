@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from functools import lru_cache
 from typing import Literal
 
 from dpsql.kernel.loss.charge import Charge
 from dpsql.kernel.loss.filter import Filter
 from dpsql.kernel.loss.privacy_loss import PrivacyLoss
-from dpsql.kernel.loss.renyi import DECIMALS, pure_cost
+from dpsql.kernel.loss.renyi import DECIMALS, largest_epsilon, pure_cost
 from dpsql.lazy_dataclass import dataclass
 
 Way = Literal["basic", "order"]
@@ -119,24 +118,3 @@ def lay_out(epsilon: Fraction, policy: Filter, *others: Filter, way: Way | None 
     if way == "order" or pure_cost(epsilon, limit.order) * policy.epsilon < epsilon * limit.limit:
         return Layout(epsilon, limit.order)
     return Layout(epsilon)
-
-
-@lru_cache(maxsize=1024)
-def largest_epsilon(cost: Fraction, order: Fraction) -> Fraction:
-    """Return the largest epsilon of 12 decimals that costs at most this as a pure mechanism."""
-    steps = math.floor(cost * DECIMALS)
-    # The cost is at most epsilon and, rounded up, at most order epsilon^2/2.
-    low = max(steps, math.isqrt(math.floor(2 * steps * DECIMALS / order)))
-    stride = 1
-    while _fits(low + stride, cost, order):
-        low += stride
-        stride *= 2
-    high = low + stride
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _fits(middle, cost, order) else (low, middle)
-    return Fraction(low, DECIMALS)
-
-
-def _fits(steps: int, cost: Fraction, order: Fraction) -> bool:
-    return pure_cost.__wrapped__(Fraction(steps, DECIMALS), order) <= cost

@@ -34,6 +34,7 @@ from dpsql.composition import (
 from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.info import describe
+from dpsql.kept_plans import KeptPlans, listed, plan_key
 from dpsql.kernel.loss import Charge
 from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
 from dpsql.lazy_dataclass import dataclass
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.database import Database, Engines
+    from dpsql.kept_plans import Key
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
@@ -157,10 +159,18 @@ class Planner:
 
     def _prepared(self, text: str, parameters: Parameters, parsed: Statement | None = None) -> Prepared:
         engines = self.database.engines()
+        key, plans = self._key(text, parameters), KeptPlans(self.database, self.analyst)
+        if parsed is None and (found := plans.find(key, engines)) is not None:
+            with running_statement() as running:
+                running.check()
+            return self.priced(found)
         statement = self.parsed(text, parameters) if parsed is None else parsed
         match statement:
             case Query():
-                return self.query(text, statement, engines)
+                made = self.query(text, statement, engines)
+                if parsed is None and not isinstance(made, PreparedPublic):
+                    plans.keep(key, made)
+                return made
             case Explain():
                 asked = statement.query
                 planned = (
@@ -174,6 +184,9 @@ class Planner:
             case Describe():
                 self.described(statement)
         return PreparedCommand(text, statement)
+
+    def _key(self, text: str, parameters: Parameters) -> Key:
+        return plan_key(text, listed(parameters), self.defaults, scopes(self.policy, self.analyst))
 
     def query(
         self, text: str, query: Query, engines: Engines

@@ -32,6 +32,8 @@ from dpsql.policy import ParquetSource, Policy, Table
 from dpsql.release import tables_read
 from dpsql.types import SqlType
 
+_BOUNDED = 8
+"""For how many bounds a planned query is kept with them: noise finds one of a few most of the time."""
 _CHANGED = "the data changed while it was counted, so there is no answer; the charge is kept, ask again"
 
 
@@ -51,6 +53,10 @@ class PlannedCount:
     policy: Policy = field(repr=False)
     values: tuple[tuple[int, float | None], ...] = ()
     """The values of earlier releases that it reads as constants, by their places, once they are known."""
+    _bounded: dict[tuple[int, ...], PlannedCount] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """The same query with bounds that were found, in this or an earlier run of the statement."""
 
     def __post_init__(self) -> None:
         check_claims(self.plan)
@@ -80,7 +86,16 @@ class PlannedCount:
         return cls(plan, sql, tables_read(policy, plan.compiled.tables), engines, policy)
 
     def with_bounds(self, found: tuple[int, ...]) -> PlannedCount:
-        """Return the same query with bounds that were found."""
+        """Return the same query with bounds that were found; those found last are analysed once."""
+        known = self._bounded.get(found)
+        if known is None:
+            known = self._with_bounds(found)
+            if len(self._bounded) >= _BOUNDED:
+                self._bounded.clear()
+            self._bounded[found] = known
+        return known
+
+    def _with_bounds(self, found: tuple[int, ...]) -> PlannedCount:
         plan = self.plan
         made = PlannedCount.of(plan.query, self.policy, self.engines, plan.options, found, plan.filters)
         made = replace(made, plan=replace(made.plan, selected=plan.selected, apart=plan.apart))

@@ -1,190 +1,27 @@
-"""Runs private work under a reservation: charged before, and settled, failed or cancelled after.
-
-Statements, streams of checked counts and the median oracle all use `Running`. The result of the work is
-written to the ledger before anybody can see it. Work that raises ends the reservation as failed or
-cancelled, by what the engine reported. Work runs inside `_sealed`, so that no error holds a frame of it:
-frames keep exact counts and answers that nobody paid for, and tools that report errors show them.
-"""
+"""The kernel's charged work, with what the engines tell of the statement that runs."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from enum import Enum
-from typing import Generic, NoReturn, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
-from dpsql.engines import CANCELLED, FAILED, Cancelled, running_statement
-from dpsql.errors import DatabaseError, Error, InterfaceError, InternalError, StatementFailed
-from dpsql.exclusive import OwnerProcess
-from dpsql.kernel.check import NotCertified
-from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger import Event, Ledger, Reservation, Settled
+from dpsql.engines import running_statement
+from dpsql.kernel.charged_work import ChargedWork, Paid, run_uncharged
+from dpsql.ledger import Ledger, Reservation
+
+__all__ = ["Paid", "Running", "sealed"]
 
 _T = TypeVar("_T")
 
-_BUG = "this is a bug of dpsql: what was to be counted is not certified; its charge is kept"
-_OVER = "the reservation has ended or is in use: nothing more is answered under it"
 
-
-@dataclass(frozen=True, slots=True)
-class Paid(Generic[_T]):
-    """The result of private work and its charge; nobody may see it before both are in the ledger."""
-
-    value: _T
-    charge: Charge
-    payload: bytes | None = None
-    key: str | None = None
-    loss: PrivacyLoss | None = None
-    """What is charged, its mechanisms settled; None: one pure mechanism ran, and realised `charge`."""
-
-
-def _sealed(work: Callable[[], _T]) -> tuple[_T | None, BaseException | None, bool]:
-    """Run work; return its value or its error, and whether the error counts as a failure.
-
-    Every error does, except an interrupt by the analyst. It loses its traceback, context and cause.
-    """
-    outer = sys.exc_info()[1]
-    with running_statement() as statement:
-        try:
-            return work(), None, False
-        except BaseException as error:  # noqa: BLE001  whatever it is, its frames and its text may carry data
-            # An interrupt raised while another error was handled is no interrupt: that error came first.
-            alone = error.__context__ is None or error.__context__ is outer
-            interrupt = isinstance(error, (Cancelled, KeyboardInterrupt)) and alone
-            error.__traceback__ = error.__context__ = error.__cause__ = None
-            # The engine may have failed just before a Ctrl-C.
-            return None, error, not interrupt or statement.failed
-
-
-def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
-    """Run uncharged work that reads private data; an error that it raises holds no frame of it.
-
-    An error that is not dpsql's own may depend on the data: `otherwise` is returned instead.
-    """
-    value, error, _ = _sealed(work)
-    if error is None:
-        return value  # type: ignore[return-value]  # without an error there is a value
-    if isinstance(error, Exception) and not isinstance(error, Error):
-        return otherwise
-    raise error
-
-
-def _cancelled_before_end() -> bool:
-    """Let a server wait before the end of private work shows in the ledger, which other sessions read.
-
-    Return whether the statement was cancelled until then. Whether the work had ended before is not looked at:
-    that would tell when it ended, as exactly as somebody can choose when to cancel.
-    """
-    with running_statement() as statement:
-        if statement.before_end is None:
-            return False
-        statement.before_end()
-        return statement.cancelled
-
-
-class _State(Enum):
-    OPEN = "open"
-    BUSY = "busy"
-    """Work runs under it, or was interrupted before its end could be recorded."""
-    ENDED = "ended"
-
-
-class Running:
+class Running(ChargedWork):
     """A reservation, used by the process that made it, for one piece of work at a time."""
 
     def __init__(self, ledger: Ledger, reservation: Reservation) -> None:
         """Take over a reservation that was just made; nothing else may use it."""
-        self._ledger = ledger
-        self._reservation = reservation
-        self._owner_process = OwnerProcess("reservation")
-        self._state = _State.OPEN
-        self._steps = 0
-        self._spent = Charge()
-        self._writing = False
+        super().__init__(ledger, reservation, running_statement)
 
-    @property
-    def open(self) -> bool:
-        """Whether more work may run under the reservation, in this process."""
-        return self._state is _State.OPEN and self._owner_process.in_own_process
 
-    def confirm(self) -> None:
-        """Raise `InterfaceError` unless work runs under it now; to be called right before noise is drawn."""
-        self._owner_process.check()
-        if self._state is not _State.BUSY:
-            raise InterfaceError(_OVER)
-
-    def finish(self, work: Sequence[Callable[[], Paid[_T]]]) -> tuple[list[tuple[_T, int]], Event]:
-        """Run one piece of work for each release, in order, and settle all at once.
-
-        It returns each value with the number of its release, and the ledger's event that stored them. If one
-        fails, none is released.
-        """
-
-        def settled() -> tuple[list[tuple[_T, int]], Event]:
-            paid = [piece() for piece in work]
-            if _cancelled_before_end():
-                raise Cancelled(CANCELLED)
-            self._writing = True
-            ended = [
-                Settled(one.charge if one.loss is None else one.loss, one.payload, one.key) for one in paid
-            ]
-            numbers, event = self._ledger.settle_all(self._reservation, ended)
-            self._state = _State.ENDED
-            return [(one.value, number) for one, number in zip(paid, numbers, strict=True)], event
-
-        return self._guarded(settled)
-
-    def step(self, work: Callable[[], Paid[_T]]) -> _T:
-        """Run a part of the work; the charge of all parts so far is durable before the value is returned."""
-
-        def written() -> _T:
-            paid = work()
-            self._writing = True
-            if paid.charge != self._spent:
-                self._ledger.step(self._reservation, self._steps + 1, paid.charge)
-                self._steps += 1
-                self._spent = paid.charge
-            self._state = _State.OPEN
-            return paid.value
-
-        return self._guarded(written)
-
-    def close(self, charge: Charge) -> None:
-        """Settle the charge of all steps; no further step may run."""
-        self._begin()
-        self._ledger.settle(self._reservation, charge)
-        self._state = _State.ENDED
-
-    def _begin(self) -> None:
-        """Mark the reservation as busy; raise if it is busy already or has ended."""
-        self._owner_process.check()
-        if self._state is not _State.OPEN:
-            raise InterfaceError(_OVER)
-        self._state = _State.BUSY
-
-    def _guarded(self, work: Callable[[], _T]) -> _T:
-        self._begin()
-        self._writing = False
-        value, error, failed = _sealed(work)
-        if error is not None:
-            self._end(error, failed=failed)
-        return value  # type: ignore[return-value]  # as above
-
-    def _end(self, error: BaseException, *, failed: bool) -> NoReturn:
-        """Record the failure or cancellation, and raise the error that the analyst may see."""
-        self._state = _State.ENDED
-        if _cancelled_before_end():
-            error, failed = Cancelled(CANCELLED), False
-        with suppress(Error):  # then it keeps its charge and its slot, or it was settled a moment ago
-            (self._ledger.fail if failed else self._ledger.cancel)(self._reservation)
-        if isinstance(error, Cancelled) and failed:
-            raise StatementFailed(FAILED)
-        if not isinstance(error, Exception) or isinstance(error, Cancelled):
-            raise error
-        if isinstance(error, NotCertified):
-            raise InternalError(_BUG)  # it follows from a tree, so from public and released values alone
-        if self._writing and isinstance(error, DatabaseError):
-            raise error  # its text is the ledger's, which holds no private value
-        raise StatementFailed(FAILED)
+def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
+    """Run uncharged work that reads private data, as `run_uncharged` does."""
+    return run_uncharged(work, otherwise, running_statement)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import ArrayLike
 
+    from dpsql.kernel.facts import Facts
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -231,6 +232,7 @@ class Session:
                 return _shown(prepared, releases)
             if prepared.parts[0].refines is not None:
                 break
+            self.database.plans.clear()  # they are of data that are not there any more
             again = self.planner.query(prepared.text, prepared.query, self.database.engines())
             assert not isinstance(again, PreparedPublic)  # noqa: S101  the policy is as before
             prepared = again
@@ -277,6 +279,11 @@ class Session:
         return counting
 
     # -- the rest
+
+    @property
+    def facts(self) -> Facts:
+        """What the owner declares of the data as they are now, as the kernel has it."""
+        return self.database.engines().facts
 
     def budget(self) -> Budget:
         """Return what the analyst may still spend."""

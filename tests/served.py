@@ -44,7 +44,7 @@ class Accounts:
         return self._users.get(name)
 
 
-class Catalogue(Catalog):
+class AnsweredCatalog(Catalog):
     """A catalogue that knows `SELECT pg_backend_pid()` and the two signals, by the words of the text."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Catalogue(Catalog):
     def route(self, text: str) -> Route:
         if "pg_" not in text:
             return Route.DATA
-        return Route.BOTH if "visits" in text else Route.CATALOGUE
+        return Route.BOTH if "visits" in text else Route.CATALOG
 
     def knows(self, text: str, types: Sequence[pa.DataType | None] = ()) -> bool:
         return False
@@ -90,11 +90,11 @@ BOB = User("bob", "bob")
 
 @contextmanager
 def serving(
-    policy: Path, *users: User, make: Callable[[], Catalogue] = Catalogue, **config: Any
+    policy: Path, *users: User, make: Callable[[], AnsweredCatalog] = AnsweredCatalog, **config: Any
 ) -> Iterator[Service]:
     """Open a service on a policy for users, by default alice and bob."""
     accounts = cast("Users", Accounts(*(users or (ALICE, BOB))))
-    service = Service(replace(ServeConfig(), **config), policy, accounts, catalogue=lambda *_: make())
+    service = Service(replace(ServeConfig(), **config), policy, accounts, catalog=lambda *_: make())
     try:
         yield service
     finally:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from functools import reduce
+from functools import lru_cache
 from itertools import pairwise
 
 from dpsql.kernel.mechanisms.ladder import FULL
@@ -26,11 +26,11 @@ from dpsql.kernel.tree import (
     Item,
     Join,
     Paren,
-    Query,
     Select,
-    SetOperation,
+    Values,
     columns,
     items,
+    with_text,
 )
 from dpsql.kernel.tree.exact import BEYOND, huge, saturated, whole
 from dpsql.types import BIGINT
@@ -80,14 +80,28 @@ def score_query(
         small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
         units = Select((*(Item(Column("v", name)) for name in own), Item(small, "b")), Derived(units, "v"))
         own.append("b")
-    narrow = "b" if wide else "a"
-    keyed, key = _keyed(units, own, bounds, narrow, by_bits=missing), Column("w", "k")
-    score = _score(bounds, key, Column("w", narrow)) if by_excess else whole(FULL)
+    low, high = _halves(bounds)
+    given = tuple(Item(Column("v", name)) for name in own)
+    if missing and not high and low[0] == 1:
+        keyed = _keyed_by_bits(units, given, low[-1], "b" if wide else "a")
+    else:
+        keyed = Select((_key(tuple(bounds), wide=wide), *given), Derived(units, "v"))
+    numbers = _numbers(tuple(bounds), sums, fine, by_excess=by_excess, wide=wide, missing=missing)
+    return Select(numbers, Derived(keyed, "w"), group=(Column("w", "k"),))
+
+
+@lru_cache(maxsize=64)
+def _numbers(
+    bounds: tuple[int, ...], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool, missing: bool
+) -> tuple[Item, ...]:
+    """Return the numbers of the query, which are the same for all units: see `score_query`."""
+    key = Column("w", "k")
+    score = _score(bounds, key, Column("w", "b" if wide else "a")) if by_excess else whole(FULL)
     more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine)
     if missing:
         more = (*more, _less(Aggregate("COUNT"), Aggregate("COUNT", (Column("w", "a"),))))
     numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *more)
-    return Select(items("n", numbers), Derived(keyed, "w"), group=(key,))
+    return tuple(map(with_text, items("n", numbers)))
 
 
 def _sums(sums: Sums, last: Expr, fine: int | None) -> tuple[Expr, ...]:
@@ -130,26 +144,36 @@ def _query_with_bounds_as_rows(
     units: Select, bounds: Sequence[int], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool
 ) -> Select:
     """Return the query with the bounds as rows of their own, of which each unit meets one."""
-    rows: list[Query] = []
-    last = 2 * BEYOND if wide else (1 << 63) - 1
-    for place, (lower, upper) in enumerate(pairwise((-1, *bounds, last))):
-        eighth, times, parts = _ratio(lower) if by_excess and place else (1, FULL if place else 0, 1)
+    rows: list[tuple[Expr, ...]] = []
+    top = 2 * BEYOND if wide else (1 << 63) - 1
+    for place, (lower, upper) in enumerate(pairwise((-1, *bounds, top))):
+        times, parts = _ratio(lower) if by_excess and place else (FULL if place else 0, 1)
         # Public values are sent to servers as BIGINTs.
-        halves = [half for each in (lower, upper, eighth) for half in (_split(each) if wide else (each,))]
-        rows.append(Select(items("b", map(whole, (place, times, parts, *halves)))))
-    each = reduce(lambda first, more: SetOperation(first, "UNION ALL", more), rows)
-    value, (number, more, less, *rest) = Column("w", "a"), columns("r", "b", 9 if wide else 6)
-    ends: list[Expr] = [*rest]
+        halves = [half for each in (lower, upper) for half in (_split(each) if wide else (each,))]
+        rows.append(tuple(map(whole, (place, times, parts, *halves))))
+    names = tuple(f"b{i}" for i in range(len(rows[0])))
+    listed = Values(tuple(rows), "v", names)
+    each = Select(tuple(Item(Column("v", name), name) for name in names), listed)
+    value, (number, more, less, *rest) = Column("w", "a"), columns("r", "b", len(names))
+    low, high = rest[0], rest[-1]
     if wide:
-        ends = [Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2, 4)]
-    low, high, full = ends
+        low, high = (Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2))
+        low = Call("LEAST", (low, whole(bounds[-1])))  # which it is without
     there = Binary("AND", Binary(">", value, low), Binary("<=", value, high))
-    beyond = Paren(Binary("-", Call("LEAST", (value, Paren(Binary("+", low, full)))), low))
-    score = Binary("//", Paren(Binary("*", beyond, more)), less)
-    added = _sums(sums, Aggregate("MAX", (Call("GREATEST", (low, whole(0))),)), fine)
+    last = Call("GREATEST", (low, whole(0)))
+    # Cut before and after they are multiplied, neither of which changes the score.
+    parts = Binary("//", Paren(Binary("-", value, last)), less)
+    score = Binary("*", _between(parts, FULL), more)
+    added = _sums(sums, Aggregate("MAX", (last,)), fine)
+    score = Call("LEAST", (score, whole(FULL)))
     numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
     source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
     return Select(items("n", numbers), source, group=(number,))
+
+
+def _between(value: Expr, most: int) -> Expr:
+    """Return a value cut to 0 and a number."""
+    return Call("LEAST", (Call("GREATEST", (value, whole(0))), whole(most)))
 
 
 def _split(number: int) -> tuple[int, int]:
@@ -157,32 +181,27 @@ def _split(number: int) -> tuple[int, int]:
     return (number >> 40, 1 << 40) if number >> 60 else (number, 1)
 
 
-def _ratio(bound: int) -> tuple[int, int, int]:
-    """Return the least excess over a bound with a full score, and the score by excess: times, divided by."""
-    if bound < 8:
-        return 1, FULL, 1
-    return bound // 8, max(_PARTS // bound, 1), max(bound // _PARTS, 1)
+def _ratio(bound: int) -> tuple[int, int]:
+    """Return the score of a unit by its excess over a bound: times, divided by. One of the two is 1."""
+    return (FULL, 1) if bound < 8 else (max(_PARTS // bound, 1), max(bound // _PARTS, 1))
 
 
-def _keyed(units: Select, own: Sequence[str], bounds: Sequence[int], narrow: str, *, by_bits: bool) -> Select:
-    """Return units with the last bound that each exceeds as `k`; -1 for none.
+@lru_cache(maxsize=64)
+def _key(bounds: tuple[int, ...], *, wide: bool) -> Item:
+    """Return the last bound that a unit exceeds as `k`; -1 for none.
 
-    For one beyond BIGINT it is -1/2^31 times the bound. `narrow` is the column of what a unit has as BIGINT.
-    `by_bits` says that the last one of powers of two from 1 on within BIGINT is told by the highest bit.
+    For one beyond BIGINT it is -1/2^31 times the bound. With `wide`, column `b` is what a unit has as BIGINT.
     """
     low, high = _halves(bounds)
-    own_columns = tuple(Item(Column("v", name)) for name in own)
-    if by_bits and not high and low[0] == 1:
-        return _keyed_by_bits(units, own_columns, low[-1], narrow)
-    key = _searched(Column("v", narrow), low, [whole(-1), *map(whole, low)])
+    key = _searched(Column("v", "b" if wide else "a"), low, [whole(-1), *map(whole, low)])
     if high:
         value, keys = Column("v", "a"), [whole(-(bound // _FAR)) for bound in high]
         key = Case(((Binary(">", value, whole(high[0])), _searched(value, high[1:], keys)),), key)
-    return Select((Item(Cast(key, BIGINT), "k"), *own_columns), Derived(units, "v"))
+    return with_text(Item(Cast(key, BIGINT), "k"))
 
 
 def _keyed_by_bits(units: Select, own: tuple[Item, ...], last: int, narrow: str) -> Select:
-    """Return units with the last power of two up to `last` that each exceeds.
+    """Return units with the last power of two up to `last` that each exceeds; `narrow` is what one has.
 
     It is exceeded where what a unit has, less 1, reaches it: the last one is the highest bit of that. All
     bits below it are set, in a subquery for each time that their number doubles, and half of that and 1 is

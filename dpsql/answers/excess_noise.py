@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from dpsql.analysis.excess import Excess
 from dpsql.answers.sources import law_of, source_of
 from dpsql.estimates import pair_half_width
-from dpsql.estimates.gaussian import gaussian_half_width
+from dpsql.estimates.half_widths import gaussian_half_width
 from dpsql.estimates.noise_laws import Source
 from dpsql.estimates.predictions import half_width, in_counts, stddev
 from dpsql.kernel import mechanisms

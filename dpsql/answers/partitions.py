@@ -32,7 +32,7 @@ from dpsql.engines import Counts
 from dpsql.engines.ordering import ranks
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
-from dpsql.estimates.noise_laws import Made, joined
+from dpsql.estimates.noise_laws import Made, join_laws
 from dpsql.kernel.loss import PrivacyLoss, largest
 from dpsql.language import TopPerPartition
 from dpsql.lazy_dataclass import dataclass
@@ -162,7 +162,7 @@ def _made(parts: list[Combined]) -> Made | None:
     there = [part.made for part in parts if len(part.value)] or [part.made for part in parts]
     found = there[0]
     for part in there[1:]:
-        found = joined(found, part)
+        found = join_laws(found, part)
     return found
 
 

@@ -12,7 +12,7 @@ from dpsql.audit.catalogue import Campaign, Outcome
 from dpsql.audit.verdict import Verdict
 from dpsql.render.cells import escape_controls
 from dpsql.render.grid import Style, column, draw
-from dpsql.render.plots import Curve, curves, sparkline
+from dpsql.render.plots import PValueCurve, curves, sparkline
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -73,10 +73,10 @@ def _plain(value: object) -> object:
     return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)
 
 
-def p_values(verdict: Verdict, label: str) -> Curve:
+def p_values(verdict: Verdict, label: str) -> PValueCurve:
     """Return a verdict's p-values as a curve over the epsilon tested, with the claim marked."""
     points = tuple((tested.epsilon, tested.forward) for tested in verdict.curve)
-    return Curve(label, verdict.epsilon, points)
+    return PValueCurve(label, verdict.epsilon, points)
 
 
 def strip(verdict: Verdict, *, plain: bool = False) -> str:

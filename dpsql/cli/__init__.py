@@ -2,13 +2,12 @@
 
 ====================  ======================================================================
 ``app``               the click application; ``__main__`` starts the process around it
-``settings``          the options that all commands share
-``server_options``    the options that name a server, in place of a policy on this machine
+``options``           the options that all commands share, and those that name a server
 ``exits``             exit codes, and the exit code of each error class
 ``sources``           statements from ``-c`` and ``-f``, in the order they were given
 ``batch``             runs statements after pricing all of them
 ``repl/``             the interactive shell
-``output``            writes results to stdout or a file
+``output``            writes results to stdout, a file or a folder
 ``narrate``           writes messages, warnings and errors to stderr
 ``budget``, ``demo``  the commands of these names
 ``init/``             `dpsql init`, which reads names and types of columns, but no row

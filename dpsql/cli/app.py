@@ -21,14 +21,12 @@ from dpsql.cli.check import check_command
 from dpsql.cli.exits import ExitCode, legend
 from dpsql.cli.init import init_command
 from dpsql.cli.mcp import mcp_command
+from dpsql.cli.options import CliSettings, Width, server_of, server_options
 from dpsql.cli.output import FORMATS
 from dpsql.cli.progress import doing, progress
 from dpsql.cli.serve import serve_command, serve_demo
-from dpsql.cli.server_options import server_of, server_options
-from dpsql.cli.settings import Settings
 from dpsql.cli.sources import META, InOrder, read, statements
 from dpsql.cli.user import user_command
-from dpsql.cli.width import Width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from dpsql.sessions import AnalystSession
 
 
-def open_session(settings: Settings) -> AnalystSession:
+def open_session(settings: CliSettings) -> AnalystSession:
     """Open a session on the database of the policy, or on a server."""
     if settings.server is not None:
         from dpsql.remote import connect
@@ -49,7 +47,7 @@ def open_session(settings: Settings) -> AnalystSession:
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[AnalystSession]:
+def _open(settings: CliSettings) -> Iterator[AnalystSession]:
     with progress("opening the data"):
         session = open_session(settings)
     database = getattr(session, "database", None)  # a server has its own
@@ -205,8 +203,8 @@ def app(
         return ExitCode.OK
     ctx.help_option_names = ["-h", "--help"]  # of the commands
     server = server_of(ctx, options)
-    settings = Settings(
-        **{name: options[name] for name in Settings.__dataclass_fields__ if name in options}, server=server
+    settings = CliSettings(
+        **{name: options[name] for name in CliSettings.__dataclass_fields__ if name in options}, server=server
     )
     ctx.obj = settings
     given = ctx.meta[META]
@@ -227,23 +225,23 @@ def app(
     if not given:
         return _repl(settings)
     from dpsql.cli.batch import Batch
-    from dpsql.cli.even import Target
+    from dpsql.cli.even import ErrorTarget
 
-    target = Target.of(error, epsilon_total)
+    target = ErrorTarget.of(error, epsilon_total)
     pieces = statements(read(given))
     if not pieces:
         return ExitCode.OK
-    with settings.answers() as out, _opened(settings) as session:
+    with settings.answers() as out, _open(settings) as session:
         batch = Batch(session, out, partial=partial, go_on=settings.go_on, target=target)
         return batch.run(pieces, dry=dry_run)
 
 
-def _repl(settings: Settings) -> int:
+def _repl(settings: CliSettings) -> int:
     """Run the interactive shell, or the statements of a pipe one after the other."""
     from dpsql.cli.repl.line_input import reader
     from dpsql.cli.repl.loop import Repl, names_of
 
-    with settings.answers() as out, _opened(settings) as session:
+    with settings.answers() as out, _open(settings) as session:
         lines = reader(cache(partial(names_of, session)))
         policy = Path(settings.policy) if settings.server is None else None
         repl = Repl(session, out, lines, policy, go_on=settings.go_on)
@@ -263,7 +261,7 @@ for _command in (
 @app.command("demo")
 @click.option("--serve", is_flag=True, help="Serve the data to two users instead, for PostgreSQL's clients.")
 @click.pass_obj
-def demo_command(settings: Settings, /, *, serve: bool) -> int:
+def demo_command(settings: CliSettings, /, *, serve: bool) -> int:
     """Take a tour of two minutes on data that comes with dpsql."""
     from dpsql.cli import demo
 
@@ -271,7 +269,7 @@ def demo_command(settings: Settings, /, *, serve: bool) -> int:
     if serve:
         return serve_demo(folder, folder / demo.POLICY)
     policy = str(folder / demo.POLICY)
-    with settings.answers("table") as out, _opened(replace(settings, policy=policy)) as session:
+    with settings.answers("table") as out, _open(replace(settings, policy=policy)) as session:
         code = demo.tour(session, out)
     narrate.say(f"\nData, policy and ledger are in {folder}. Go on with:\n  dpsql -p {policy}")
     return code

@@ -10,14 +10,14 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.output import Output
+from dpsql.cli.output import AnswerOutput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
     from dpsql.audit import Campaign, Subject
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import CliSettings
 
 
 _TRIALS, _STATEMENT_TRIALS = 500_000, 4_000
@@ -51,7 +51,7 @@ _ERROR_RATE = 0.01
 @click.option("--html", metavar="FILE", help="Also write a page with curves; it needs nothing else.")
 @click.pass_obj
 def audit_command(
-    settings: Settings,
+    settings: CliSettings,
     /,
     *,
     names: tuple[str, ...],
@@ -79,19 +79,19 @@ def audit_command(
         raise click.UsageError("-f does not go with -m, --all, --list or --epsilon")
     if file is None and unit is not None:
         raise click.UsageError("--remove-unit needs -f")
-    page = None if html is None else Output("table", html)
+    page = None if html is None else AnswerOutput("table", html)
     if page is not None:
         page.check()
     from dpsql import audit
 
     with replace(settings, format="table").answers() as out:
         if listing:
-            out.write_text(_listing(_chosen(names, every=every)))
+            out.write_text(_listing(_choose(names, every=every)))
             return ExitCode.OK
         if file is not None:
             campaign = _statements(settings, file, unit or None, trials or _STATEMENT_TRIALS)
         else:
-            campaign = _mechanisms(_chosen(names, every=every), epsilons or _EPSILONS, trials or _TRIALS)
+            campaign = _mechanisms(_choose(names, every=every), epsilons or _EPSILONS, trials or _TRIALS)
         if page is not None:
             page.write_text(audit.as_html(campaign))
             page.close()
@@ -109,7 +109,7 @@ def audit_command(
     return ExitCode.OK
 
 
-def _chosen(names: Sequence[str], *, every: bool) -> list[Subject]:
+def _choose(names: Sequence[str], *, every: bool) -> list[Subject]:
     from dpsql.audit import CATALOGUE
 
     known = [subject for subject in CATALOGUE if every or subject.kind == "dpsql"]
@@ -142,7 +142,7 @@ def _mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: in
     return audit.campaign(subjects, claims, trials=trials, processes=processes, on_progress=progress)
 
 
-def _statements(settings: Settings, file: str, unit: str | None, trials: int) -> Campaign:
+def _statements(settings: CliSettings, file: str, unit: str | None, trials: int) -> Campaign:
     from dpsql.audit.end_to_end import Audited, audit_statements, private_statements
     from dpsql.cli.sources import read, statements
 

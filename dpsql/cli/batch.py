@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 from click import Abort, ClickException
 
 from dpsql.cli import narrate
-from dpsql.cli.even import LARGEST, decimal, least_error
+from dpsql.cli.even import LARGEST, least_error, write_decimal
 from dpsql.cli.exits import ExitCode, OutputFailedError, UnwritableError, exit_code
 from dpsql.cli.progress import progress
 from dpsql.errors import BudgetExceeded, Error, QueryRefused
 from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
-from dpsql.render.figures import charged, left
+from dpsql.render.figures import show_left, show_spent
 from dpsql.render.grid import Style
 from dpsql.render.readable import amounts, footer, price
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dpsql.cli.even import Target
-    from dpsql.cli.output import Output
+    from dpsql.cli.even import ErrorTarget
+    from dpsql.cli.output import AnswerOutput
     from dpsql.cli.sources import Piece
     from dpsql.sessions import AnalystSession, PricedStatement, StatementResult
 
@@ -38,13 +38,13 @@ class Batch:
 
     session: AnalystSession
     """Whose budget pays."""
-    output: Output
+    output: AnswerOutput
     """Where the answers go."""
     partial: bool = False
     """Run what fits when the whole does not."""
     go_on: bool = False
     """Go on after a statement that failed (`--on-error continue`)."""
-    target: Target | None = None
+    target: ErrorTarget | None = None
     """The error of statements that name no price, or the epsilon that all cost together."""
     _error: Fraction | None = None
     """The error, once it is known."""
@@ -54,7 +54,7 @@ class Batch:
         """Price all, then run all (or only show the prices); return the first failure's exit code."""
         self._code = ExitCode.OK
         try:
-            priced = self._price(pieces) if self.target is None else self._aimed(pieces, self.target)
+            priced = self._price(pieces) if self.target is None else self._price_at(self.target, pieces)
             if priced is None:
                 return self._code
             fits = self._fits(priced, quiet=dry)
@@ -85,7 +85,7 @@ class Batch:
                 try:
                     prepared = self._prepare(piece)
                 except Error as problem:
-                    self._failed(problem, piece)
+                    self._report_failure(problem, piece)
                     if not self._goes_on(problem):
                         if len(pieces) > 1:
                             narrate.note("nothing was run")
@@ -94,7 +94,7 @@ class Batch:
                     priced.append((piece, prepared))
         return priced
 
-    def _aimed(self, pieces: Sequence[Piece], target: Target) -> _Priced | None:
+    def _price_at(self, target: ErrorTarget, pieces: Sequence[Piece]) -> _Priced | None:
         """Prepare every statement with the error of the target, which is found if a total is given."""
         self._error = target.known(self.session.policy)
         if target.total is None:
@@ -107,8 +107,8 @@ class Batch:
         fixed = sum((prepared.full_price.epsilon for _, prepared in priced), Fraction(0))
         if fixed > target.total:
             narrate.error(
-                f"statements whose epsilon does not follow from an error ask for {charged(fixed)}, which is "
-                f"more than the {charged(target.total)} of --epsilon-total; nothing was run"
+                f"statements whose epsilon does not follow from an error ask for {show_spent(fixed)}, "
+                f"which is more than the {show_spent(target.total)} of --epsilon-total; nothing was run"
             )
             self._code = ExitCode.BUDGET_EXCEEDED
             return None
@@ -117,8 +117,8 @@ class Batch:
             narrate.note("no statement's epsilon follows from --epsilon-total")
         else:
             narrate.note(
-                f"with --epsilon-total {charged(target.total)}, statements that name no price have an error "
-                f"of at most {decimal(self._error)}"
+                f"with --epsilon-total {show_spent(target.total)}, statements that name no price have an "
+                f"error of at most {write_decimal(self._error)}"
             )
         return self._price(pieces)
 
@@ -140,7 +140,7 @@ class Batch:
     def _set_error(self) -> None:
         """Give the error to the statements that name no price."""
         if self._error is not None:
-            self.session.execute(self.session.prepare(f"SET dp_error = {decimal(self._error)}"))
+            self.session.execute(self.session.prepare(f"SET dp_error = {write_decimal(self._error)}"))
 
     def _prepare(self, piece: Piece) -> PricedStatement:
         prepared: PricedStatement = self.session.prepare(piece.text)
@@ -159,7 +159,7 @@ class Batch:
         cap = self.session.max_epsilon_per_query
         if cap is not None and asked.epsilon > cap:
             raise BudgetExceeded(
-                f"the statement asks for {price(asked)}, but the policy allows one epsilon {left(cap)}",
+                f"the statement asks for {price(asked)}, but the policy allows one epsilon {show_left(cap)}",
                 (asked.epsilon, asked.delta),
                 (cap, self.session.budget().remaining.delta),
                 "query",
@@ -185,7 +185,7 @@ class Batch:
 
         prices = [prepared.price for _, prepared in priced]
         shown: Callable[[Fraction], str | float] = (
-            charged if self.output.for_people else lambda amount: float(charged(amount))
+            show_spent if self.output.for_people else lambda amount: float(show_spent(amount))
         )
         table = pa.table(
             {
@@ -210,7 +210,9 @@ class Batch:
             self._run_all(priced)
         if any(prepared.private for _, prepared in priced):
             budget = self.session.budget()
-            narrate.note(f"epsilon {left(budget.remaining.epsilon)} of {left(budget.total.epsilon)} left")
+            narrate.note(
+                f"epsilon {show_left(budget.remaining.epsilon)} of {show_left(budget.total.epsilon)} left"
+            )
 
     def _run_all(self, priced: _Priced) -> None:
         for i, (piece, prepared) in enumerate(priced, 1):
@@ -226,20 +228,20 @@ class Batch:
                     answer = self.session.execute(prepared)
                 write_result(self.session, self.output, answer, number=i)
             except Error as problem:
-                self._failed(problem, piece)
+                self._report_failure(problem, piece)
                 if self._goes_on(problem):
                     continue
                 if i < len(priced):
                     narrate.note(f"{len(priced) - i} statements were not run")
                 break
 
-    def _failed(self, problem: Error, piece: Piece) -> None:
+    def _report_failure(self, problem: Error, piece: Piece) -> None:
         narrate.error(problem, where=piece.where if piece.origin != "-c" else "", line=piece.line)
         self._code = self._code or exit_code(problem)
 
 
 def write_result(
-    session: AnalystSession, output: Output, answer: StatementResult, *, number: int = 1
+    session: AnalystSession, output: AnswerOutput, answer: StatementResult, *, number: int = 1
 ) -> None:
     """Write the result of the statement with this number; on stderr its warnings.
 

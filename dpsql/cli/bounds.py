@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from dpsql import Database
-    from dpsql.cli.output import Output
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import CliSettings
+    from dpsql.cli.output import AnswerOutput
     from dpsql.owner.kept_bounds import UnitMeasure
 
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--json", "json_", is_flag=True, help="Print everything as one JSON object.")
 @click.pass_obj
 def bounds_command(
-    settings: Settings,
+    settings: CliSettings,
     /,
     *,
     names: tuple[str, ...],
@@ -56,7 +56,7 @@ def bounds_command(
             "--epsilon, --again and --yes go with names\nHint: dpsql bounds, alone, lists the names"
         )
     as_json = json_ or settings.format == "json"
-    with settings.answers("table") as out, _opened(settings) as database:
+    with settings.answers("table") as out, _open(settings) as database:
         if names:
             return find_bounds(database, names, out, epsilon=epsilon, again=again, yes=yes, as_json=as_json)
         _list(database, out, as_json=as_json)
@@ -66,7 +66,7 @@ def bounds_command(
 def find_bounds(
     database: Database,
     names: Sequence[str],
-    out: Output,
+    out: AnswerOutput,
     *,
     epsilon: str | None = None,
     again: bool = False,
@@ -85,7 +85,7 @@ def find_bounds(
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[Database]:
+def _open(settings: CliSettings) -> Iterator[Database]:
     """Open the data and the ledger; nothing is charged by that."""
     from dpsql import Database
 
@@ -99,17 +99,17 @@ def _opened(settings: Settings) -> Iterator[Database]:
         yield database
 
 
-def _list(database: Database, out: Output, *, as_json: bool) -> None:
+def _list(database: Database, out: AnswerOutput, *, as_json: bool) -> None:
     from dpsql.cli import bounds_shown
     from dpsql.owner import kept_list
 
     with uncharged("nothing was charged"):
-        found, others = kept_list.kept_bounds(database), kept_list.askable(database)
+        found, others = kept_list.list_kept(database), kept_list.askable(database)
         price = kept_list.default_price(database.policy)
         if as_json:
             out.write_text(bounds_shown.listing_json(found, others, price))
         else:
-            out.write_text(bounds_shown.listing(found, others, price, out.style))
+            out.write_text(bounds_shown.draw_listing(found, others, price, out.style))
 
 
 def _price(database: Database, epsilon: str | None) -> Fraction:
@@ -130,7 +130,7 @@ def _price(database: Database, epsilon: str | None) -> Fraction:
 def _measures(database: Database, names: Sequence[str], *, again: bool) -> list[UnitMeasure]:
     """Return the measures of these names, each once; refuse those that are kept of these data."""
     from dpsql.errors import ProgrammingError
-    from dpsql.owner.kept_bounds import kept_of
+    from dpsql.owner.kept_bounds import find_kept
     from dpsql.owner.kept_list import askable
 
     found: dict[tuple[str, str], UnitMeasure] = {}
@@ -142,7 +142,7 @@ def _measures(database: Database, names: Sequence[str], *, again: bool) -> list[
             such = f", such as {', '.join(others[:4])}" if others else ""
             hint = f"dpsql bounds, alone, lists what can be asked{such}"
             raise click.UsageError(f"{text}\nHint: {hint}") from None
-        kept = None if again else kept_of(database, measure)
+        kept = None if again else find_kept(database, measure)
         if kept is not None:
             raise click.UsageError(
                 f"{name} is kept of these data already, since {kept.made:%d %B %Y}: statements use it at no "
@@ -169,7 +169,7 @@ def _useful(database: Database, name: str) -> UnitMeasure:
 
 def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction, *, yes: bool) -> bool:
     """Say the price and who pays it, and ask whether the owner agrees; raise unless all can pay."""
-    from dpsql.cli.bounds_shown import left_of, names_of, price_of
+    from dpsql.cli.bounds_shown import least_left, names_of, price_of
     from dpsql.kernel.loss import PrivacyLoss
     from dpsql.owner.kept_bounds import losses
     from dpsql.owner.kept_list import tells_changes
@@ -178,7 +178,7 @@ def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction
     database.ledger.check_ladders(sum(losses(database, measures, price), PrivacyLoss()))
     narrate.note(f"{names_of(measures)}: {price_of(price, len(measures))}")
     narrate.note("charged to the policy, to every analyst and to every group, those who come later included")
-    narrate.note(f"least is left of {left_of(database.ledger.ladder_scopes())}")
+    narrate.note(f"least is left of {least_left(database.ledger.ladder_scopes())}")
     for table in dict.fromkeys(each.table for each in measures):
         if not tells_changes(database, table):
             narrate.warning(
@@ -200,7 +200,7 @@ def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction
 
 
 def _release(
-    database: Database, measures: Sequence[UnitMeasure], price: Fraction, out: Output, *, as_json: bool
+    database: Database, measures: Sequence[UnitMeasure], price: Fraction, out: AnswerOutput, *, as_json: bool
 ) -> None:
     """Charge, measure and keep the ladders, and show each."""
     from dpsql.cli import bounds_shown
@@ -213,6 +213,6 @@ def _release(
     if as_json:
         out.write_text(bounds_shown.released_json(found))
     else:
-        out.write_text(bounds_shown.released(found, out.style))
-    left = bounds_shown.left_of(database.ledger.ladder_scopes())
+        out.write_text(bounds_shown.draw_released(found, out.style))
+    left = bounds_shown.least_left(database.ledger.ladder_scopes())
     narrate.note(f"charged: {bounds_shown.price_of(price, len(found))}; least is left of {left}")

@@ -6,9 +6,9 @@ import json
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpsql.render.cells import escape_controls, folded
-from dpsql.render.figures import Estimate, at_unit, charged, half_text, left, unit_of
-from dpsql.render.grid import column, draw, span
+from dpsql.render.cells import escape_controls, wrap
+from dpsql.render.figures import Estimate, at_unit, half_text, show_left, show_spent, unit_of
+from dpsql.render.grid import column, draw, draw_rows, span
 from dpsql.render.plots import bars
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpsql.ledger import ScopeBudget
     from dpsql.owner.kept_bounds import UnitMeasure, ValuesBeyond
     from dpsql.owner.kept_list import Bin, KeptBound
-    from dpsql.render.grid import Style
+    from dpsql.render.grid import Drawn, Style
 
 
 def names_of(measures: Sequence[UnitMeasure]) -> str:
@@ -39,64 +39,64 @@ def command_of(measures: Sequence[UnitMeasure]) -> str:
 def price_of(price: Fraction, number: int) -> str:
     """Return what ladders cost, each and together."""
     if number == 1:
-        return f"epsilon {charged(price)}"
-    return f"epsilon {charged(price)} each, {charged(price * number)} together"
+        return f"epsilon {show_spent(price)}"
+    return f"epsilon {show_spent(price)} each, {show_spent(price * number)} together"
 
 
-def left_of(scopes: Sequence[ScopeBudget]) -> str:
+def least_left(scopes: Sequence[ScopeBudget]) -> str:
     """Return of whose budget least is left, and how much."""
     from dpsql.ledger import scope_words
 
     least = min(scopes, key=lambda each: each.remaining.epsilon)
-    return f"{scope_words(least.name)}: {left(least.remaining.epsilon)} of {left(least.filter.epsilon)}"
+    remaining, whole = show_left(least.remaining.epsilon), show_left(least.filter.epsilon)
+    return f"{scope_words(least.name)}: {remaining} of {whole}"
 
 
-def listing(found: Sequence[KeptBound], others: Sequence[str], price: Fraction, style: Style) -> str:
+def draw_listing(found: Sequence[KeptBound], others: Sequence[str], price: Fraction, style: Style) -> str:
     """Draw the kept ladders, and the names that could be asked."""
-    text = _listed(found, style) if found else "no ladder is kept\n"
+    text = _draw_kept(found, style) if found else "no ladder is kept\n"
     if not others:
         return text
-    return text + _fitted(f"can be asked, at epsilon {charged(price)} each: {', '.join(others)}", style)
+    return text + _fold_text(f"can be asked, at epsilon {show_spent(price)} each: {', '.join(others)}", style)
 
 
-def _listed(found: Sequence[KeptBound], style: Style) -> str:
+def _draw_kept(found: Sequence[KeptBound], style: Style) -> str:
     from dpsql.owner.kept_list import CURRENT, amount
 
-    known = [each.left_out for each in found]
-    columns = [
-        column("ladder", [each.name for each in found], style, firm=True),
-        column("made", [f"{each.made:%Y-%m-%d}" for each in found], style, firm=True),
-        column("epsilon", [charged(each.ladder.price) for each in found], style, number=True),
-        column("of", [each.of for each in found], style, firm=True),
-        column("bound", [amount(float(each.bound)) for each in found], style, number=True),
-        column("left out", ["?" if k is None else amount(k[0]) for k in known], style, number=True),
-        column("at most", ["?" if k is None else amount(k[1]) for k in known], style, number=True),
+    columns: list[Drawn[KeptBound]] = [
+        ("ladder", lambda each: each.name, "firm"),
+        ("made", lambda each: f"{each.made:%Y-%m-%d}", "firm"),
+        ("epsilon", lambda each: show_spent(each.ladder.price), "number"),
+        ("of", lambda each: each.of, "firm"),
+        ("bound", lambda each: amount(float(each.bound)), "number"),
+        ("left out", lambda each: "?" if each.left_out is None else amount(each.left_out[0]), "number"),
+        ("at most", lambda each: "?" if each.left_out is None else amount(each.left_out[1]), "number"),
     ]
     # What holds of all of them, and is as it should be, is not shown.
     if all(each.of == CURRENT for each in found):
         columns.pop(3)
-    epsilons = dict.fromkeys(charged(each.epsilon) for each in found)
+    epsilons = dict.fromkeys(show_spent(each.epsilon) for each in found)
     said = (
         f"bound: how much of a unit a statement with epsilon {' or '.join(epsilons)} over the whole table "
         "counts; left out: what all units have beyond it (in its range)"
     )
-    return draw(columns, style) + _fitted(said, style)
+    return draw_rows(found, columns, style) + _fold_text(said, style)
 
 
-def released(found: Sequence[KeptBound], style: Style) -> str:
+def draw_released(found: Sequence[KeptBound], style: Style) -> str:
     """Draw ladders that were measured, one below the other."""
-    return "\n".join(_one(each, style) for each in found)
+    return "\n".join(_draw_ladder(each, style) for each in found)
 
 
-def _one(kept: KeptBound, style: Style) -> str:
+def _draw_ladder(kept: KeptBound, style: Style) -> str:
     from dpsql.owner.kept_list import amount
 
     unit, what, number = kept.unit, kept.measured, kept.ladder.number
     measured = what if kept.counts_rows else f"total of {what}"
-    head = f"{kept.name}: {measured} of a {unit} (ladder {number}, epsilon {charged(kept.ladder.price)})"
+    head = f"{kept.name}: {measured} of a {unit} (ladder {number}, epsilon {show_spent(kept.ladder.price)})"
     lines = [
         f"in all about {amount(float(kept.number_of_units))} {kept.units}, {amount(kept.total)} {what}",
-        f"a statement with epsilon {charged(kept.epsilon)} over the whole table counts {what} of a {unit} "
+        f"a statement with epsilon {show_spent(kept.epsilon)} over the whole table counts {what} of a {unit} "
         f"up to {amount(kept.bound)}",
     ]
     if not kept.declared:
@@ -109,8 +109,8 @@ def _one(kept: KeptBound, style: Style) -> str:
         lines.append(f"taken for granted: no {unit} has more than {amount(kept.largest)} {what}")
     if kept.ladder.beyond is not None:
         lines.append(_beyond(kept, kept.ladder.beyond))
-    below = "".join(_fitted(line, style) for line in lines)
-    return _fitted(head, style) + _bars(kept.bins(joined=True), what, kept.units, style) + below
+    below = "".join(_fold_text(line, style) for line in lines)
+    return _fold_text(head, style) + _bars(kept.bins(joined=True), what, kept.units, style) + below
 
 
 def _beyond(kept: KeptBound, found: ValuesBeyond) -> str:
@@ -122,7 +122,7 @@ def _beyond(kept: KeptBound, found: ValuesBeyond) -> str:
     return (
         f"values of {kept.measured} beyond {ends}, on average over all: {amount(above.about)} above, at most "
         f"{amount(above.about + above.noise)}, and {amount(below.about)} below, at most "
-        f"{amount(below.about + below.noise)} (epsilon {charged(found.epsilon)} of it)"
+        f"{amount(below.about + below.noise)} (epsilon {show_spent(found.epsilon)} of it)"
     )
 
 
@@ -146,23 +146,27 @@ def _bars(bins: Sequence[Bin], what: str, many: str, style: Style) -> str:
     return draw(columns if drawn is None else [*columns, drawn], style)
 
 
-def _fitted(text: str, style: Style) -> str:
+def _fold_text(text: str, style: Style) -> str:
     text = escape_controls(text, style.encoding)
-    lines = [text] if style.columns is None else folded(text, style.columns)
+    lines = [text] if style.columns is None else wrap(text, style.columns)
     return "".join(f"{line}\n" for line in lines)
 
 
 def listing_json(found: Sequence[KeptBound], others: Sequence[str], price: Fraction) -> str:
     """Write the kept ladders, and the names that could be asked, as one JSON object."""
     return _json(
-        {"ladders": [_data(each) for each in found], "can_be_asked": list(others), "price": _epsilon(price)}
+        {
+            "ladders": [_as_data(each) for each in found],
+            "can_be_asked": list(others),
+            "price": _epsilon(price),
+        }
     )
 
 
 def released_json(found: Sequence[KeptBound]) -> str:
     """Write ladders that were measured as one JSON object."""
     whole = sum((each.ladder.price for each in found), Fraction(0))
-    return _json({"ladders": [_data(each) for each in found], "charged": _epsilon(whole)})
+    return _json({"ladders": [_as_data(each) for each in found], "charged": _epsilon(whole)})
 
 
 def _json(whole: dict[str, Any]) -> str:
@@ -170,10 +174,10 @@ def _json(whole: dict[str, Any]) -> str:
 
 
 def _epsilon(value: Fraction) -> dict[str, Any]:
-    return {"epsilon": float(charged(value)), "exact": str(value)}
+    return {"epsilon": float(show_spent(value)), "exact": str(value)}
 
 
-def _data(kept: KeptBound) -> dict[str, Any]:
+def _as_data(kept: KeptBound) -> dict[str, Any]:
     ladder, known = kept.ladder, kept.left_out
     return {
         "name": kept.name,
@@ -184,7 +188,7 @@ def _data(kept: KeptBound) -> dict[str, Any]:
         "made": kept.made.isoformat(),
         "of": kept.of,
         **_epsilon(ladder.price),
-        "statement_epsilon": float(charged(kept.epsilon)),
+        "statement_epsilon": float(show_spent(kept.epsilon)),
         "bound": float(kept.bound),
         "left_out": None if known is None else {"estimate": known[0], "at_most": known[1]},
         "assumes_none_beyond": float(kept.largest),

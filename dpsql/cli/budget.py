@@ -11,15 +11,16 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
-from dpsql.render.grid import column, draw
+from dpsql.render.figures import show_left, show_spent
+from dpsql.render.grid import column, draw, draw_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import CliSettings
     from dpsql.kernel.loss import Charge, PrivacyLoss
     from dpsql.ledger import Budget, Entry, LadderCharge, Ledger
-    from dpsql.render.grid import Style
+    from dpsql.render.grid import Drawn, Style
 
 
 _SHOWN = 20
@@ -54,7 +55,7 @@ def budget_command(
     accept_restored: bool,
 ) -> int:
     """Show what is spent, on what, and what is left."""
-    settings: Settings = ctx.obj
+    settings: CliSettings = ctx.obj
     chosen = [json_, clear_failures, check_, head, receipt is not None, accept_restored]
     if ctx.invoked_subcommand is not None:
         if any(chosen):
@@ -88,12 +89,12 @@ def budget_command(
 
 @budget_command.command("check")
 @click.pass_obj
-def budget_check(settings: Settings) -> int:
+def budget_check(settings: CliSettings) -> int:
     """Verify that the ledger is sound, all of it."""
     return _check(settings)
 
 
-def _check(settings: Settings) -> int:
+def _check(settings: CliSettings) -> int:
     from dpsql.ledger import Opening
 
     with settings.open_ledger(Opening.INSPECT) as ledger:
@@ -111,10 +112,9 @@ def _check(settings: Settings) -> int:
     return ExitCode.OK
 
 
-def _accept(settings: Settings) -> int:
+def _accept(settings: CliSettings) -> int:
     """Count as spent what the mark tells of a ledger that was lost or is older."""
     from dpsql.ledger import Opening
-    from dpsql.render.figures import charged
 
     with settings.open_ledger(Opening.ACCEPT) as ledger:
         added = ledger.accepted
@@ -124,12 +124,12 @@ def _accept(settings: Settings) -> int:
     narrate.note("the ledger goes on; statements that had no end stay charged in full")
     for name, more in added.items():
         amounts = {"epsilon": more.epsilon, "delta": more.delta, "cost": more.cost}
-        said = ", ".join(f"{what} {charged(amount)}" for what, amount in amounts.items() if amount)
+        said = ", ".join(f"{what} {show_spent(amount)}" for what, amount in amounts.items() if amount)
         narrate.note(f"spent in addition, {name}: {said or 'what has no epsilon'}")
     return ExitCode.OK
 
 
-def _compare(settings: Settings, receipt: str) -> int:
+def _compare(settings: CliSettings, receipt: str) -> int:
     """Tell whether the ledger has the event of a receipt; exit code 1 if not."""
     number, _, digits = receipt.strip().partition("-")
     if not (number.isascii() and number.isdigit() and digits):
@@ -154,7 +154,7 @@ def _compare(settings: Settings, receipt: str) -> int:
 @click.command("release")
 @click.argument("number", type=click.IntRange(min=1))
 @click.pass_obj
-def release_command(settings: Settings, /, *, number: int) -> int:
+def release_command(settings: CliSettings, /, *, number: int) -> int:
     """Show an earlier answer again, by its number in SHOW RELEASES."""
     from dpsql.release import from_bytes
 
@@ -192,7 +192,6 @@ def _report(ledger: Ledger, analyst: str | None, like: Fraction | None, style: S
 
 def _amounts(budget: Budget, like: Fraction | None, style: Style) -> str:
     from dpsql.ledger import rows_of
-    from dpsql.render.figures import charged, left
 
     if budget.accounting != "pure":
         names = ("", "total", "spent", "remaining")
@@ -202,68 +201,59 @@ def _amounts(budget: Budget, like: Fraction | None, style: Style) -> str:
         )
     parts = ["epsilon", "delta"] if budget.total.delta else ["epsilon"]
     # What is spent is rounded up, what there is and what is left down.
-    amounts = {
-        "spent": (budget.spent, charged),
-        "remaining": (budget.remaining, left),
-        "total": (budget.total, left),
-    }
-    columns = [
-        column(name, [rounded(getattr(charge, part)) for part in parts], style, number=True)
-        for name, (charge, rounded) in amounts.items()
+    columns: list[Drawn[str]] = [
+        ("", str, ""),
+        ("spent", lambda part: show_spent(getattr(budget.spent, part)), "number"),
+        ("remaining", lambda part: show_left(getattr(budget.remaining, part)), "number"),
+        ("total", lambda part: show_left(getattr(budget.total, part)), "number"),
     ]
-    return draw([column("", parts, style), *columns], style)
+    return draw_rows(parts, columns, style)
 
 
 def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> str:
     """Show what was spent by analyst or by mechanism, the most first."""
-    from dpsql.render.figures import charged
-
     spent: dict[str, Fraction] = defaultdict(Fraction)
     asked = Counter(name for name, _ in entries)
     for name, entry in entries:
         spent[name] += entry.charged.epsilon or 0
-    names = sorted(spent, key=lambda name: (-spent[name], name))
-    columns = [
-        column(f"by {what}", names, style),
-        column("statements", [str(asked[name]) for name in names], style, number=True),
-        column("epsilon", [charged(spent[name]) for name in names], style, number=True),
+    columns: list[Drawn[str]] = [
+        (f"by {what}", str, ""),
+        ("statements", lambda name: str(asked[name]), "number"),
+        ("epsilon", lambda name: show_spent(spent[name]), "number"),
     ]
-    return draw(columns, style)
+    return draw_rows(sorted(spent, key=lambda name: (-spent[name], name)), columns, style)
 
 
 def _list(entries: Sequence[Entry], style: Style) -> str:
-    from dpsql.render.figures import charged
-
     # States are not shown: whether a statement failed is for the owner alone.
-    columns = [
-        column("entry", [str(e.entry) for e in entries], style, number=True),
-        column("when (UTC)", [f"{e.when:%Y-%m-%d %H:%M}" for e in entries], style, firm=True),
-        column("analyst", [" ".join(e.analyst.split()) for e in entries], style),
-        column("epsilon", [_epsilon(e.charged) for e in entries], style, number=True),
-        column("delta", [charged(e.charged.delta) for e in entries], style, number=True),
-        column("mechanism", [e.mechanism for e in entries], style),
-        column("statement", [e.statement for e in entries], style, statements=True),
+    columns: list[Drawn[Entry]] = [
+        ("entry", lambda e: str(e.entry), "number"),
+        ("when (UTC)", lambda e: f"{e.when:%Y-%m-%d %H:%M}", "firm"),
+        ("analyst", lambda e: " ".join(e.analyst.split()), ""),
+        ("epsilon", lambda e: _epsilon(e.charged), "number"),
+        ("delta", lambda e: show_spent(e.charged.delta), "number"),
+        ("mechanism", lambda e: e.mechanism, ""),
+        ("statement", lambda e: e.statement, "statements"),
     ]
     # What is the same in all entries stands above: the analyst, and that there is no delta.
     if not any(e.charged.delta for e in entries):
         columns.pop(4)
     if len({e.analyst for e in entries}) == 1:
         columns.pop(2)
-    return draw(columns, style)
+    return draw_rows(entries, columns, style)
 
 
 def _ladders(ladders: Sequence[LadderCharge], style: Style) -> str:
     """Show what was charged for ladders, the newest first; one that was not measured is not kept."""
-    shown = ladders[::-1]
-    columns = [
-        column("ladder", [str(each.number) for each in shown], style, number=True),
-        column("when (UTC)", [f"{each.when:%Y-%m-%d %H:%M}" for each in shown], style, firm=True),
-        column("table", [each.source for each in shown], style),
-        column("measure", [each.measure for each in shown], style),
-        column("epsilon", [_epsilon(each.loss) for each in shown], style, number=True),
-        column("kept", ["yes" if each.state == "settled" else "no" for each in shown], style),
+    columns: list[Drawn[LadderCharge]] = [
+        ("ladder", lambda each: str(each.number), "number"),
+        ("when (UTC)", lambda each: f"{each.when:%Y-%m-%d %H:%M}", "firm"),
+        ("table", lambda each: each.source, ""),
+        ("measure", lambda each: each.measure, ""),
+        ("epsilon", lambda each: _epsilon(each.loss), "number"),
+        ("kept", lambda each: "yes" if each.state == "settled" else "no", ""),
     ]
-    return draw(columns, style)
+    return draw_rows(ladders[::-1], columns, style)
 
 
 def _as_json(ledger: Ledger, analyst: str | None) -> str:
@@ -273,14 +263,12 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
     """
     import json
 
-    from dpsql.render.figures import charged, left
-
     budget = ledger.budget(analyst)
     whole = {
         "analyst": analyst,
-        "total": _charge(budget.total, left),
-        "spent": _charge(budget.spent, charged),
-        "remaining": _charge(budget.remaining, left),
+        "total": _charge(budget.total, show_left),
+        "spent": _charge(budget.spent, show_spent),
+        "remaining": _charge(budget.remaining, show_left),
         "accounting": budget.accounting,
         "order_way": _order_way(budget),
         "head": str(ledger.head()),
@@ -317,31 +305,25 @@ def _order_way(budget: Budget) -> dict[str, object] | None:
     """Return order, limit and sum of costs; None if only epsilons add up."""
     if budget.alpha is None or budget.limit is None or budget.cost is None:
         return None
-    from dpsql.render.figures import charged, left
-
     amounts = {"alpha": budget.alpha, "limit": budget.limit, "cost": budget.cost}
     shown = {
         "alpha": float(budget.alpha),  # a multiple of 1/64
-        "limit": float(left(budget.limit)),
-        "cost": float(charged(budget.cost)),
+        "limit": float(show_left(budget.limit)),
+        "cost": float(show_spent(budget.cost)),
     }
     return {**shown, "exact": {name: str(amount) for name, amount in amounts.items()}}
 
 
 def _epsilon(loss: PrivacyLoss) -> str:
     """Show the epsilon of an entry; Gaussian noise has none that could be added to others."""
-    from dpsql.render.figures import charged
-
-    return "none" if loss.epsilon is None else charged(loss.epsilon)
+    return "none" if loss.epsilon is None else show_spent(loss.epsilon)
 
 
 def _loss(loss: PrivacyLoss) -> dict[str, object]:
-    from dpsql.render.figures import charged
-
     if loss.epsilon is not None:
-        return {**_charge(loss.charge, charged), "loss": str(loss)}
+        return {**_charge(loss.charge, show_spent), "loss": str(loss)}
     exact = {"epsilon": None, "delta": str(loss.delta)}
-    return {"epsilon": None, "delta": float(charged(loss.delta)), "exact": exact, "loss": str(loss)}
+    return {"epsilon": None, "delta": float(show_spent(loss.delta)), "exact": exact, "loss": str(loss)}
 
 
 def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, object]:

@@ -17,8 +17,8 @@ from dpsql.render.grid import column
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.cli.output import Output
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import CliSettings
+    from dpsql.cli.output import AnswerOutput
     from dpsql.ledger import StoredLadder
     from dpsql.owner import Finding, Report
     from dpsql.policy import Policy
@@ -30,8 +30,13 @@ _CODES = {"ok": "32", "note": "33", "wrong": "31;1"}
 
 
 @click.command("check")
+@click.option(
+    "--facts",
+    is_flag=True,
+    help="Print what the policy declares, as the proofs have it, with its hash; read no private row.",
+)
 @click.pass_obj
-def check_command(settings: Settings) -> int:
+def check_command(settings: CliSettings, facts: bool) -> int:
     """For the owner: verify the policy against the data. Prints private facts.
 
     Reads every column once as its declared type, and checks that unique facts hold, which values lie outside
@@ -39,10 +44,45 @@ def check_command(settings: Settings) -> int:
     policy. Exit code 2 if the policy is not true of the data; values outside a declared domain are a note.
     """
     with uncharged("nothing is remembered of what was checked"):
-        return _check(settings)
+        return _show_facts(settings) if facts else _check(settings)
 
 
-def _check(settings: Settings) -> int:
+def _show_facts(settings: CliSettings) -> int:
+    """Print the facts on which proofs rest, and whether the newest charge rests on them."""
+    from dpsql.owner.declared import declared
+
+    with settings.answers("table") as out:
+        policy = settings.load_policy()
+        with progress("opening the data"):
+            shown = declared(policy)
+        if out.for_people:
+            out.write_text(shown.text)
+        else:
+            out.write(shown.table, None)
+    facts, charged = shown.facts, _charged_facts(policy)
+    if charged is None:
+        narrate.note(f"facts {facts.digest}: the ledger has no charge under this policy yet")
+    elif charged == facts.digest:
+        narrate.note(f"facts {facts.digest}: the newest charge of the ledger rests on them")
+    else:
+        narrate.note(
+            f"facts {facts.digest}: the newest charge of the ledger rests on others, {charged}; since then"
+            " the policy, the columns of its tables, its domains or dpsql have changed"
+        )
+    return ExitCode.OK
+
+
+def _charged_facts(policy: Policy) -> str | None:
+    """Return the hash of the facts of the newest charge; None if there is none, or no ledger."""
+    from dpsql.ledger import Ledger, Opening
+
+    if not Path(policy.budget.ledger).is_file():
+        return None
+    with Ledger.of(policy, Opening.INSPECT) as ledger:
+        return ledger.facts
+
+
+def _check(settings: CliSettings) -> int:
     from dpsql.owner import verify
 
     with settings.answers("table") as out:
@@ -80,7 +120,7 @@ def _ladders(policy: Policy) -> Sequence[StoredLadder]:
     return ()
 
 
-def _write(report: Report, out: Output) -> None:
+def _write(report: Report, out: AnswerOutput) -> None:
     if out.for_people:
         out.write_text(_as_text(report, out.style))
         return

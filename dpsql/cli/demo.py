@@ -17,7 +17,7 @@ from dpsql.lazy_dataclass import dataclass
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpsql.cli.output import Output
+    from dpsql.cli.output import AnswerOutput
     from dpsql.session import Session
     from dpsql.sessions import AnalystSession
 
@@ -165,7 +165,7 @@ of all else it says where it is wrong, and what to write instead.""",
 """The steps, the main question first."""
 
 
-def tour(session: AnalystSession, out: Output) -> ExitCode:
+def tour(session: AnalystSession, out: AnswerOutput) -> ExitCode:
     """Run the steps in order; on a terminal, wait for Enter between them (`q` ends the tour)."""
     waits = sys.stdin.isatty() and sys.stdout.isatty()
     for i, stop in enumerate(TOUR):
@@ -187,7 +187,7 @@ def tour(session: AnalystSession, out: Output) -> ExitCode:
     return ExitCode.OK
 
 
-def _find(session: AnalystSession, names: Sequence[str], out: Output) -> None:
+def _find(session: AnalystSession, names: Sequence[str], out: AnswerOutput) -> None:
     from dpsql.cli.bounds import find_bounds
 
     out.write_text("\n" if out.apart else "")

@@ -24,7 +24,7 @@ _NEAR = Fraction(99, 100)
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ErrorTarget:
     """What `--error` or `--epsilon-total` asks for."""
 
     error: Fraction | None = None
@@ -33,16 +33,16 @@ class Target:
     total: Fraction | None = None
 
     @classmethod
-    def of(cls, error: str | None, total: str | None) -> Target | None:
+    def of(cls, error: str | None, total: str | None) -> ErrorTarget | None:
         """Read the values of both options; raise `click.UsageError` for one that is no positive number."""
         if error is not None and total is not None:
             raise click.UsageError("--error and --epsilon-total exclude each other")
         if error is not None:
-            return cls(error=_positive("--error", error.removesuffix("%")), percent=error.endswith("%"))
-        return None if total is None else cls(total=_positive("--epsilon-total", total))
+            return cls(error=_read_positive("--error", error.removesuffix("%")), percent=error.endswith("%"))
+        return None if total is None else cls(total=_read_positive("--epsilon-total", total))
 
     def known(self, policy: Policy | None) -> Fraction | None:
-        """Return the error in counts; None if it is to be found."""
+        """Return the error that is asked for, in counts; None if an epsilon total is asked for instead."""
         if self.error is None or not self.percent:
             return self.error
         if policy is None:
@@ -79,24 +79,24 @@ def least_error(cost: Callable[[Fraction], Fraction | None], fixed: Fraction, to
         else:
             below = error
         if found is not None and fixed < found and fixed < total:
-            error = digits(error * (found - fixed) / (total - fixed))
+            error = round_digits(error * (found - fixed) / (total - fixed))
         if not below < error < above:
-            error = digits(_between(below, above))
+            error = round_digits(_geometric_mean(below, above))
         if not below < error < above:
             return above
 
 
-def _between(below: Fraction, above: Fraction) -> Fraction:
+def _geometric_mean(below: Fraction, above: Fraction) -> Fraction:
     """Return about the geometric mean of two errors, or a small part of the larger one if the other is 0."""
     if not below:
         return above / 1000
     return Fraction((float(below) * float(above)) ** 0.5)
 
 
-def digits(error: Fraction) -> Fraction:
+def round_digits(error: Fraction) -> Fraction:
     """Round to three significant digits, upwards.
 
-    >>> [float(digits(Fraction(one))) for one in ("52.31", "0.012345", "999.5")]
+    >>> [float(round_digits(Fraction(one))) for one in ("52.31", "0.012345", "999.5")]
     [52.4, 0.0124, 1000.0]
     """
     step = Fraction(1)
@@ -107,17 +107,17 @@ def digits(error: Fraction) -> Fraction:
     return -(-error // step) * step
 
 
-def decimal(error: Fraction) -> str:
+def write_decimal(error: Fraction) -> str:
     """Write an error of few digits without an exponent.
 
-    >>> decimal(Fraction(524, 10)), decimal(Fraction(10**9))
+    >>> write_decimal(Fraction(524, 10)), write_decimal(Fraction(10**9))
     ('52.4', '1000000000')
     """
     value = Decimal(error.numerator) / Decimal(error.denominator)
     return f"{value.normalize():f}"
 
 
-def _positive(name: str, text: str) -> Fraction:
+def _read_positive(name: str, text: str) -> Fraction:
     try:
         value = exact(text)
     except ValueError:

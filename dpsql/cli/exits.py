@@ -25,7 +25,7 @@ class UnchargedInterrupt(click.Abort):
 
 @contextmanager
 def uncharged(leaves: str) -> Iterator[None]:
-    """Let a Ctrl-C in the block say what it leaves behind, and nothing of charges."""
+    """Turn a Ctrl-C in the block into `UnchargedInterrupt`, whose text is `leaves`."""
     try:
         yield
     except (KeyboardInterrupt, click.Abort):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
+from dpsql.cli.options import read_amount
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from mcp.server.mcpserver import MCPServer
 
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import CliSettings
 
 
 @click.command("mcp")
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 )
 @click.pass_obj
 def mcp_command(
-    settings: Settings, /, *, url: str | None, free_below: str, ask_person_above: str | None
+    settings: CliSettings, /, *, url: str | None, free_below: str, ask_person_above: str | None
 ) -> int:
     """Let a program ask by the Model Context Protocol, over standard input and output.
 
@@ -57,20 +59,19 @@ def mcp_command(
 
 
 def _over_server(url: str, free: Fraction, person: Fraction | None) -> None:
-    from dpsql.remote import RemoteSession, Target
-    from dpsql.remote.password import password_of
+    from dpsql.remote import RemoteSession, Target, find_password
     from dpsql.serve.mcp_server import serve_one
     from dpsql.serve.statement_service import RemoteService
 
     target = Target.of(url)
-    session = RemoteSession(target, password_of(target))
+    session = RemoteSession(target, find_password(target))
     try:
         _run(serve_one(RemoteService(session, target.user), free_below=free, ask_person_above=person))
     finally:
         session.close()
 
 
-def _over_policy(settings: Settings, free: Fraction, person: Fraction | None) -> None:
+def _over_policy(settings: CliSettings, free: Fraction, person: Fraction | None) -> None:
     from dpsql.serve.mcp_server import serve_one
     from dpsql.serve.statement_service import LocalService
     from dpsql.session import Session
@@ -93,12 +94,7 @@ def _run(server: MCPServer[object]) -> None:
 
 
 def _amount(option: str, text: str) -> Fraction:
-    from dpsql.kernel.loss import exact
-
-    try:
-        amount = exact(text)
-    except ValueError as problem:
-        raise click.UsageError(f"{option}: {problem}") from None
+    amount = read_amount(option, text)
     if amount < 0:
         raise click.UsageError(f"{option} must be at least 0")
     return amount

@@ -8,7 +8,7 @@ import click
 
 from dpsql.cli.exits import ExitCode, OutputFailedError, UnchargedInterrupt, UnwritableError, exit_code
 from dpsql.errors import Error, InternalError, PolicyError, QueryRefused, QuerySyntaxError
-from dpsql.render.cells import escape_controls, folded
+from dpsql.render.cells import escape_controls, wrap
 
 
 def say(text: str) -> None:
@@ -21,12 +21,12 @@ def say(text: str) -> None:
 
 def note(text: str) -> None:
     """Write a note: `dpsql: ...`."""
-    say(_broken(f"dpsql: {text}"))
+    say(_fold_lines(f"dpsql: {text}"))
 
 
 def warning(text: str) -> None:
     """Write a warning: `dpsql: warning: ...`."""
-    say(_broken(f"dpsql: warning: {text}"))
+    say(_fold_lines(f"dpsql: warning: {text}"))
 
 
 def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
@@ -40,23 +40,23 @@ def error(problem: Exception | str, *, where: str = "", line: int = 1) -> None:
     text = str(problem) or type(problem).__name__
     if isinstance(problem, InternalError) and "bug" not in text:
         text += "\nHint: this is a bug of dpsql; please report it"
-    say(_fitted(f"dpsql: error: {where + ': ' if where else ''}{text}"))
+    say(_fold_hints(f"dpsql: error: {where + ': ' if where else ''}{text}"))
 
 
-def _fitted(text: str) -> str:
+def _fold_hints(text: str) -> str:
     """Break hints at the terminal's width; other lines stay as they are, so that carets point right."""
-    lines = [_broken(line) if line.startswith("Hint: ") else line for line in text.split("\n")]
+    lines = [_fold_lines(line) if line.startswith("Hint: ") else line for line in text.split("\n")]
     return "\n".join(lines)
 
 
-def _broken(text: str) -> str:
+def _fold_lines(text: str) -> str:
     """Break each line at blanks at the terminal's width; a pipe gets them as they are."""
     if not sys.stderr.isatty():
         return text
     import shutil
 
     cells = shutil.get_terminal_size().columns
-    return "\n".join(part for line in text.split("\n") for part in folded(line, cells))
+    return "\n".join(part for line in text.split("\n") for part in wrap(line, cells))
 
 
 def failure(problem: BaseException) -> ExitCode:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import OutputFailedError, UnwritableError
-from dpsql.cli.targets import check_target, names_in_folder
 from dpsql.places import renamed_columns
-from dpsql.render.terminal import style_of
+from dpsql.render.grid import style_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +35,7 @@ _NUMBER = "statement_number"
 """Name under which JSON and JSON lines say which of several statements answered."""
 
 
-class Output:
+class AnswerOutput:
     """Writes results one after the other, to one place and in one format.
 
     Nothing is opened before `open`, so that a batch that is refused leaves an existing file as it was.
@@ -85,9 +84,9 @@ class Output:
         """What the terminal or file can show now: a terminal may change its width."""
         return style_of(None if self._file else sys.stdout, self._columns)
 
-    def like(self, name: str | None, file: str | None) -> Output:
-        """Return another output with the same options."""
-        other = Output(
+    def like(self, name: str | None, file: str | None) -> AnswerOutput:
+        """Return an output to another file or in another format, with the options of this one."""
+        other = AnswerOutput(
             name, file, intervals=self.intervals, exact_digits=self.exact_digits, columns=self._columns
         )
         other.apart, other.pager = self.apart, self.pager
@@ -101,7 +100,7 @@ class Output:
     def check(self) -> None:
         """Raise `UnwritableError` if answers cannot be written; called before they are charged."""
         if self._file is not None:
-            check_target(Path(self._file), folder=self.format in ONE_RESULT)
+            _check_target(Path(self._file), folder=self.format in ONE_RESULT)
         elif self.format in ONE_RESULT and sys.stdout.isatty():
             raise UnwritableError(f"{self.format} is no text for a terminal; use -o FILE")
 
@@ -112,7 +111,7 @@ class Output:
         folder of files. Raises `UnwritableError` if the folder cannot be made, or holds other files.
         """
         if self.format in ONE_RESULT and len(numbers) > 1:
-            self._names = names_in_folder(self.format, self._file, numbers)
+            self._names = _name_files(self.format, self._file, numbers)
         else:
             self.open()
         self._several = len(numbers) > 1
@@ -142,14 +141,16 @@ class Output:
         if not rows.num_columns:
             return
         if release is not None:
-            self._hint = _opening(release) or _AGAIN
+            from dpsql.release import opening
+
+            self._hint = opening(release) or _AGAIN
         try:
             out = self.open(number)
         except UnwritableError as problem:
             if release is None:
                 raise
             raise OutputFailedError(f"{problem}\nHint: {self._hint}") from None
-        with _failures_reported(hint=self._hint):
+        with _report_failures(hint=self._hint):
             # Results of text formats are kept apart by an empty line.
             if self._written and self.apart and self.format in ("table", "markdown", "csv"):
                 out.write(b"\r\n" if self.format == "csv" else b"\n")
@@ -172,14 +173,14 @@ class Output:
         if release is not None and (rows is release.rows or rows.equals(release.rows)):
             rows = release.table if self.intervals else rows
             if not self.exact_digits:
-                from dpsql.render.rounding import rounded
+                from dpsql.render.rounding import round_rows
 
-                rows = rounded(rows, release, whole=self.format not in ONE_RESULT)
+                rows = round_rows(rows, release, whole=self.format not in ONE_RESULT)
         if self.format in _DISTINCT:
             for old, new in renamed_columns(rows.column_names, fold=self.format == "parquet"):
                 narrate.note(f"{self.format} has no two columns of one name: another {old} is called {new}")
         if self.format in ONE_RESULT:
-            data.write_binary(data.described(rows, release), out, self.format, stream=self._file is None)
+            data.write_binary(data.add_metadata(rows, release), out, self.format, stream=self._file is None)
         elif self._several and self.format in _OBJECTS:
             self._write_one_of_several(rows, out, number)
         else:
@@ -204,26 +205,26 @@ class Output:
             import click
 
             os.environ.setdefault("LESS", "-FRX")
-            click.echo_via_pager(self._encoded(text).decode(self.style.encoding))
+            click.echo_via_pager(self._encode(text).decode(self.style.encoding))
             return
-        out.write(self._encoded(text))
+        out.write(self._encode(text))
 
     def write_text(self, text: str) -> None:
         """Write a report."""
         out = self.open()
-        with _failures_reported("report", ""):
+        with _report_failures("report", ""):
             self._show(text, out)
             out.flush()
 
-    def _encoded(self, text: str) -> bytes:
+    def _encode(self, text: str) -> bytes:
         return text.encode(self.style.encoding, "backslashreplace")
 
     def end(self) -> None:
-        """End the results of several statements."""
+        """Close what `expect` began: for JSON, the array of results."""
         array, begun = self._several and self.format == "json", self._begun
         self._several, self._begun, self._names = False, False, {}
         if array:
-            with _failures_reported(hint=self._hint):
+            with _report_failures(hint=self._hint):
                 out = self.open()
                 out.write(b"\n]\n" if begun else b"[]\n")
                 out.flush()
@@ -232,21 +233,46 @@ class Output:
         """Close the file; raises `OutputFailedError` if what was written does not fit."""
         out, self._out = self._out, None
         if out is not None:
-            with _failures_reported(hint=self._hint):
+            with _report_failures(hint=self._hint):
                 out.close()
+
+
+def _check_target(path: Path, *, folder: bool) -> None:
+    """Raise `UnwritableError` if a file cannot be written; `folder`: it may be a folder as well."""
+    if (path.is_dir() and not folder) or not path.parent.is_dir():
+        raise UnwritableError(f"cannot write {path}: {'a folder' if path.is_dir() else 'no such folder'}")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise UnwritableError(f"cannot write {path}: no permission")
+
+
+def _name_files(name: str, folder: str | None, numbers: Sequence[int]) -> dict[int, str]:
+    """Make a folder for the results of several statements; return the name of each one's file."""
+    if folder is None:
+        raise UnwritableError(
+            f"{name} holds one result, and there are {len(numbers)} statements\n"
+            "Hint: -o FOLDER writes a file for each"
+        )
+    digits = len(str(max(numbers)))
+    names = {number: f"{number:0{digits}}.{name}" for number in numbers}
+    path = Path(folder)
+    refused = f"cannot write {len(numbers)} results of {name} to {folder}"
+    try:
+        path.mkdir(exist_ok=True)
+        others = {entry.name for entry in path.iterdir()} - set(names.values())
+    except FileExistsError:
+        raise UnwritableError(f"{refused}: it is a file\nHint: -o FOLDER writes a file for each") from None
+    except OSError as problem:
+        raise UnwritableError(f"{refused}: {problem.strerror}") from None
+    if others:
+        raise UnwritableError(f"{refused}: the folder holds other files, such as {min(others)}")
+    return names
 
 
 _AGAIN = "the same statement asked again gives the stored answer at no cost"
 
 
-def _opening(release: Release) -> str:
-    from dpsql.release import opening
-
-    return opening(release)
-
-
 @contextmanager
-def _failures_reported(what: str = "answer", hint: str = _AGAIN) -> Iterator[None]:
+def _report_failures(what: str = "answer", hint: str = _AGAIN) -> Iterator[None]:
     """Raise `OutputFailedError` for an `OSError`, but for the end of a closed pipe."""
     said = f"\nHint: {hint}" if hint else ""
     try:

@@ -40,7 +40,7 @@ class Progress:
             self._words = (words or self._first) + (f", {part}" if part else "")
 
     def line(self) -> str:
-        """Return the line as it is now."""
+        """Return the line that is drawn now: the work and its seconds."""
         seconds = int(time.monotonic() - self._start)
         clock = f"{seconds} s" if seconds < 120 else f"{seconds // 60}:{seconds % 60:02} min"
         return f"dpsql: {escape_controls(self._words)}, {clock}"

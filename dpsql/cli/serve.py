@@ -15,7 +15,7 @@ from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
 
 if TYPE_CHECKING:
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import CliSettings
     from dpsql.serve.state import State
 
 
@@ -52,7 +52,7 @@ _PAGE, _OWNER = f"127.0.0.1:{_PAGE_PORT}", f"127.0.0.1:{_OWNER_PORT}"
     help=f"Serve the owner's page, on this machine alone.  [without ADDRESS: {_OWNER}]",
 )
 @click.pass_obj
-def serve_command(settings: Settings, /, *, http: str | None, owner_page: str | None) -> int:
+def serve_command(settings: CliSettings, /, *, http: str | None, owner_page: str | None) -> int:
     """For the owner: let analysts ask from other machines, with PostgreSQL's clients or a browser.
 
     The policy's [serve] says where; without it, at 127.0.0.1:5433. Users are added by `dpsql user add`.
@@ -124,7 +124,7 @@ def _free_port(customary: int) -> int:
 def _say(state: State, addresses: list[str], passwords: dict[str, str]) -> None:
     """Write how clients connect."""
     lines = [f"dpsql serves the database {state.config.name}:"]
-    lines += [f"  {_shown(state, address)}" for address in addresses]
+    lines += [f"  {_show_address(state, address)}" for address in addresses]
     if state.tls is not None:
         lines.append(f"certificate {state.tls.certificate}, SHA-256 {state.tls.fingerprint}")
     for name, password in passwords.items():
@@ -137,7 +137,7 @@ def _say(state: State, addresses: list[str], passwords: dict[str, str]) -> None:
     sys.stdout.flush()
 
 
-def _shown(state: State, address: str) -> str:
+def _show_address(state: State, address: str) -> str:
     """Return how a client connects to an address; the owner's key is shown on a terminal alone."""
     if "://" not in address:
         return psql(state, address)
@@ -160,10 +160,10 @@ def psql(state: State, address: str, user: str = "NAME") -> str:
             parts["sslrootcert"] = str(state.tls.certificate)
         if state.tls.binding:
             parts["channel_binding"] = "require"
-    return f'psql "{" ".join(f"{name}={_quoted(value)}" for name, value in parts.items())}"'
+    return f'psql "{" ".join(f"{name}={_quote(value)}" for name, value in parts.items())}"'
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     """Return a value as libpq reads it between the shell's double quotes."""
     plain = value and all(c.isalnum() or c in "/._:-" for c in value)
     escaped = value.replace("\\", "\\\\").replace("'", "\\'")

@@ -22,7 +22,7 @@ META = "dpsql.sources"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class GivenSql:
     """One `-c SQL` (`file` is None) or one `-f FILE`."""
 
     text: str
@@ -39,7 +39,7 @@ class Piece:
 
     @property
     def where(self) -> str:
-        """The place as people look it up: where the statement itself begins, behind comments of its text."""
+        """The place of a statement as FILE:LINE, where it begins behind the comments before it; or `-c`."""
         if self.origin == "-c":
             return self.origin
         comments = _COMMENTS.match(self.text)
@@ -57,22 +57,22 @@ class InOrder(click.Group):
         return super().parse_args(ctx, args)
 
 
-def read(given: Sequence[tuple[str, str]]) -> list[Source]:
+def read(given: Sequence[tuple[str, str]]) -> list[GivenSql]:
     """Read the files; `-` is standard input. Raises `click.UsageError` for one that cannot be read."""
-    return [Source(value) if kind == "command" else _file(value) for kind, value in given]
+    return [GivenSql(value) if kind == "command" else _file(value) for kind, value in given]
 
 
-def _file(name: str) -> Source:
+def _file(name: str) -> GivenSql:
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
-        return Source(data.decode("utf-8-sig"), "stdin" if name == "-" else name)
+        return GivenSql(data.decode("utf-8-sig"), "stdin" if name == "-" else name)
     except OSError as problem:
         raise click.UsageError(f"cannot read {name}: {problem.strerror}") from None
     except UnicodeDecodeError:
         raise click.UsageError(f"cannot read {name}: it is no UTF-8 text") from None
 
 
-def statements(sources: Sequence[Source]) -> list[Piece]:
+def statements(sources: Sequence[GivenSql]) -> list[Piece]:
     """Split sources into statements."""
     from dpsql.language import pieces
 

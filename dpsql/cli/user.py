@@ -11,13 +11,14 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
+from dpsql.cli.options import read_amount
 from dpsql.cli.serve import check_system
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import date, datetime
 
-    from dpsql.cli.settings import Settings
+    from dpsql.cli.options import CliSettings
     from dpsql.policy import Policy
     from dpsql.serve.user import Account, User
 
@@ -66,16 +67,16 @@ def user_command() -> None:
 @click.option("--token", is_flag=True, help="Give a token, which is printed once, in place of a password.")
 @_rights
 @click.pass_obj
-def add_command(settings: Settings, /, *, name: str, token: bool, **rights: Any) -> int:  # noqa: ANN401  as declared above
+def add_command(settings: CliSettings, /, *, name: str, token: bool, **rights: Any) -> int:  # noqa: ANN401  as declared above
     """Add a user."""
     from dpsql.serve.user import Account, User
 
     policy, text = settings.load_policy(), ""
     account = Account(_with_rights(User(name, name), rights))
-    if name in _accounts(policy):
+    if name in _read_accounts(policy):
         raise click.UsageError(f"there is a user {name!r}: see `dpsql user set` and `dpsql user passwd`")
     password = "" if token else _password()
-    with _changed(policy) as accounts:
+    with _change_accounts(policy) as accounts:
         if token:
             account, _, text = account.with_token(None, None)
         else:
@@ -90,11 +91,11 @@ def add_command(settings: Settings, /, *, name: str, token: bool, **rights: Any)
 @click.argument("name")
 @_rights
 @click.pass_obj
-def set_command(settings: Settings, /, *, name: str, **rights: Any) -> int:  # noqa: ANN401  as declared above
+def set_command(settings: CliSettings, /, *, name: str, **rights: Any) -> int:  # noqa: ANN401  as declared above
     """Change what a user may do."""
     policy = settings.load_policy()
-    with _changed(policy) as accounts:
-        account = _known(accounts, name)
+    with _change_accounts(policy) as accounts:
+        account = _find_account(accounts, name)
         account = accounts[name] = replace(account, user=_with_rights(account.user, rights))
     _narrate(policy, f"user {name} is changed", account)
     return ExitCode.OK
@@ -103,13 +104,13 @@ def set_command(settings: Settings, /, *, name: str, **rights: Any) -> int:  # n
 @user_command.command("passwd")
 @click.argument("name")
 @click.pass_obj
-def passwd_command(settings: Settings, /, *, name: str) -> int:
+def passwd_command(settings: CliSettings, /, *, name: str) -> int:
     """Give a user another password."""
     policy = settings.load_policy()
-    _known(_accounts(policy), name)
+    _find_account(_read_accounts(policy), name)
     password = _password()
-    with _changed(policy) as accounts:
-        accounts[name] = _known(accounts, name).with_password(password)
+    with _change_accounts(policy) as accounts:
+        accounts[name] = _find_account(accounts, name).with_password(password)
     _narrate(policy, f"user {name} has another password; who logged in by the one before is disconnected")
     return ExitCode.OK
 
@@ -121,12 +122,18 @@ def passwd_command(settings: Settings, /, *, name: str) -> int:
 @click.option("--revoke", metavar="ID", help="Take a token away.")
 @click.pass_obj
 def token_command(
-    settings: Settings, /, *, name: str, identifier: str | None, expires: datetime | None, revoke: str | None
+    settings: CliSettings,
+    /,
+    *,
+    name: str,
+    identifier: str | None,
+    expires: datetime | None,
+    revoke: str | None,
 ) -> int:
     """Give a user a token, which is printed once, or take one away."""
     policy, text = settings.load_policy(), ""
-    with _changed(policy) as accounts:
-        account = _known(accounts, name)
+    with _change_accounts(policy) as accounts:
+        account = _find_account(accounts, name)
         if revoke is not None:
             accounts[name], done = account.without_token(revoke), f"token {revoke} is taken away"
         else:
@@ -140,7 +147,7 @@ def token_command(
 @user_command.command("disable")
 @click.argument("name")
 @click.pass_obj
-def disable_command(settings: Settings, /, *, name: str) -> int:
+def disable_command(settings: CliSettings, /, *, name: str) -> int:
     """Let a user not log in, until `enable`."""
     return _switch(settings, name, disabled=True)
 
@@ -148,15 +155,15 @@ def disable_command(settings: Settings, /, *, name: str) -> int:
 @user_command.command("enable")
 @click.argument("name")
 @click.pass_obj
-def enable_command(settings: Settings, /, *, name: str) -> int:
+def enable_command(settings: CliSettings, /, *, name: str) -> int:
     """Let a user log in again."""
     return _switch(settings, name, disabled=False)
 
 
-def _switch(settings: Settings, name: str, *, disabled: bool) -> int:
+def _switch(settings: CliSettings, name: str, *, disabled: bool) -> int:
     policy = settings.load_policy()
-    with _changed(policy) as accounts:
-        accounts[name] = replace(_known(accounts, name), disabled=disabled)
+    with _change_accounts(policy) as accounts:
+        accounts[name] = replace(_find_account(accounts, name), disabled=disabled)
     _narrate(policy, f"user {name} is {'disabled' if disabled else 'enabled'}")
     return ExitCode.OK
 
@@ -164,24 +171,24 @@ def _switch(settings: Settings, name: str, *, disabled: bool) -> int:
 @user_command.command("remove")
 @click.argument("name")
 @click.pass_obj
-def remove_command(settings: Settings, /, *, name: str) -> int:
+def remove_command(settings: CliSettings, /, *, name: str) -> int:
     """Remove a user. What the analyst has spent stays spent."""
     policy = settings.load_policy()
-    with _changed(policy) as accounts:
-        del accounts[_known(accounts, name).user.name]
+    with _change_accounts(policy) as accounts:
+        del accounts[_find_account(accounts, name).user.name]
     _narrate(policy, f"user {name} is removed")
     return ExitCode.OK
 
 
 @user_command.command("list")
 @click.pass_obj
-def list_command(settings: Settings) -> int:
+def list_command(settings: CliSettings) -> int:
     """List the users."""
     import pyarrow as pa
 
     from dpsql.serve.accounts import today
 
-    accounts = _accounts(settings.load_policy())
+    accounts = _read_accounts(settings.load_policy())
     rows = [
         {
             "user": name,
@@ -206,7 +213,7 @@ def list_command(settings: Settings) -> int:
 
 
 @contextmanager
-def _changed(policy: Policy) -> Iterator[dict[str, Account]]:
+def _change_accounts(policy: Policy) -> Iterator[dict[str, Account]]:
     """Give the accounts to a block that changes them; a `ValueError` of it is a mistake of the caller."""
     from dpsql.serve import account_file
     from dpsql.serve.state import users_path
@@ -218,7 +225,7 @@ def _changed(policy: Policy) -> Iterator[dict[str, Account]]:
         raise click.UsageError(str(problem)) from None
 
 
-def _accounts(policy: Policy) -> Mapping[str, Account]:
+def _read_accounts(policy: Policy) -> Mapping[str, Account]:
     """Return the accounts that there are, by name."""
     from dpsql.serve.accounts import Users
     from dpsql.serve.state import users_path
@@ -227,7 +234,7 @@ def _accounts(policy: Policy) -> Mapping[str, Account]:
     return Users.load(path).accounts if path.exists() else {}
 
 
-def _known(accounts: Mapping[str, Account], name: str) -> Account:
+def _find_account(accounts: Mapping[str, Account], name: str) -> Account:
     if name not in accounts:
         from dpsql.policy.names import suggest
 
@@ -237,16 +244,11 @@ def _known(accounts: Mapping[str, Account], name: str) -> Account:
 
 def _with_rights(user: User, rights: Mapping[str, Any]) -> User:
     """Return the user with the options that were given."""
-    from dpsql.kernel.loss import exact
-
     given = {name: value for name, value in rights.items() if value is not None}
     if "expires" in given:
         given["expires"] = _day(given["expires"])
     if "free_below" in given:
-        try:
-            given["free_below"] = exact(given["free_below"])
-        except ValueError as problem:
-            raise click.UsageError(f"--free-below: {problem}") from None
+        given["free_below"] = read_amount("--free-below", given["free_below"])
     return replace(user, **given)
 
 

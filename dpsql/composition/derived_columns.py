@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpsql.composition.hidden import Hidden, Sum, floats, leaves_of
 from dpsql.composition.smooth import NoIntervalError, value_of
 from dpsql.composition.terms import Call, Form, Known, Term
-from dpsql.estimates.linear_terms import DRAWS, Key, Weights, errors, half_width, joined, stddev
+from dpsql.estimates.linear_terms import DRAWS, Key, TermWeights, errors, half_width, join_terms, stddev
 from dpsql.estimates.noise_laws import Linear, Quotient, Source
 from dpsql.estimates.ratio_terms import RatioIntervals, Sides
 from dpsql.lazy_dataclass import dataclass
@@ -151,7 +151,7 @@ class DerivedErrors:
                 return deviation, *ends
         return deviation, centre - width - below, centre + width + above
 
-    def _of_noise(self, terms: Weights, level: float) -> tuple[float, float]:
+    def _of_noise(self, terms: TermWeights, level: float) -> tuple[float, float]:
         """Return the standard deviation and the half-width of a sum; rows with equal weights have one."""
         key = (level, terms.weights.tobytes(), *((id(each.law), each.scale) for each in terms.sources))
         if key not in self._widths:
@@ -316,7 +316,7 @@ class DerivedErrors:
 
     # -- what a form is made of
 
-    def _terms(self, forms: list[Sum]) -> tuple[Weights, list[int]]:
+    def _terms(self, forms: list[Sum]) -> tuple[TermWeights, list[int]]:
         """Return the forms, and both parts of each quotient in them, as sums of measured numbers."""
         listed: list[dict[Key, tuple[Source, float]]] = []
         quotients: dict[int, None] = {}
@@ -340,7 +340,7 @@ class DerivedErrors:
                 own = {}
                 _add(own, number.release, part, at, 1.0)
                 listed.append(own)
-        return joined(listed), list(quotients)
+        return join_terms(listed), list(quotients)
 
     def _centre(self, form: Sum) -> float:
         """Return the value of a form as it was measured, without what was given back; quotients left out."""
@@ -404,7 +404,7 @@ class DerivedErrors:
         _add(own, number.release, made, 0, 1.0)
         wider = [getattr(number.noise, side) for side in ("below", "above")]
         half = (number.high[0] - number.low[0] - sum(0.0 if w is None else w[0] for w in wider)) / 2
-        return bool(half <= _SAME * half_width(joined([own]), self.confidence))
+        return bool(half <= _SAME * half_width(join_terms([own]), self.confidence))
 
 
 def _add(own: dict[Key, tuple[Source, float]], release: int, made: Linear, at: int, weight: float) -> None:

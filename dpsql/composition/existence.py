@@ -33,7 +33,7 @@ from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import UnitRole
 from dpsql.errors import QueryRefused
-from dpsql.estimates.noise_laws import noises_taken
+from dpsql.estimates.noise_laws import take_noises
 from dpsql.language import all_of, walked
 from dpsql.policy import fold
 from dpsql.prepared import Existence, PreparedComposed
@@ -198,7 +198,7 @@ def with_groups(prepared: PreparedComposed, releases: Mapping[int, Release]) -> 
         if release is not None and gone is not None and gone.any():
             kept = pa.array(~gone)
             rows, table = release.rows.filter(kept), release.table.filter(kept)
-            noises = noises_taken(release.noises, np.flatnonzero(~gone))
+            noises = take_noises(release.noises, np.flatnonzero(~gone))
             found[each.release] = replace(release, rows=rows, table=table, noises=noises)
     return found
 

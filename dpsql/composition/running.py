@@ -167,6 +167,7 @@ class Releasing:
             part.counting.check_bounds()
         for part in parts.values():
             self.database.vet(part.counting.engines, part.plan.compiled.tables)
+        facts = next(iter(parts.values())).counting.engines.facts
         with running_statement() as statement:
             statement.check()  # the last moment at which it costs nothing
             own = (p for p in parts.values() if not p.plan.ladders and not p.values)
@@ -176,6 +177,7 @@ class Releasing:
             statement=text,
             requests=[_request(part, place + 1, places) for place, part in parts.items()],
             shared=shared,
+            facts=facts,
         )
         work = [partial(run, place, part) for place, part in parts.items()]
         try:

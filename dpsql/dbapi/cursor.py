@@ -207,7 +207,7 @@ class Cursor:
             Characters of a line, 0 for as many as it takes; by default those of the terminal, else 120.
         """
         # Imported here: only those who print draw.
-        from dpsql.render.terminal import show  # noqa: PLC0415
+        from dpsql.render.table import show  # noqa: PLC0415
 
         table = self._result().table
         with self._told():

@@ -51,8 +51,8 @@ class Explanation:
         return f"costs {price(self.charge)}; {left}" + ("" if self.fits else ", which does not pay for it")
 
     def __repr__(self) -> str:
+        from dpsql.render.grid import style_of  # noqa: PLC0415
         from dpsql.render.table import as_table  # noqa: PLC0415
-        from dpsql.render.terminal import style_of  # noqa: PLC0415
 
         return f"<Explanation: {self.price}>\n{as_table(self.table, None, style_of(None))}".rstrip("\n")
 

@@ -5,7 +5,7 @@ The schema database, in which private tables are empty, answers everything publi
 
 ===================  =========================================================================
 ``engine``           the `Engine` protocol, and the choice of an engine by the policy
-``protocol``         what engines return: `Counts`, `Cancelled`, `Untranslatable`
+``protocol``         what engines return: `Counts`, `Untranslatable`
 ``schema_database``  the binder, the catalog and the engine of public statements
 ``over_releases``    queries over released rows, which run there too
 ``duckdb``           the default engine; its ``tested_versions`` are what is known of each version
@@ -21,9 +21,10 @@ The schema database, in which private tables are empty, answers everything publi
 from dpsql.engines.duckdb.tested_versions import notice as engine_notice
 from dpsql.engines.engine import Engine, length_check_key, open_engine
 from dpsql.engines.kept import KeptCounts, taken
-from dpsql.engines.protocol import CANCELLED, FAILED, Cancelled, Counts, UnboundQuery, Untranslatable
+from dpsql.engines.protocol import Counts, UnboundQuery, Untranslatable
 from dpsql.engines.sparse import ListedCounts, listed_counts
 from dpsql.engines.worker import ResultLimit, RunningStatement, running_statement
+from dpsql.kernel.charged_work import CANCELLED, FAILED, Cancelled
 
 __all__ = [
     "CANCELLED",

@@ -14,10 +14,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import CompiledQuery
-from dpsql.engines.protocol import CANCELLED, FAILED, Counts
+from dpsql.engines.protocol import Counts
 from dpsql.engines.worker import run, running_statement
 from dpsql.errors import OperationalError
-from dpsql.exclusive import OwnerProcess
+from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 
 

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dpsql.engines.ordering import sorted_cells, sorted_rows
-from dpsql.errors import InternalError, OperationalError, Unknown
+from dpsql.errors import InternalError, Unknown
 from dpsql.kernel.order import OrderedCounts
 from dpsql.lazy_dataclass import dataclass
 
@@ -20,19 +20,8 @@ if TYPE_CHECKING:
     from dpsql.engines.ordering import Term
 
 
-FAILED = "the engine could not finish the statement; its charge is kept"
-"""The one message of every failure at run time: a message that depended on data would disclose it."""
-
-
-CANCELLED = "the statement was cancelled; its charge is kept"
 UNCHARGED = "the statement was cancelled; nothing was charged"
 KEPT = "the statement was cancelled; what it released is stored, and costs nothing when it is asked again"
-
-
-class Cancelled(OperationalError):  # noqa: N818  an event, as `KeyboardInterrupt`
-    """The analyst cancelled the statement from another thread. It is no failure; its charge is kept."""
-
-    sqlstate = "57014"
 
 
 class Untranslatable(Exception):  # noqa: N818  a refusal of the statement for this engine

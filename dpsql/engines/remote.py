@@ -21,7 +21,7 @@ from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.owned_rows import OwnedRows, count_rows
-from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
+from dpsql.engines.protocol import UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import run
 from dpsql.engines.writer import (
@@ -34,7 +34,8 @@ from dpsql.engines.writer import (
     write,
 )
 from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.exclusive import OwnerProcess
+from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.kernel.tree import Query
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
 from dpsql.types import SqlType

@@ -18,10 +18,11 @@ import pyarrow as pa
 from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings, tested_versions
 from dpsql.engines.over_releases import Columns, check, fetch, load, parse_json
-from dpsql.engines.protocol import CANCELLED, FAILED, KEPT, UNCHARGED, Cancelled, UnboundQuery
+from dpsql.engines.protocol import KEPT, UNCHARGED, UnboundQuery
 from dpsql.engines.unbound import unbound
 from dpsql.engines.worker import running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
+from dpsql.kernel.charged_work import CANCELLED, FAILED, Cancelled
 from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
 from dpsql.policy import BooleanDomain, EnumDomain, fold
 from dpsql.policy.kernel_facts import facts_of

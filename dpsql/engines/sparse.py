@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql.analysis import DomainPart, SparseDomain
-from dpsql.engines.protocol import FAILED, Counts
+from dpsql.engines.protocol import Counts
 from dpsql.errors import OperationalError
+from dpsql.kernel.charged_work import FAILED
 from dpsql.kernel.order import OrderedCounts, SparseCounts
 from dpsql.lazy_dataclass import dataclass
 

@@ -9,8 +9,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from dpsql.engines.protocol import UNCHARGED, Cancelled
+from dpsql.engines.protocol import UNCHARGED
 from dpsql.errors import OperationalError
+from dpsql.kernel.charged_work import Cancelled
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:

@@ -6,16 +6,15 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `hits`: the same for the hits of a sparse vector, whose intervals hold given the hit; `reached` for groups
   that are shown because their noisy numbers of units reach a threshold;
 * `blue`: the best linear unbiased estimate that `combine` uses;
-* `measurement`, `box`, `gaussian`: measurements, and the laws of box and Gaussian noise;
+* `measurement`, `box`, `half_widths`: measurements, and the laws of box, Laplace and Gaussian noise;
 * `error_model`, `intervals`: the noises in an error, and intervals that cover it, from the exact formulas
   of `closed_form` or the numeric `law`;
 * `significance`: p-values of gaps;
-* `moments`: averages, sums and variances from the noisy moments of a column, by the laws of `linear` and
-  `fieller`;
+* `moments`: averages, sums and variances from the noisy moments of a column, by `half_widths` and `fieller`;
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
 * `plan`: budget shares and predicted errors before spending;
-* `sparse_vector`, `renewals`: predicted hits, errors, coverage and charge of a sparse vector run;
+* `sparse_vector`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `variance`: variances of the noises on their grid;
 * `wording`: predicted errors in words.
 """

@@ -21,7 +21,7 @@ _REACH = 10
 
 
 def box_variance(counts: int, pads: int) -> float:
-    """Return the variance of one of so many counts under box noise, in (bound/epsilon)^2.
+    """Return the variance of one count, under box noise for `counts` counts, in (bound/epsilon)^2.
 
     >>> box_variance(1, 1), box_variance(4, 1), round(box_variance(10, 2), 1)
     (2.0, 7.0, 22.8)
@@ -40,7 +40,7 @@ def own_variance(dimension: int) -> float:
 
 
 def cube_variance(counts: int) -> float:
-    """Return the variance of one of so many counts under cube noise, in (bound/epsilon)^2.
+    """Return the variance of one count, under cube noise for `counts` counts, in (bound/epsilon)^2.
 
     >>> cube_variance(1), cube_variance(2)
     (2.0, 4.0)
@@ -64,7 +64,7 @@ def box_half_width(counts: int, pads: int, confidence: float) -> float:
         far = 2**m * (1 - s) ** (m + 1) / (m + 1)
         return float(weight @ np.where(s <= 0.5, near, far))
 
-    return _solved(beyond, 1 - confidence, float(side[-1]))
+    return _bisect_width(beyond, 1 - confidence, float(side[-1]))
 
 
 @lru_cache(maxsize=1024)
@@ -89,7 +89,7 @@ def simultaneous_half_width(counts: int, pads: int, confidence: float) -> float:
 
     # It lies between the half-width of one count and the one by the union bound.
     ends = (box_half_width(counts, pads, 1 - (1 - confidence) / n) for n in (1, counts))
-    return _between(beyond, 1 - confidence, *ends)
+    return _find_width(beyond, 1 - confidence, *ends)
 
 
 @lru_cache(maxsize=1024)
@@ -105,7 +105,7 @@ def cube_half_width(counts: int, confidence: float, *, simultaneous: bool = Fals
     def beyond(width: float) -> float:
         return float(1 - weight @ np.minimum(1.0, width / reach) ** power)
 
-    return _solved(beyond, 1 - confidence, float(reach[-1]))
+    return _bisect_width(beyond, 1 - confidence, float(reach[-1]))
 
 
 @lru_cache(maxsize=1024)
@@ -123,7 +123,7 @@ def difference_half_width(dimension: int, confidence: float) -> float:
     def beyond(width: float) -> float:
         return float(weight @ (1 - np.minimum(width / side, 1.0)) ** 2)
 
-    return _solved(beyond, 1 - confidence, float(side[-1]))
+    return _bisect_width(beyond, 1 - confidence, float(side[-1]))
 
 
 @lru_cache(maxsize=1024)
@@ -142,7 +142,7 @@ def pair_half_width(counts: int, pads: int, confidence: float) -> float:
         def outside(width: float) -> float:
             return float(weight @ np.square(1 - np.minimum(width / side / 2, 1.0)))
 
-        return _solved(outside, 1 - confidence, 2 * float(side[-1]))
+        return _bisect_width(outside, 1 - confidence, 2 * float(side[-1]))
     side, weight = side[::4], weight[::4] / weight[::4].sum()
     # Half of the points for the midrange: its law is symmetric, and so is that of U + U' - 2 V.
     centre = (np.arange(_POINTS // 2) + 0.5) / _POINTS
@@ -156,7 +156,7 @@ def pair_half_width(counts: int, pads: int, confidence: float) -> float:
         s = width / side[:, None]
         return float(weight @ ((1 - below(2 * centre + s) + below(2 * centre - s)) @ mass))
 
-    return _solved(beyond, 1 - confidence, 2 * float(side[-1]))
+    return _bisect_width(beyond, 1 - confidence, 2 * float(side[-1]))
 
 
 def _sides(dimension: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
@@ -171,14 +171,14 @@ def _sides(dimension: int) -> tuple[NDArray[np.float64], NDArray[Any]]:
     return points, weight / weight.sum()
 
 
-def _between(beyond: Callable[[float], float], tail: float, low: float, high: float) -> float:
+def _find_width(beyond: Callable[[float], float], tail: float, low: float, high: float) -> float:
     """Return the width beyond which the probability is `tail`, by false position (Illinois).
 
     It is never less, and hardly more. An evaluation takes about a millisecond, and bisection has 40.
     """
     below, above, side = beyond(low) - tail, beyond(high) - tail, 0
     if below <= 0 or above > 0:
-        return _solved(beyond, tail, 2 * high)
+        return _bisect_width(beyond, tail, 2 * high)
     for _ in range(40):
         if high - low <= 1e-9 * high:
             break
@@ -193,7 +193,7 @@ def _between(beyond: Callable[[float], float], tail: float, low: float, high: fl
     return high
 
 
-def _solved(beyond: Callable[[float], float], tail: float, high: float) -> float:
+def _bisect_width(beyond: Callable[[float], float], tail: float, high: float) -> float:
     """Return the width beyond which the probability is `tail`, by bisection."""
     low = 0.0
     for _ in range(40):

@@ -40,7 +40,7 @@ class Combined:
         """Return the estimates of no counts."""
         return cls(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
-    def negated(self) -> Combined:
+    def negate(self) -> Combined:
         """Return the estimates of the negated counts."""
         turned = None if self.together is None else (-self.together[1], -self.together[0])
         made = self.made.scaled(-1.0) if isinstance(self.made, Linear) else None
@@ -53,7 +53,7 @@ class Combined:
         return Combined(self.value[rows], self.stddev[rows], self.low[rows], self.high[rows], ends, made)
 
     def scaled(self, step: float) -> Combined:
-        """Return the estimates in another unit, of which a count has so many."""
+        """Return the estimates multiplied by `step`, the size of a count in another unit."""
         ends = None if self.together is None else (self.together[0] * step, self.together[1] * step)
         made = None if self.made is None else self.made.scaled(step)
         return Combined(self.value * step, self.stddev * step, self.low * step, self.high * step, ends, made)
@@ -125,8 +125,8 @@ def from_top_k(
     if lowest:  # the mechanism ran on the negated counts
         if threshold is not None:
             raise ValueError("the lowest counts have no threshold below them")
-        turned = None if measured is None else measured.negated()
-        return combine(y, noise, turned, confidence).negated()
+        turned = None if measured is None else measured.negate()
+        return combine(y, noise, turned, confidence).negate()
     if threshold is None:
         return combine(y, noise, measured, confidence)
     if np.size(gap) != k:

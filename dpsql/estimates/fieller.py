@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates.linear import half_widths
+from dpsql.estimates.half_widths import laplace_half_widths
 
 FloatArray = NDArray[np.float64]
 
@@ -69,4 +69,4 @@ def mean_width(parts: int, confidence: float, p: FloatArray) -> FloatArray:
 def _table(parts: int, confidence: float) -> tuple[FloatArray, FloatArray]:
     """Return points from below 0 to above 1, and Q there; no point makes two weights equal, or one 0."""
     at = (np.arange(-1, _POINTS + 1) + 0.5) / _POINTS
-    return at, half_widths(np.arange(parts) / (parts - 1) - at[:, None], confidence)
+    return at, laplace_half_widths(np.arange(parts) / (parts - 1) - at[:, None], confidence)

@@ -81,9 +81,9 @@ def from_threshold(
     """
     gaps, level = np.asarray(gap, dtype=np.float64), float(threshold)
     if below:
-        turned = None if measured is None else measured.negated()
+        turned = None if measured is None else measured.negate()
         above = from_threshold(gaps, -level, noise, turned, least=least, plain=plain, confidence=confidence)
-        return above.negated()
+        return above.negate()
     if not gaps.size:
         return Combined.nothing()
     if measured is not None:
@@ -102,7 +102,7 @@ def from_threshold(
         if noise.noise != "laplace":
             under[at] = _memoryless(past[at], *both, tail, bits)
         elif plain:
-            under[at] = _inverted(past[at], *both, tail, bits)
+            under[at] = _invert_laplace(past[at], *both, tail, bits)
         else:
             under[at] = math.nan
     wide = lost if bits is None else lost + 2.0**-bits
@@ -124,7 +124,7 @@ def _memoryless(
     return np.where(_steps(past, step) >= m, (m - 1) * step - centre, math.nan)
 
 
-def _inverted(
+def _invert_laplace(
     past: NDArray[np.float64], s1: float, s0: float, tail: float, resolution: int | None
 ) -> NDArray[np.float64]:
     """Return the same for Laplace noise: the farthest count below W that passes the test at level `tail`.

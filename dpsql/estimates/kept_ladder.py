@@ -95,7 +95,7 @@ class KeptLadder:
 
     @property
     def price(self) -> Fraction:
-        """The epsilon of all of it."""
+        """The epsilon that the whole ladder cost."""
         return self.epsilon + (0 if self.beyond is None else self.beyond.epsilon)
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ class Term:
 
     @property
     def variance(self) -> float:
-        """Variance of the sum of these noises."""
+        """Variance of the sum of the `count` noises."""
         return self.count * self.scale * self.scale * (2 if self.laplace else 1)
 
 

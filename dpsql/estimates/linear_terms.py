@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpsql.estimates.box import box_half_width, cube_half_width
 from dpsql.estimates.closed_form import count_offset
-from dpsql.estimates.gaussian import gaussian_half_width
+from dpsql.estimates.half_widths import gaussian_half_width
 from dpsql.estimates.law import Term, quantiles
 from dpsql.estimates.noise_laws import Law, Source
 from dpsql.lazy_dataclass import dataclass
@@ -37,7 +37,7 @@ Key = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Weights:
+class TermWeights:
     """The weights of measured numbers in one or several terms, over the draws that they are from.
 
     Attributes
@@ -56,9 +56,9 @@ class Weights:
         """How many terms there are."""
         return len(self.weights)
 
-    def combined(self, *factors: float) -> Weights:
-        """Return the one term that is the sum of the terms with these factors."""
-        return Weights(self.sources, np.asarray([factors]) @ self.weights)
+    def combined(self, *factors: float) -> TermWeights:
+        """Return one term: the sum of the terms, each multiplied by its factor."""
+        return TermWeights(self.sources, np.asarray([factors]) @ self.weights)
 
     def by_law(self) -> dict[int, tuple[Law, FloatArray, FloatArray]]:
         """Return for each draw its law, and the weights times the scales and the grid steps."""
@@ -78,12 +78,12 @@ class Weights:
         }
 
 
-def stddev(term: Weights) -> float:
+def stddev(term: TermWeights) -> float:
     """Return the standard deviation of one term."""
     return math.sqrt(float(_covariance(term)[0, 0]))
 
 
-def half_width(term: Weights, confidence: float) -> float:
+def half_width(term: TermWeights, confidence: float) -> float:
     """Return the x that the error of one term exceeds in absolute value with probability 1 - confidence."""
     (weights,) = term.weights
     there = np.flatnonzero(weights)
@@ -91,7 +91,7 @@ def half_width(term: Weights, confidence: float) -> float:
         return 0.0
     if len(there) == 1:
         return abs(float(weights[there[0]])) * _alone(term.sources[there[0]], confidence)
-    laws = Weights(tuple(term.sources[i] for i in there), weights[None, there]).by_law()
+    laws = TermWeights(tuple(term.sources[i] for i in there), weights[None, there]).by_law()
     kinds = {law.kind for law, _, _ in laws.values()}
     if kinds == {"laplace"}:
         return _laplace(next(iter(laws.values()))[1][0], confidence)
@@ -109,11 +109,11 @@ def half_width(term: Weights, confidence: float) -> float:
         (*part[:4], tuple(round(w / largest, 6) for w in part[4]), round(part[5] / largest, 6))
         for part in pattern
     )
-    return _drawn_half_width(scaled, confidence) * largest + grid
+    return _draw_half_width(scaled, confidence) * largest + grid
 
 
 @lru_cache(maxsize=4096)
-def _drawn_half_width(
+def _draw_half_width(
     pattern: tuple[tuple[str, int, int, float, tuple[float, ...], float], ...], confidence: float
 ) -> float:
     """Return the half-width of a term whose weights are these, in absolute value, with their sums.
@@ -127,7 +127,7 @@ def _drawn_half_width(
     return float(np.quantile(np.abs(total), confidence))
 
 
-def errors(terms: Weights, draws: int) -> FloatArray:
+def errors(terms: TermWeights, draws: int) -> FloatArray:
     """Return draws of the errors of several terms together, float64[terms, draws]."""
     total = np.zeros((terms.terms, draws))
     for stream, (law, weights, _) in enumerate(terms.by_law().values()):
@@ -139,7 +139,7 @@ def _errors(law: Law, weights: FloatArray, whole: FloatArray, draws: int, stream
     """Return draws of sums with these weights, [terms, numbers]; `whole` are what shared parts weigh."""
     order = np.argsort(-np.abs(weights).max(axis=0), kind="stable")
     first, rest = weights[:, order[:_ALONE]], weights[:, order[_ALONE:]]
-    own = first @ _own(law.kind, draws, stream)[: first.shape[1]]
+    own = first @ _draw_own(law.kind, draws, stream)[: first.shape[1]]
     if rest.shape[1]:
         normal = _normal(draws, stream, len(rest))
         own = own + _root(rest @ rest.T * _OWN_VARIANCE[law.kind]) @ normal
@@ -168,7 +168,7 @@ def _generator(*place: int) -> np.random.Generator:
 
 
 @lru_cache(maxsize=16)
-def _own(kind: str, draws: int, stream: int) -> FloatArray:
+def _draw_own(kind: str, draws: int, stream: int) -> FloatArray:
     """Return draws of the own parts of the numbers of a draw: uniform ones centred at 0."""
     made = _generator(1, stream)
     if kind == "laplace":
@@ -217,7 +217,7 @@ def _laplace(scales: FloatArray, confidence: float) -> float:
     rounded = np.round(sizes / largest, 9)
     values, counts = np.unique(rounded, return_counts=True)
     if len(values) > _MANY:
-        values, counts = _merged(rounded)
+        values, counts = _merge_sizes(rounded)
     terms = tuple(
         Term(True, value, count)
         for value, count in zip(values.tolist(), counts.tolist(), strict=True)
@@ -226,7 +226,7 @@ def _laplace(scales: FloatArray, confidence: float) -> float:
     return largest * quantiles(terms, (1 - confidence) / 2)[1]
 
 
-def _merged(sizes: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
+def _merge_sizes(sizes: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
     """Return the sizes with near ones made equal, such that the variance stays."""
     classes = np.round(np.log(np.maximum(sizes, 1e-4)) / _NEAR).astype(np.int64)
     _, place, counts = np.unique(classes, return_inverse=True, return_counts=True)
@@ -234,7 +234,7 @@ def _merged(sizes: FloatArray) -> tuple[FloatArray, NDArray[np.int64]]:
     return np.sqrt(squares / counts), counts
 
 
-def _covariance(terms: Weights) -> FloatArray:
+def _covariance(terms: TermWeights) -> FloatArray:
     found = np.zeros((terms.terms, terms.terms))
     for law, weights, _ in terms.by_law().values():
         found += _variance(law, weights)
@@ -256,8 +256,8 @@ def _variance(law: Law, weights: FloatArray) -> FloatArray:
     return np.asarray(squared / 12 * own + shared * np.outer(whole, whole))
 
 
-def joined(terms: Sequence[dict[Key, tuple[Source, float]]]) -> Weights:
-    """Return several terms over all numbers that any of them is made of."""
+def join_terms(terms: Sequence[dict[Key, tuple[Source, float]]]) -> TermWeights:
+    """Return terms as one matrix of weights, over all numbers that any of the terms is made of."""
     keys: dict[Key, int] = {}
     sources: list[Source] = []
     for term in terms:
@@ -269,4 +269,4 @@ def joined(terms: Sequence[dict[Key, tuple[Source, float]]]) -> Weights:
     for row, term in enumerate(terms):
         for key, (_, weight) in term.items():
             weights[row, keys[key]] = weight
-    return Weights(tuple(sources), weights)
+    return TermWeights(tuple(sources), weights)

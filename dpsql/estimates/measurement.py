@@ -80,7 +80,7 @@ class Measurement:
         total = self.value if isinstance(self.value, Real) else float(self.counts().item())
         return float(Fraction(total) / k)
 
-    def negated(self) -> Measurement:
+    def negate(self) -> Measurement:
         """Return the measurement of the negated counts."""
         value = -self.value if isinstance(self.value, Real) else -self.counts()
         return Measurement(value, self.noise, self.half_width, self.source, self.place)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpsql.estimates.closed_form import check_confidence
 from dpsql.estimates.combine import Combined
 from dpsql.estimates.fieller import first_moment, mean_interval, mean_width
-from dpsql.estimates.linear import half_width, stddev
+from dpsql.estimates.half_widths import laplace_half_width, laplace_stddev
 from dpsql.estimates.wording import error_words
 from dpsql.lazy_dataclass import dataclass
 
@@ -44,11 +44,11 @@ class RowCount:
 
     def stddev(self, scale: float) -> float:
         """Predict the standard deviation."""
-        return scale * stddev((1.0,) * self.parts)
+        return scale * laplace_stddev((1.0,) * self.parts)
 
     def half_width(self, scale: float, confidence: Fraction) -> float:
         """Predict half the width of the interval."""
-        return scale * half_width((1.0,) * self.parts, check_confidence(confidence))
+        return scale * laplace_half_width((1.0,) * self.parts, check_confidence(confidence))
 
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Write the predicted error, of a number from so many moments."""
@@ -69,11 +69,11 @@ class SumOfRows:
 
     def stddev(self, scale: float, parts: int = 2) -> float:
         """Predict the standard deviation, for a sum from so many moments."""
-        return scale * stddev(self._weights(parts))
+        return scale * laplace_stddev(self._weights(parts))
 
     def half_width(self, scale: float, confidence: Fraction, parts: int = 2) -> float:
         """Predict half the width of the interval, for a sum from so many moments."""
-        return scale * half_width(self._weights(parts), check_confidence(confidence))
+        return scale * laplace_half_width(self._weights(parts), check_confidence(confidence))
 
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Write the predicted error, of a number from so many moments."""
@@ -106,7 +106,7 @@ class Average:
         low, high = mean_interval(moments, scale, check_confidence(confidence))
         ends = (float(self.low) + width * np.where(np.isnan(rows), np.nan, part) for part in (x, low, high))
         value, low, high = ends
-        return Combined(value, _known(width * error, rows, scale, len(moments)), low, high)
+        return Combined(value, _blank_uncertain(width * error, rows, scale, len(moments)), low, high)
 
     def stddev_times_n(self, scale: float, parts: int = 2, share: float = 0.0) -> float:
         """Predict the standard deviation times the number of rows, if they are many.
@@ -115,7 +115,7 @@ class Average:
         at 1/2.
         """
         weights = tuple(k / (parts - 1) - share for k in range(parts))
-        return float(self.high - self.low) * scale * stddev(weights)
+        return float(self.high - self.low) * scale * laplace_stddev(weights)
 
     def half_width_times_n(
         self, scale: float, confidence: Fraction, parts: int = 2, share: float = 0.0
@@ -132,7 +132,7 @@ class Average:
 
 @dataclass(frozen=True, slots=True)
 class Variance:
-    """The variance of the values, of the rows or (`sample`) of what they are a sample of."""
+    """VAR_POP of the rows, or VAR_SAMP with `sample`."""
 
     low: Fraction
     high: Fraction
@@ -169,14 +169,14 @@ class Variance:
         missing = np.where(np.isnan(rows), np.nan, squared)
         return Combined(
             f * factor[0] * missing,
-            _known(squared * error * factor[0], rows, scale, len(moments)),
+            _blank_uncertain(squared * error * factor[0], rows, scale, len(moments)),
             np.minimum(low, f) * factor[1] * missing,
             np.maximum(high, f) * factor[2] * missing,
         )
 
     def stddev_times_n(self, scale: float) -> float:
         """Predict the largest standard deviation times the number of rows, if they are many."""
-        return float(self.high - self.low) ** 2 * scale * stddev((1.0,))
+        return float(self.high - self.low) ** 2 * scale * laplace_stddev((1.0,))
 
     def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Write the predicted error; n is the number of rows."""
@@ -212,8 +212,8 @@ Formula = RowCount | SumOfRows | Average | Variance | Deviation
 def _linear(moments: Moments, weights: tuple[float, ...], scale: float, confidence: Fraction) -> Combined:
     """Estimate a sum of the moments with these weights."""
     value = np.asarray(sum(w * part for w, part in zip(weights, moments, strict=True)), dtype=np.float64)
-    width = scale * half_width(weights, check_confidence(confidence))
-    return Combined(value, np.full_like(value, scale * stddev(weights)), value - width, value + width)
+    width = scale * laplace_half_width(weights, check_confidence(confidence))
+    return Combined(value, np.full_like(value, scale * laplace_stddev(weights)), value - width, value + width)
 
 
 def _rows(moments: Moments, least: float = _LEAST) -> FloatArray:
@@ -222,9 +222,9 @@ def _rows(moments: Moments, least: float = _LEAST) -> FloatArray:
     return np.where(rows < least, np.nan, rows)
 
 
-def _known(error: FloatArray, rows: FloatArray, scale: float, parts: int) -> FloatArray:
+def _blank_uncertain(error: FloatArray, rows: FloatArray, scale: float, parts: int) -> FloatArray:
     """Return the errors of ratios to the number of rows, NaN where that is too uncertain."""
-    return np.where(rows < _FEWEST_DEVIATIONS * scale * stddev((1.0,) * parts), np.nan, error)
+    return np.where(rows < _FEWEST_DEVIATIONS * scale * laplace_stddev((1.0,) * parts), np.nan, error)
 
 
 def least_variance(below: Sequence[FloatArray], above: Sequence[FloatArray]) -> FloatArray:

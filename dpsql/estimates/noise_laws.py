@@ -91,7 +91,7 @@ class Measured:
         """Return some rows, in the given order."""
         return replace(self, value=self.value[rows], source=self.source[rows])
 
-    def joined(self, other: Measured) -> Measured:
+    def append(self, other: Measured) -> Measured:
         """Return the rows of this and those of another one, of the same number in other groups."""
         return Measured(
             self.place,
@@ -125,13 +125,13 @@ class Linear:
         """Return some rows, in the given order."""
         return Linear(tuple((weight, each.taken(rows)) for weight, each in self.terms))
 
-    def joined(self, other: Linear) -> Linear | None:
+    def append(self, other: Linear) -> Linear | None:
         """Return the rows of both; None if they are not made of the same numbers."""
         pairs = list(zip(self.terms, other.terms, strict=False))
         same = all(w == v and a.place == b.place for (w, a), (v, b) in pairs)
         if not same or len(self.terms) != len(other.terms):
             return None
-        return Linear(tuple((weight, each.joined(more)) for (weight, each), (_, more) in pairs))
+        return Linear(tuple((weight, each.append(more)) for (weight, each), (_, more) in pairs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,11 +151,11 @@ class Quotient:
         """Return some rows, in the given order."""
         return replace(self, above=self.above.taken(rows), below=self.below.taken(rows))
 
-    def joined(self, other: Linear | Quotient) -> Quotient | None:
+    def append(self, other: Linear | Quotient) -> Quotient | None:
         """Return the rows of both; None if they are not made of the same numbers."""
         if not isinstance(other, Quotient):
             return None
-        above, below = self.above.joined(other.above), self.below.joined(other.below)
+        above, below = self.above.append(other.above), self.below.append(other.below)
         return None if above is None or below is None else replace(self, above=above, below=below)
 
 
@@ -163,13 +163,13 @@ Made = Linear | Quotient
 """What a released number is made of."""
 
 
-def joined(first: Made | None, second: Made | None) -> Made | None:
+def join_laws(first: Made | None, second: Made | None) -> Made | None:
     """Return the rows of two numbers of different groups; None where what one is made of is not known."""
     if first is None or second is None:
         return None
     if isinstance(first, Quotient):
-        return first.joined(second)
-    return first.joined(second) if isinstance(second, Linear) else None
+        return first.append(second)
+    return first.append(second) if isinstance(second, Linear) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -208,6 +208,6 @@ Noises = tuple[NumberNoise, ...]
 """Of the numbers of a release, in their order."""
 
 
-def noises_taken(noises: Noises | None, rows: NDArray[np.int64]) -> Noises | None:
-    """Return them for some rows of the release, in the given order."""
+def take_noises(noises: Noises | None, rows: NDArray[np.int64]) -> Noises | None:
+    """Return the laws of the noise for some rows of the release, in the given order."""
     return None if noises is None else tuple(each.taken(rows) for each in noises)

@@ -50,7 +50,7 @@ def measuring_share(
         return Fraction(1, 2)
     spread = (2 if noise == "laplace" else 1) * (1 if monotone else 4) * gaps**2 * (k - 1) / k
     ratio = (2 / spread) ** (1 / 3)
-    return _rounded(ratio / (1 + ratio))
+    return _round(ratio / (1 + ratio))
 
 
 def split_measuring(epsilon: Fraction, bounds: Sequence[int | Fraction]) -> tuple[Fraction, ...]:
@@ -64,7 +64,7 @@ def split_measuring(epsilon: Fraction, bounds: Sequence[int | Fraction]) -> tupl
     """
     if epsilon < 0 or not bounds or min(bounds) <= 0:
         raise ValueError("give at least one positive bound and no negative epsilon")
-    weights = [_rounded(positive(bound, "bound") ** (2 / 3)) for bound in bounds]
+    weights = [_round(positive(bound, "bound") ** (2 / 3)) for bound in bounds]
     return tuple(epsilon * weight / sum(weights) for weight in weights)
 
 
@@ -135,6 +135,6 @@ def sparse_vector_error(
     return scales * math.log((groups * branches + rounds) / beta)
 
 
-def _rounded(value: float) -> Fraction:
+def _round(value: float) -> Fraction:
     """Round to three significant digits, for display; the optimum is flat, so nothing is lost."""
     return Fraction(f"{value:.3g}")

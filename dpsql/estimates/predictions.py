@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsql.estimates import box as box_law
 from dpsql.estimates.closed_form import check_confidence, count_offset
-from dpsql.estimates.gaussian import gaussian_half_width, gaussian_simultaneous_half_width
+from dpsql.estimates.half_widths import gaussian_half_width, gaussian_simultaneous_half_width
 from dpsql.estimates.measurement import BoxNoise, GaussianNoise
 from dpsql.estimates.plan import distinguishable_gap, logistic_gap, sparse_vector_error
 from dpsql.estimates.variance import laplace_variance
@@ -60,7 +60,7 @@ def difference_stddev(mechanism: Box | Gaussian, place: int) -> float:
 def half_width(
     mechanism: Box | Gaussian | Laplace, confidence: Fraction, place: int = 0, *, simultaneous: bool = False
 ) -> float:
-    """Return half the width of the interval of one count, or of that of all counts at once."""
+    """Return half the width of the interval of one count, or of intervals that hold for all at once."""
     if isinstance(mechanism, Laplace):
         return count_offset(mechanism.scale, confidence, resolution=mechanism.resolution)
     level = check_confidence(confidence)

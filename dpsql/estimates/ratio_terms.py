@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates.linear_terms import DRAWS, Weights, errors
+from dpsql.estimates.linear_terms import DRAWS, TermWeights, errors
 from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]
@@ -52,7 +52,7 @@ class RatioIntervals:
 
     confidence: float
 
-    def find(self, x: float, y: float, terms: Weights, sides: Sides | None) -> tuple[float, float] | None:
+    def find(self, x: float, y: float, terms: TermWeights, sides: Sides | None) -> tuple[float, float] | None:
         """Return the ends of the interval of x/y; None if it has no end.
 
         Notes
@@ -88,7 +88,7 @@ class RatioIntervals:
             ends.append(math.tan(outside) * wide / high)
         return ends[0], ends[1]
 
-    def _table(self, terms: Weights) -> tuple[float, float, FloatArray]:
+    def _table(self, terms: TermWeights) -> tuple[float, float, FloatArray]:
         laws = tuple(
             (law.kind, law.size, law.pads, law.shared, weights.round(9).tobytes())
             for law, weights, _ in terms.by_law().values()
@@ -98,10 +98,10 @@ class RatioIntervals:
         if found is None:
             if len(_TABLES) >= _KEPT:
                 _TABLES.clear()
-            found = _TABLES[key] = self._made(terms)
+            found = _TABLES[key] = self._make_table(terms)
         return found
 
-    def _made(self, terms: Weights) -> tuple[float, float, FloatArray]:
+    def _make_table(self, terms: TermWeights) -> tuple[float, float, FloatArray]:
         drawn = errors(terms, DRAWS)
         wide, high = drawn.std(axis=1).tolist()
         one = drawn[0] / wide if wide else drawn[0]

@@ -13,7 +13,6 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates.renewals import hits_and_rounds
 from dpsql.estimates.variance import Noise, Real, noise_variance
 from dpsql.lazy_dataclass import dataclass
 
@@ -22,6 +21,10 @@ FloatArray = NDArray[np.float64]
 _QUANTILES = 400
 _EXACT_ROWS = 2000
 """Up to this many rows the expectation is computed from the binomial law, above it from its mean."""
+_STEPS = 1 << 14
+"""Groups are counted one by one up to so many; of more, several are one step, with one hit at most."""
+_TILT = 1e-8
+"""What wraps around in the Fourier transform is made smaller by this factor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,13 +140,13 @@ class SparseVectorLaw:
         most = _affordable(units, parts, mean, (self.hits - 1) * self.branches_cost)
         if self.limit is not None:
             most = np.minimum(most, self.limit)
-        rows = _truncated(self.groups, hit, np.minimum(most, self.groups))
+        rows = _mean_of_least(self.groups, hit, np.minimum(most, self.groups))
         spent = float((rows * mean).mean())
         charge = self.share + (1 - self.share) * spent / (self.hits * self.branches_cost)
         return rows, mean, min(1.0, charge)
 
     def _run_rounds(self, hit: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-        hits, begun = hits_and_rounds(hit, self.groups, self.hits)
+        hits, begun = count_hits_and_rounds(hit, self.groups, self.hits)
         first = -np.expm1(self.groups * np.log1p(-np.minimum(hit, 1 - 1e-15)))
         return first * hits / max(float(first.mean()), 1e-300), np.ones_like(hit), begun / self.hits
 
@@ -163,7 +166,7 @@ def _affordable(units: list[int], parts: list[FloatArray], mean: FloatArray, pai
     return np.asarray(np.sum(reached, axis=0))
 
 
-def _truncated(groups: int, chance: FloatArray, most: FloatArray) -> FloatArray:
+def _mean_of_least(groups: int, chance: FloatArray, most: FloatArray) -> FloatArray:
     """Return E[min(hits, most)] for a binomial number of hits, by chance."""
     whole = int(np.ceil(most.max()))
     if whole > _EXACT_ROWS:
@@ -215,3 +218,37 @@ def _moments(noise: Noise, rate: float, need: FloatArray) -> tuple[FloatArray, F
         need > 0, (start + mean) ** 2 + spread, (whole - below * ((failed + mean) ** 2 + spread)) / rest
     )
     return first, second
+
+
+def count_hits_and_rounds(chance: NDArray[np.float64], groups: int, most: int) -> tuple[float, float]:
+    """Return the expected hits and rounds, of at most `most`, among groups with equal counts.
+
+    In each round every group is a hit with the same probability, one of `chance`, which are equally likely
+    and drawn anew for each round. A round ends with a hit. So the distances from hit to hit are independent,
+    of one law, with generating function G, and the j-th hit is at place m or before with the probability that
+    the coefficients of G^j add up to.
+
+    >>> hits, rounds = count_hits_and_rounds(np.array([0.5]), 2, 2)
+    >>> round(hits, 6), round(rounds, 6)
+    (1.0, 1.5)
+    """
+    steps = min(groups, _STEPS)
+    none = np.log1p(-np.clip(chance, 0.0, 1 - 1e-15)) * (groups / steps)
+    distance = np.zeros(steps + 1)
+    for one in none:
+        distance[1:] -= np.expm1(one) * np.exp(one * np.arange(steps))
+    distance /= len(none)
+    size = 1 << (2 * steps + 1).bit_length()
+    tilt = _TILT ** (np.arange(size) / size)
+    law = np.fft.rfft(distance * tilt[: steps + 1], size)
+
+    def places(hits: int) -> NDArray[np.float64]:
+        """Return the expected number of the first hits at each place."""
+        each = law * (1 - law**hits) / (1 - law)
+        return np.asarray((np.fft.irfft(each, size) / tilt)[: steps + 1])
+
+    last = min(most, steps)
+    found, earlier = places(last), places(last - 1)
+    # A round begins where a group is left to scan.
+    left = steps - 1 if steps == groups else steps
+    return float(found.sum()), 1 + float(earlier[: left + 1].sum())

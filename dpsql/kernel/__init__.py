@@ -7,6 +7,8 @@
 ``mechanisms``    selections and measurements of exact counts, with their proofs; ``order`` their counts
 ``noise``         exact samplers over the operating system's generator
 ``loss``          the loss of mechanisms, its composition, what is charged and what a budget admits
+``ledger``        charges: durable before data is read, within every cap, chained by hashes
+``charged_work``  runs private work under a reservation; its errors hold nothing of it
 ``exact_bounds``  rational bounds of exp, log and roots
 ================  ==============================================================================
 """

@@ -137,7 +137,7 @@ class Facts:
             unique = "; ".join(sorted(", ".join(sorted(names)) for names in table.unique))
             not_null = ", ".join(sorted(table.not_null))
             yield (
-                f"{table.name}: {_owner(table)}; columns {columns}; unique {unique or 'none'}; "
+                f"{table.name}: {unit_words(table)}; columns {columns}; unique {unique or 'none'}; "
                 f"never NULL {not_null or 'none'}"
             )
         for name, sql_type in sorted(self.domains, key=lambda found: found[0]):
@@ -149,7 +149,8 @@ class Facts:
         return hashlib.sha256("\n".join(self.lines()).encode()).hexdigest()
 
 
-def _owner(table: TableFacts) -> str:
+def unit_words(table: TableFacts) -> str:
+    """Say to which unit a row of a table belongs."""
     match table.unit:
         case None:
             return "public"

@@ -1,54 +1,18 @@
-"""What is spent and left of a budget, of one scope and of all that bind an analyst."""
+"""What is spent and left of a budget, of one scope and of all that bind an analyst, and how that is shown."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from dpsql.epsilon_division import largest_epsilon
+from dpsql.kernel.ledger.amounts import shown
+from dpsql.kernel.ledger.scopes import Caps, ScopeBudget, analyst_budget, group_budget, policy_budget
 from dpsql.kernel.loss import Accounting, Charge, Filter, Number, PrivacyLoss, Totals, exact
 from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger.amounts import shown
-
-_ZERO = Fraction(0)
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeBudget:
-    """A scope: its name, what it admits, and its total so far."""
-
-    name: str
-    filter: Filter
-    totals: Totals
-
-    def admits(self, loss: PrivacyLoss) -> bool:
-        """Whether a statement with this loss may run."""
-        return self.filter.admits(self.totals, loss)
-
-    @property
-    def remaining(self) -> Charge:
-        """The largest epsilon and the largest delta that a statement may still have."""
-        admits, totals = self.filter, self.totals
-        left = [_ZERO]
-        if totals.epsilon is not None:
-            left.append(admits.epsilon - totals.epsilon)
-        if admits.order_way is not None and totals.cost < admits.order_way.limit:
-            left.append(largest_epsilon(admits.order_way.limit - totals.cost, admits.order_way.order))
-        return Charge(max(left), max(admits.mechanism_delta - totals.delta, _ZERO))
-
-    @property
-    def spent(self) -> Charge:
-        """What is spent: an epsilon that is proven by now, or all of it; and delta.
-
-        Under `zcdp` the part of delta that serves the conversion of costs counts as spent.
-        """
-        admits, totals = self.filter, self.totals
-        epsilon = totals.epsilon
-        if admits.conversion_delta:
-            epsilon = admits.spent(totals)
-        return Charge(admits.epsilon if epsilon is None else epsilon, totals.delta + admits.conversion_delta)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +116,65 @@ class Budget:
             return 0 if loss.epsilon is None else self.remaining.epsilon // loss.epsilon
         found = [each.filter.more(each.totals, loss) for each in self.scopes]
         return min(n for n in found if n is not None)
+
+
+def budget_of(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> Budget:
+    """Return what is spent and left of the policy, or of all scopes that bind an analyst."""
+    whole = policy_budget(connection, caps)
+    if analyst is None:
+        return Budget.of(whole)
+    groups = [group_budget(connection, caps, *named) for named in caps.groups_of(analyst)]
+    own = analyst_budget(connection, caps, analyst)
+    return Budget.of(whole, *groups) if own is None else Budget.of(own, *groups, whole)
+
+
+LIKE = Fraction(1, 10)
+"""The epsilon of the statements that are counted, if the policy has no default."""
+
+
+def rows_of(budget: Budget, like: Fraction | None = None) -> list[tuple[str, str, str, str]]:
+    """Return the rows of a budget with `zcdp`: name, total, spent, left.
+
+    `like` is the epsilon of the statements that are counted.
+    """
+    each = LIKE if like is None else like
+    first = budget.scopes[0]
+    admits, totals = first.filter, first.totals
+    price = _up(each)
+
+    def more(number: int | None) -> str:
+        return f"{number} more of {price}"
+
+    loss, zero = PrivacyLoss.of(each), Fraction(0)
+    basic = replace(admits, order_way=None).more(totals, loss)
+    sums = "none" if totals.epsilon is None else _up(totals.epsilon)
+    delta = f"{_up(admits.conversion_delta)} conversion"
+    delta += f", {_up(totals.delta)} unknown domains"
+    rows = [
+        ("epsilon", _down(admits.epsilon), _up(budget.spent.epsilon), more(budget.more(each))),
+        ("delta", _down(admits.delta), delta, _down(budget.remaining.delta)),
+        ("basic way", _down(admits.epsilon), sums, more(basic)),
+    ]
+    way = admits.order_way
+    if way is not None:
+        number = replace(admits, epsilon=zero).more(replace(totals, epsilon=None), loss)
+        left = f"{more(number)} (alpha {_down(way.order)})"
+        rows.append(("order way", _down(way.limit), _up(totals.cost), left))
+    return rows
+
+
+def _down(amount: Fraction) -> str:
+    return _short(shown(amount, up=False))
+
+
+def _up(amount: Fraction) -> str:
+    return _short(shown(amount, up=True))
+
+
+def _short(text: str) -> str:
+    """Write a small number with its exponent.
+
+    >>> _short("0.000001"), _short("0.0195196")
+    ('1e-6', '0.0195196')
+    """
+    return f"{Decimal(text).normalize():e}" if text.startswith("0.0000") else text

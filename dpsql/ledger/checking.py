@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from fractions import Fraction
+from typing import Final
 
-from dpsql.kernel.loss import Charge
-from dpsql.ledger import refining, replay
-from dpsql.ledger.amounts import DamagedError, read_charge, read_loss
-from dpsql.ledger.sums import kept_sums, sums
+from dpsql.kernel.ledger.amounts import DamagedError, read, read_charge, read_loss
+from dpsql.kernel.ledger.records import RefinementStep
+from dpsql.kernel.ledger.refinements import problem_of
+from dpsql.kernel.ledger.totals import BOUNDS, POLICY, Stored, added_amounts, base, restored_cost, scope
+from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
+from dpsql.ledger import replay
+
+_ZERO: Final = Fraction(0)
 
 
 def problems(connection: sqlite3.Connection) -> list[str]:
@@ -28,7 +34,7 @@ def problems(connection: sqlite3.Connection) -> list[str]:
         found += _releases(connection)
         found += _steps(connection)
         found += _parts(connection)
-        found += refining.problems(connection)
+        found += _refinements(connection)
         found += replay.problems(connection)
     except DamagedError as problem:
         found.append(f"something is unreadable: {problem}")
@@ -99,3 +105,61 @@ def _steps(connection: sqlite3.Connection) -> Iterator[str]:
         if not spent.fits(Charge(charged.epsilon or Fraction(0), charged.delta)):
             yield f"entry {entry} is charged less than its steps have spent"
         last = (entry, step, spent)
+
+
+def _refinements(connection: sqlite3.Connection) -> Iterator[str]:
+    """Return a sentence for each refinement that costs too little, or that its analyst had no right to."""
+    rows = connection.execute(
+        "SELECT f.entry, f.parent, f.epsilon, e.analyst, e.reserved_loss"
+        " FROM refinement f JOIN entry e ON e.entry = f.entry"
+    ).fetchall()
+    for entry, parent, epsilon, analyst, reserved in rows:
+        refines = RefinementStep(parent, read(epsilon))
+        problem = problem_of(connection, analyst, read_loss(reserved).epsilon or Fraction(0), refines)
+        if problem:
+            yield f"entry {entry} {problem}"
+
+
+def kept_sums(connection: sqlite3.Connection) -> dict[str, Stored]:
+    """Return all totals as they are stored."""
+    rows = connection.execute("SELECT name, epsilon, delta, cost, alpha FROM total")
+    return {name: Stored.read(tuple(row)) for name, *row in rows}
+
+
+def sums(connection: sqlite3.Connection, kept: Mapping[str, Stored]) -> dict[str, Stored]:
+    """Return the totals of all entries, ladders and restored amounts, at the orders of the stored ones."""
+    by_owner: dict[str, list[str]] = {POLICY: [POLICY]}
+    for name in kept:
+        by_owner.setdefault(base(name), []).append(name)
+    by_owner[POLICY] = [POLICY]
+    found: dict[str, Stored] = {}
+    order = {name: total.order for name, total in kept.items()}
+    for reserved, charged, bases in _charges(connection):
+        for each in bases:
+            for name in by_owner.get(each, [each]):
+                before = found.get(name, Stored(Totals(), order.get(name)))
+                more = added_amounts(reserved, charged, before.order)
+                found[name] = replace(before, totals=before.totals + more)
+    for each, epsilon, delta, *costs in connection.execute(
+        "SELECT scope, epsilon, delta, cost, alpha, most FROM restored"
+    ):
+        for name in by_owner.get(each, [each]):
+            before = found.get(name, Stored(Totals(), order.get(name)))
+            cost = _ZERO if before.order is None else restored_cost(tuple(costs), before.order)
+            more = Totals(None if epsilon is None else read(epsilon), read(delta), cost)
+            found[name] = replace(before, totals=before.totals + more)
+    for name, total in kept.items():
+        found.setdefault(name, Stored(Totals(), total.order))
+    return found
+
+
+def _charges(
+    connection: sqlite3.Connection,
+) -> Iterator[tuple[PrivacyLoss, PrivacyLoss, tuple[str, ...]]]:
+    """Yield reserved and charged loss of all entries and ladders, and the scopes in which each counts."""
+    rows = connection.execute("SELECT analyst, shared, reserved_loss, charged_loss FROM entry")
+    for analyst, shared, *losses in rows:
+        reserved, charged = map(read_loss, losses)
+        yield reserved, charged, (scope(analyst),) if shared else (scope(analyst), POLICY)
+    for (loss,) in connection.execute("SELECT loss FROM bounds"):
+        yield read_loss(loss), read_loss(loss), (BOUNDS, POLICY)

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
+from dpsql.kernel.ledger.schema import sync_folder
+
 if sys.platform == "win32":
     import msvcrt
 
@@ -40,17 +42,6 @@ else:
     def unlock(handle: int) -> None:
         """Give the lock back; also where a forked child has inherited the open file."""
         fcntl.flock(handle, fcntl.LOCK_UN)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable: a file lost in a power failure would be made again, empty."""
-    if not hasattr(os, "O_DIRECTORY"):
-        return
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def replace_durably(path: Path, content: bytes) -> None:

@@ -1,13 +1,17 @@
-"""Lists of entries and releases, for the owner and for an analyst."""
+"""What the ledger tells of entries, releases and ladders: to the owner, and to an analyst of the own ones."""
 
 from __future__ import annotations
 
 import sqlite3
 from datetime import datetime
+from fractions import Fraction
 from typing import Final
 
-from dpsql.ledger.amounts import read_loss
-from dpsql.ledger.records import Entry, ReleaseInfo
+from dpsql.kernel.ledger import limits
+from dpsql.kernel.ledger.amounts import read_loss
+from dpsql.kernel.ledger.refinements import step_of
+from dpsql.kernel.loss import PrivacyLoss
+from dpsql.lazy_dataclass import dataclass
 
 _LATELY: Final = 1000
 """How many of the latest releases are searched for a statement's text, which has no index."""
@@ -21,6 +25,79 @@ _CLASSES: Final = {
     "TopPerPartition": "top-k of each partition",
 }
 """What older versions wrote as the selection, and the words that releases use."""
+
+
+@dataclass(frozen=True, slots=True)
+class LadderCharge:
+    """What was charged for a ladder, for the owner, whether it was measured in the end or not."""
+
+    number: int
+    when: datetime
+    source: str
+    measure: str
+    version: str
+    statement: str
+    loss: PrivacyLoss
+    state: str
+    """`settled` (it is kept), or `reserved`, `failed` or `cancelled`: charged in full without a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseInfo:
+    """One line of an analyst's list of releases."""
+
+    number: int
+    when: datetime
+    analyst: str
+    statement: str
+    selection: str
+    mechanism: str
+    charge: PrivacyLoss
+    place: int = 1
+    """Its place among the releases of its statement, from 1."""
+    places: int = 1
+    """How many releases its statement has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """A release that may be refined, and the statement whose count it releases."""
+
+    payload: bytes
+    epsilon: Fraction | None
+    """What this release and those that it refines cost together; None if it refines none."""
+    statement: str
+    """The text of the statement that released the count first."""
+    reuse_key: str | None
+    """The key of that statement."""
+    first_epsilon: Fraction | None
+    """What that statement cost; None if it has no epsilon."""
+    shared: bool
+    """Whether the release was another analyst's."""
+    refined: bool
+    """Whether it was refined before, successfully or not."""
+    child: int | None
+    """The number of the release that refined it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the ledger, for the owner; an analyst is never shown `state`."""
+
+    entry: int
+    when: datetime
+    analyst: str
+    statement: str
+    selection: str
+    mechanism: str
+    reserved: PrivacyLoss
+    charged: PrivacyLoss
+    state: str
+    """`reserved` (running, or ended without a record), `settled`, `failed`, `cancelled`; all but `settled`
+    are charged in full."""
+    release: int | None
+    shared: bool
+    """Whether it was another analyst's release, charged to this analyst's own cap only."""
 
 
 def releases(connection: sqlite3.Connection, analyst: str) -> list[ReleaseInfo]:
@@ -92,3 +169,82 @@ def asked(
         (_LATELY, analyst, statement, place),
     ).fetchall()
     return [(key, datetime.fromisoformat(at)) for key, at in same_question + same_text]
+
+
+def number_of(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> int | None:
+    """Return the number of an analyst's own latest release under a reuse key."""
+    row = connection.execute(
+        "SELECT number FROM release"
+        " WHERE analyst = ? AND reuse_key = ? AND payload IS NOT NULL ORDER BY number DESC LIMIT 1",
+        (analyst, reuse_key),
+    ).fetchone()
+    return None if row is None else int(row[0])
+
+
+def shareable(connection: sqlite3.Connection, reuse_key: str) -> bool:
+    """Whether any analyst has a release under a reuse key."""
+    row = connection.execute(
+        "SELECT 1 FROM release WHERE reuse_key = ? AND payload IS NOT NULL", (reuse_key,)
+    ).fetchone()
+    return row is not None
+
+
+def lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineage | None:
+    """Return what is known of one of the analyst's own releases; None if there is no such release."""
+    row = connection.execute(
+        "SELECT r.payload, r.entry FROM release r"
+        " WHERE r.number = ? AND r.analyst = ? AND r.payload IS NOT NULL",
+        (number, analyst),
+    ).fetchone()
+    if row is None:
+        return None
+    payload, entry = row
+    before = step_of(connection, entry)
+    epsilon, first = None if before is None else before.epsilon, entry
+    while before is not None:
+        (first,) = connection.execute(
+            "SELECT entry FROM release WHERE number = ?", (before.parent,)
+        ).fetchone()
+        before = step_of(connection, first)
+    statement, shared, key, charged = connection.execute(
+        "SELECT e.statement, e.shared, r.reuse_key, e.charged_loss"
+        " FROM entry e JOIN release r ON r.entry = e.entry WHERE e.entry = ?",
+        (first,),
+    ).fetchone()
+    child = connection.execute(
+        "SELECT e.release FROM refinement f JOIN entry e ON e.entry = f.entry WHERE f.parent = ?", (number,)
+    ).fetchone()
+    return Lineage(
+        payload,
+        epsilon,
+        statement,
+        key,
+        read_loss(charged).epsilon,
+        shared=bool(shared),
+        refined=child is not None,
+        child=None if child is None else child[0],
+    )
+
+
+def ladder_charges(connection: sqlite3.Connection) -> list[LadderCharge]:
+    """Return all ladders that were charged, the newest last."""
+    rows = connection.execute(
+        "SELECT number, at, source, measure, version, statement, loss, state FROM bounds ORDER BY number"
+    )
+    return [
+        LadderCharge(
+            number, datetime.fromisoformat(at), source, measure, version, statement, read_loss(loss), state
+        )
+        for number, at, source, measure, version, statement, loss, state in rows
+    ]
+
+
+def failures(connection: sqlite3.Connection, analyst: str) -> int:
+    """Return how many of an analyst's statements failed, including those whose process may have ended."""
+    lost = sum(n for _, n, living in limits.holders_of(connection, analyst) if not living)
+    return lost + limits.count_of(connection, "failed", analyst)[0]
+
+
+def ended(connection: sqlite3.Connection, table: str, analyst: str) -> int:
+    """Return how many of an analyst's statements are counted in a table."""
+    return limits.count_of(connection, table, analyst)[0]

@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from dpsql.kernel.ledger import events, tables
+from dpsql.kernel.ledger.amounts import DamagedError, read, read_charge
+from dpsql.kernel.ledger.schema import new_id, run
+from dpsql.kernel.ledger.totals import POLICY, scope
 from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, Realised, Stream
-from dpsql.ledger import events, tables
-from dpsql.ledger.amounts import DamagedError, read, read_charge
-from dpsql.ledger.totals import POLICY, scope
-
-VERSION: Final = 6
-"""The present version of the schema."""
 
 _ADDED: Final = {
     2: tables.CANCELLED + tables.PROGRESS + tables.PROGRESS_RUNS,
@@ -56,7 +54,10 @@ def to_present(connection: sqlite3.Connection, found: int) -> None:
     """
     if found < 5:
         _to_version_5(connection, found)
-    run(connection, _KEPT_LADDERS)
+    if found < 6:
+        run(connection, _KEPT_LADDERS)
+    # Version 7 has the tables of version 6. Its events `policy` have the hash of the facts that charges rest
+    # on, which the next charge writes: a process of an older version, which writes none, is refused.
     if found < 5:
         _first_event(connection, found)
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
@@ -74,16 +75,6 @@ def _to_version_5(connection: sqlite3.Connection, found: int) -> None:
     run(connection, totals + tables.RESTORED + tables.FAILED + tables.RELEASE_EVENT)
     _copy(connection)
     run(connection, _OLD_GONE + tables.ENTRY_TRIGGERS + tables.PROGRESS_RUNS)
-
-
-def run(connection: sqlite3.Connection, script: str) -> None:
-    """Run the statements of a script; `executescript` would commit the open transaction."""
-    begun = ""
-    for line in script.splitlines(keepends=True):
-        begun += line
-        if sqlite3.complete_statement(begun):
-            connection.execute(begun)
-            begun = ""
 
 
 def _check_totals(connection: sqlite3.Connection) -> None:
@@ -151,13 +142,6 @@ def _first_event(connection: sqlite3.Connection, found: int) -> None:
     }
     event = events.append(connection, "migration", content, events.stored_totals(connection))
     connection.execute("INSERT INTO setting VALUES ('migration', ?)", (str(event.n),))
-
-
-def new_id(connection: sqlite3.Connection) -> str:
-    """Give the ledger a random identifier, under which its mark is found; return it."""
-    connection.execute("INSERT INTO setting VALUES ('ledger', lower(hex(randomblob(16))))")
-    (made,) = connection.execute("SELECT value FROM setting WHERE name = 'ledger'").fetchone()
-    return str(made)
 
 
 def digest_of(connection: sqlite3.Connection, last: int, running: Iterable[int]) -> str:

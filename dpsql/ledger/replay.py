@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, Final
 
-from dpsql.kernel.loss import PrivacyLoss
-from dpsql.ledger import events, ladders
-from dpsql.ledger.amounts import DamagedError, read_loss
-from dpsql.ledger.charging import entry_content, release_content
+from dpsql.kernel.ledger import events, ladders
+from dpsql.kernel.ledger.amounts import DamagedError, read, read_loss
+from dpsql.kernel.ledger.charging import entry_content, release_content
+from dpsql.kernel.ledger.totals import BOUNDS, POLICY, Stored, added_amounts, base, restored_cost, scope
+from dpsql.kernel.loss import PrivacyLoss, Totals
 from dpsql.ledger.migration import digest_of
-from dpsql.ledger.running_sums import RunningSums
-from dpsql.ledger.totals import BOUNDS, POLICY, Stored, scope
+
+_ZERO: Final = Fraction(0)
 
 _Record = Mapping[str, Any]
+
+_Restored = tuple[str | None, str, str | None, str | None, str | None]
+"""What was restored to a scope, as stored: epsilon, delta, cost, its order, the largest cost."""
 
 
 def problems(connection: sqlite3.Connection) -> Iterator[str]:
@@ -31,20 +38,75 @@ def problems(connection: sqlite3.Connection) -> Iterator[str]:
     yield from replay.left()
 
 
+class _RunningSums:
+    """The totals after each event: the entries and what was restored so far, with totals of the scopes."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, tuple[PrivacyLoss, PrivacyLoss, tuple[str, ...]]] = {}
+        self._restored: list[tuple[str, _Restored]] = []
+        self._totals: dict[tuple[str, Fraction | None], Stored] = {}
+        """By scope (the policy's, an analyst's, that of the ladders), and by order."""
+
+    def enter(
+        self, entry: Hashable, reserved: PrivacyLoss, charged: PrivacyLoss, names: tuple[str, ...]
+    ) -> None:
+        """Add an entry or a ladder, which counts in some scopes."""
+        self._entries[entry] = reserved, charged, names
+        for (name, order), total in self._totals.items():
+            if name in names:
+                more = added_amounts(reserved, charged, order)
+                self._totals[name, order] = replace(total, totals=total.totals + more)
+
+    def settle(self, entry: int, charged: PrivacyLoss) -> None:
+        """Lower an entry to what it is charged."""
+        reserved, _, names = self._entries[entry]
+        self._entries[entry] = reserved, charged, names
+        for (name, order), total in self._totals.items():
+            if name in names:
+                self._totals[name, order] = total.moved(reserved, charged)
+
+    def restore(self, name: str, row: _Restored) -> None:
+        """Add what was restored to a scope."""
+        self._restored.append((name, row))
+        for key in [key for key in self._totals if key[0] == name]:
+            del self._totals[key]
+
+    def at(self, name: str, order: str | None) -> Stored:
+        """Return the total of a scope at an order."""
+        key = base(name), None if order is None else read(order)
+        if key not in self._totals:
+            self._totals[key] = Stored(self._added_up(*key), key[1])
+        return self._totals[key]
+
+    def _added_up(self, whose: str, order: Fraction | None) -> Totals:
+        found = Totals()
+        for reserved, charged, names in self._entries.values():
+            if whose in names:
+                found += added_amounts(reserved, charged, order)
+        for name, (epsilon, delta, *costs) in self._restored:
+            if name == whose:
+                cost = _ZERO if order is None else restored_cost((costs[0], costs[1], costs[2]), order)
+                found += Totals(None if epsilon is None else read(epsilon), read(delta), cost)
+        return found
+
+
 class _Replay:
     """What the tables should hold after the events so far."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._sums = RunningSums()
+        self._sums = _RunningSums()
         self._running: dict[int, PrivacyLoss] = {}
         """The entries without an end, and what they have reserved."""
         self._measuring: set[int] = set()
         """The ladders without an end."""
         self._entries = self._releases = self._ladders = self._n = 0
         self._last: Mapping[str, Any] = {}
+        self._facts: str | None = None
+        """The hash of the facts that the newest event `policy` tells of."""
         self._rules: dict[str, Callable[[_Record], Iterator[str]]] = {
             "migration": self._migration,
+            "policy": self._policy,
             "reserve": self._entered,
             "share": self._shared,
             "settle": self._settled,
@@ -81,11 +143,19 @@ class _Replay:
         rows = self._connection.execute("SELECT number FROM bounds WHERE state = 'reserved'")
         if {number for (number,) in rows} != self._measuring:
             yield "the ladders that have not ended are not those of the events"
+        row = self._connection.execute("SELECT value FROM setting WHERE name = 'facts'").fetchone()
+        if (row[0] if row is not None else "") != (self._facts or ""):
+            yield "the facts are not those of the newest event that tells of the policy"
         numbers = {"entry": self._entries, "release": self._releases, "bounds": self._ladders}
         for table, number in numbers.items():
             (found,) = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
             if found != number:
                 yield f"the table {table} has {found} rows, and the events tell of {number}"
+
+    def _policy(self, record: _Record) -> Iterator[str]:
+        self._facts = record.get("facts")
+        if self._facts is not None and re.fullmatch("[0-9a-f]{64}", self._facts) is None:
+            yield "the hash of the facts is none"
 
     def _migration(self, record: _Record) -> Iterator[str]:
         connection, last = self._connection, record["entries"]

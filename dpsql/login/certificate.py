@@ -21,7 +21,7 @@ _HASHES = {
 """The object identifier of a signature's algorithm -> the hash that binds its certificate."""
 
 
-def binding(certificate: bytes) -> bytes:
+def hash_for_binding(certificate: bytes) -> bytes:
     """Return the `tls-server-end-point` data of a certificate in DER; empty where RFC 5929 defines none.
 
     Those are certificates whose signature names no hash of its own, Ed25519 for instance. Clients then log in
@@ -38,7 +38,7 @@ def binding(certificate: bytes) -> bytes:
     return hashlib.new(name, certificate).digest() if name else b""
 
 
-def fingerprint(certificate: bytes) -> str:
+def hash_certificate(certificate: bytes) -> str:
     """Return the SHA-256 of a certificate in DER, as browsers show it: `AB:CD:..`."""
     return hashlib.sha256(certificate).digest().hex(":").upper()
 

@@ -20,7 +20,7 @@ def message(tag: bytes, *parts: bytes | memoryview) -> bytes:
     return tag + struct.pack("!i", len(body) + 4) + body
 
 
-class Body:
+class MessageBody:
     """The body of a message; each method reads the next part and raises if it is not there."""
 
     malformed: ClassVar[type[Exception]] = ValueError

@@ -88,7 +88,7 @@ def _report_rows(
     if kept.find(table.name, ROWS) is not None:
         text += "; statements over the whole table use the kept ladder already"
     else:
-        text += f", or {_offered(policy, table.name)} for statements over the whole table"
+        text += f", or {_offer_ladder(policy, table.name)} for statements over the whole table"
     report.add("note", place, text)
 
 
@@ -110,7 +110,7 @@ def _report_ladders(report: Report, policy: Policy, table: Table, kept: LedgerLa
             report.add("ok", place, text)
         else:
             known = "what its bound leaves out of these data is not known"
-            report.add("note", place, f"{text}; {known}: {_offered(policy, name)} measures it anew")
+            report.add("note", place, f"{text}; {known}: {_offer_ladder(policy, name)} measures it anew")
     if (
         policy.most(table, "rows_per_unit") is None
         and ROWS not in measures
@@ -118,10 +118,10 @@ def _report_ladders(report: Report, policy: Policy, table: Table, kept: LedgerLa
         and not has_one_row(policy, table)
     ):
         text = "no bound on its rows is written, so each statement finds one privately"
-        report.add("ok", place, f"{text}; {_offered(policy, table.name)} finds it once")
+        report.add("ok", place, f"{text}; {_offer_ladder(policy, table.name)} finds it once")
 
 
-def _offered(policy: Policy, name: str) -> str:
+def _offer_ladder(policy: Policy, name: str) -> str:
     """Return the command that measures a ladder, with its price."""
     price, whole = shown(default_price(policy), up=True), shown(policy.budget.epsilon, up=False)
     return f"dpsql bounds {name} (epsilon {price} of {whole})"

@@ -67,7 +67,7 @@ def times(number: int, word: str) -> str:
 
 
 def find_line(text: str, key: str) -> int | None:
-    r"""Return the line of a key path, or of the nearest table around it; None if not even that is there.
+    r"""Return the line of a policy's text that has a key path, or the nearest table around it; else None.
 
     A field of a struct, `domain."address.city"`, may be written as a path as well.
 

@@ -1,18 +1,21 @@
-"""Introspection of sources, for the owner who writes a policy."""
+"""The tables of files, a DuckDB database, PostgreSQL or Spark, for the owner who writes a policy."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from dpsql.engines.duckdb.schema import AskFormat, Found, introspect
+from dpsql.engines.duckdb.schema import AskFormat, Found, Skipped, introspect, is_file
 from dpsql.errors import PolicyError
-from dpsql.owner.engines import Skipped, introspect_engine, of_engine, split_engine
-from dpsql.policy import ParquetSource, files_of, fold, split_pattern
+from dpsql.policy import ParquetSource, engine_kind, files_of, fold, split_pattern
+from dpsql.policy.addresses import check_engine
 
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)", re.DOTALL)
+_SHORT = {"postgres": "postgresql://", "postgresql": "postgresql://"}
+_NOT_ON_SPARK = ("UUID", "TIME", "LIST", "STRUCT", "BLOB")
 
 
 def introspect_sources(
@@ -30,10 +33,10 @@ def introspect_sources(
     Raises `PolicyError` for a file that cannot be read, for a second database, and for two tables that would
     have one name.
     """
-    address, paths = split_engine(sources)
-    found = introspect_engine(address, wanted, on_skipped) if address else []
-    files = [table for source in paths for table in _named(source, ask)]
-    found += [of_engine(table, address) for table in files] if address else files
+    address, paths = _split_engine(sources)
+    found = _introspect_engine(address, wanted, on_skipped) if address else []
+    files = [table for source in paths for table in _introspect_files(source, ask)]
+    found += [_for_engine(table, address) for table in files] if address else files
     if not found:
         hint = None if address else "views are not read"
         raise PolicyError("the database has no tables that a policy can declare", hint=hint)
@@ -54,7 +57,7 @@ def introspect_sources(
     return found
 
 
-def _named(source: str, ask: AskFormat) -> list[Found]:
+def _introspect_files(source: str, ask: AskFormat) -> list[Found]:
     """Return the tables of a source; a file or a pattern may be called otherwise, as in `NAME=SOURCE`."""
     given = _NAMED.fullmatch(source)
     if given is None or any(
@@ -77,3 +80,76 @@ def _other_name(table: Found, found: list[Found]) -> str:
         number += 1
         name = f"{base}_{number}"
     return name
+
+
+def _split_engine(sources: Iterable[str | Path]) -> tuple[str, list[str]]:
+    """Return the address of the engine that sources name, if any, and the others.
+
+    >>> _split_engine(["postgres", "regions.parquet"])
+    ('postgresql://', ['regions.parquet'])
+    """
+    engines, others = [], []
+    for source in map(str, sources):
+        address = _SHORT.get(source, source)
+        if engine_kind(address) in ("postgresql", "spark") and not Path(source).exists():
+            engines.append(address)
+        else:
+            others.append(source)
+    if len(engines) > 1:
+        raise PolicyError("a policy has one engine", hint="write one policy for each")
+    return (engines[0] if engines else ""), others
+
+
+def _introspect_engine(
+    address: str, wanted: Sequence[str], on_skipped: Callable[[Skipped], None]
+) -> list[Found]:
+    """Return the tables of an engine that a policy can declare; no row is read.
+
+    `wanted` are names or patterns, `[SCHEMA.]TABLE`. Raises `PolicyError` with the engine's own words, and
+    for a name that matches nothing.
+    """
+    check_engine(address, None, 1)
+    used: set[str] = set()
+
+    def want(schema: str, name: str) -> bool | None:
+        """Whether a table is wanted: True if it was named, None if all or a pattern's tables are."""
+        whole = f"{schema}.{name}"
+        best: bool | None = False
+        for each in wanted:
+            pattern = each if "." in each else f"*.{each}"
+            if fnmatchcase(fold(whole), fold(pattern)):
+                used.add(each)
+                best = (best or None) if "*" in each else True
+                if best:
+                    break
+        return None if not wanted else best
+
+    if engine_kind(address) == "postgresql":
+        from dpsql.engines.postgres.owner import introspect_postgres  # noqa: PLC0415  an extra
+
+        found, skipped = introspect_postgres(address, want)
+    else:
+        from dpsql.engines.spark.owner import introspect_spark  # noqa: PLC0415  an extra
+
+        found, skipped = introspect_spark(address, want)
+    if missing := [each for each in wanted if each not in used]:
+        names = ", ".join(table.source for table in found) or "none that can be declared"
+        raise PolicyError(f"--table {missing[0]}: there is no such table", hint=f"there are: {names[:300]}")
+    for each in skipped:
+        on_skipped(each)
+    return found
+
+
+def _for_engine(table: Found, address: str) -> Found:
+    """Return a file's table for a policy of an engine: Spark reads Parquet files, others are public."""
+    if table.database is not None:
+        raise PolicyError(f"{table.source}: a policy has one database", hint="write one policy for each")
+    if engine_kind(address) != "spark" or "://" in address or not is_file(table.source):
+        return table
+    columns = tuple(
+        replace(column, kind=None)
+        if column.whole or (column.kind is not None and column.kind.name in _NOT_ON_SPARK)
+        else column
+        for column in table.columns
+    )
+    return replace(table, columns=columns, engine=address)

@@ -44,7 +44,7 @@ __all__ = [
     "ValuesBeyond",
     "check_price",
     "count_all",
-    "kept_of",
+    "find_kept",
     "loss_of",
     "losses",
     "measure_named",
@@ -117,7 +117,7 @@ def _names_the_unit(table: Table, column: str) -> bool:
     return own is not None and fold(own) == fold(column)
 
 
-def kept_of(database: Database, measure: UnitMeasure) -> KeptLadder | None:
+def find_kept(database: Database, measure: UnitMeasure) -> KeptLadder | None:
     """Return the ladder of a measure that is kept of the data as they are now; None if there is none."""
     ladders = database.engines().schema_database.kept_ladders
     found = None if ladders is None else ladders.find(measure.table, measure.text)
@@ -136,7 +136,7 @@ def loss_of(epsilon: Fraction, *, beyond: bool = False) -> PrivacyLoss:
 
 def losses(database: Database, measures: Sequence[UnitMeasure], epsilon: Fraction) -> list[PrivacyLoss]:
     """Return the losses of ladders that are asked together, at this epsilon each."""
-    return [loss_of(epsilon, beyond=each) for each in kept_values.asked_beyond(database, measures)]
+    return [loss_of(epsilon, beyond=each) for each in kept_values.beyond_asked(database, measures)]
 
 
 def check_price(epsilon: Fraction) -> None:
@@ -159,13 +159,13 @@ def release_ladders(
     engines, policy = database.engines(), database.policy
     # Those of rows first: how many rows count of what is beyond bounds follows from them.
     asked, requests = sorted(measures, key=lambda each: each.text != ROWS), []
-    beyond = kept_values.asked_beyond(database, asked)
+    beyond = kept_values.beyond_asked(database, asked)
     for each, loss in zip(asked, losses(database, asked, epsilon), strict=True):
         table = policy.tables[each.table]
         database.vet(engines, [each.table])
         version = version_of(policy, table, engines.versions, each.text)
         requests.append(LadderRequest(each.table, each.text, version, statement, loss))
-    reserved = database.ledger.reserve_ladders(requests)
+    reserved = database.ledger.reserve_ladders(requests, engines.facts)
     waiting = list(zip(asked, reserved, beyond, strict=True))
     found: list[KeptLadder] = []
     try:

@@ -73,7 +73,7 @@ class KeptBound:
 
     @property
     def name(self) -> str:
-        """The name by which it is asked: `TABLE`, `TABLE.COLUMN`, or `TABLE by COLUMN`."""
+        """The name by which the owner asks for the ladder: `TABLE`, `TABLE.COLUMN`, or `TABLE by COLUMN`."""
         return name_of(self.ladder.table, self.ladder.measure)
 
     @property
@@ -93,7 +93,7 @@ class KeptBound:
 
     @property
     def made(self) -> datetime:
-        """When it was measured."""
+        """When the ladder was measured."""
         return self.ladder.made
 
     @property
@@ -103,7 +103,7 @@ class KeptBound:
 
     @property
     def left_out(self) -> tuple[float, float] | None:
-        """About how much is beyond the bound, and at most how much; None: no answer knows it."""
+        """What units have beyond the bound: an estimate and an upper limit; None if no answer knows it."""
         if self.of != CURRENT or not self.declared:
             return None
         return self.ladder.cut(self._bound), self.ladder.most_cut(self._bound)
@@ -174,7 +174,7 @@ def amount(value: Fraction | float) -> str:
     return decimal(value) if isinstance(value, Fraction) else figure(value)
 
 
-def kept_bounds(database: Database) -> list[KeptBound]:
+def list_kept(database: Database) -> list[KeptBound]:
     """Return the newest kept ladder of each measure, by table and measure."""
     ladders = read_ladders(database.ledger.ladders())
     newest = {(each.table, each.measure): each for each in ladders}
@@ -215,7 +215,7 @@ def default_price(policy: Policy) -> Fraction:
 
 
 def tells_changes(database: Database, table: str) -> bool:
-    """Whether a change of a table's data shows: otherwise nobody knows whether a ladder is of these data."""
+    """Whether a change of a table's data is noticed; without that no ladder is known to be current."""
     declared = database.policy.tables[table]
     return shows_changes(version_of(database.policy, declared, database.versions))
 
@@ -235,12 +235,12 @@ def why_not(policy: Policy, table: str, measure: str) -> str | None:
 
 
 def askable(database: Database) -> list[str]:
-    """Return the names of which a ladder helps statements, of those of which none of these data is kept.
+    """Return the names of measures that help statements and have no kept ladder of the present data.
 
     Columns that look like keys have no total that anybody asks for, so they are not among them.
     """
     policy, catalog = database.policy, database.engines().schema_database
-    kept = {each.name for each in kept_bounds(database) if each.of == CURRENT}
+    kept = {each.name for each in list_kept(database) if each.of == CURRENT}
     found = []
     for table in policy.tables.values():
         if table.public or isinstance(table.unit, UnitRow):

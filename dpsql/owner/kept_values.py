@@ -36,8 +36,8 @@ def column_of(measure: UnitMeasure) -> str | None:
     return measure.text.removeprefix(total) if measure.text.startswith(total) else None
 
 
-def asked_beyond(database: Database, measures: Sequence[UnitMeasure]) -> list[bool]:
-    """Return for each measure whether it is released with what its column has beyond bounds.
+def beyond_asked(database: Database, measures: Sequence[UnitMeasure]) -> list[bool]:
+    """Return for each measure whether its release also says what its column has beyond its bounds.
 
     It follows from the policy, from which ladders are kept, and from what is asked together.
     """
@@ -54,10 +54,10 @@ def _is_asked(database: Database, measure: UnitMeasure, *, rows_asked: bool) -> 
 
 
 def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[str]:
-    """Return the names of columns with bounds of which it is not released what lies beyond them."""
+    """Return the names of columns with bounds for which no release says what lies beyond the bounds."""
     catalog, tables = database.engines().schema_database, database.policy.tables
     found = []
-    for each, asked in zip(measures, asked_beyond(database, measures), strict=True):
+    for each, asked in zip(measures, beyond_asked(database, measures), strict=True):
         column = column_of(each)
         if not asked and column and declared_bounds(catalog, tables[each.table], column) is not None:
             found.append(f"{each.table}.{column}")
@@ -65,11 +65,11 @@ def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[
 
 
 def beyond_measure(database: Database, measure: UnitMeasure, epsilon: Fraction) -> ValueMeasure:
-    """Compile what the column of a measure has beyond its bounds; epsilon is that of its release."""
+    """Compile the sums of what a measure's column has beyond its bounds, for a release at this epsilon."""
     policy, catalog = database.policy, database.engines().schema_database
     table, column = policy.tables[measure.table], column_of(measure)
     rows = _rows_that_count(database, table, epsilon)
-    assert column is not None  # noqa: S101  `asked_beyond` says so
+    assert column is not None  # noqa: S101  `beyond_asked` says so
     assert rows is not None  # noqa: S101  likewise
     return value_measure(policy, catalog, table, column, rows)
 

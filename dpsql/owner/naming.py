@@ -33,10 +33,10 @@ def is_key_name(column: str) -> bool:
 
 def is_bare_key(column: str) -> bool:
     """Whether a key's name does not say what it identifies, such as `id`: two tables' `id` differ."""
-    return not _named(column)
+    return not _referred(column)
 
 
-def _named(column: str) -> str:
+def _referred(column: str) -> str:
     """Return the thing that a key's name refers to: `order` for order_id, empty for id."""
     return re.sub(rf"_?{_KEY}$", "", fold(column))
 
@@ -49,8 +49,8 @@ def names_rows(column: str, table: str, theirs: str) -> bool:
     >>> names_rows("product_id", "orders", "product_id"), names_rows("id", "orders", "id")
     (False, False)
     """
-    about, one = _named(column), singular(table)
-    if not about or _named(theirs) not in ("", about) or not (is_key_name(column) and is_key_name(theirs)):
+    about, one = _referred(column), singular(table)
+    if not about or _referred(theirs) not in ("", about) or not (is_key_name(column) and is_key_name(theirs)):
         return False
     return about == one or one.endswith(f"_{about}")
 
@@ -61,7 +61,7 @@ def names_person(column: str, table: str) -> bool:
     >>> names_person("customer_id", "orders"), names_person("id", "customers"), names_person("id", "orders")
     (True, True, False)
     """
-    about = _named(column) or singular(table)
+    about = _referred(column) or singular(table)
     return is_key_name(column) and re.search(rf"(^|_)(?:{_PEOPLE})$", about) is not None
 
 
@@ -71,4 +71,4 @@ def kind_word(column: str, table: str) -> str:
     >>> kind_word("nurse_id", "staff"), kind_word("id", "customers"), kind_word("email", "people")
     ('nurse', 'customer', 'email')
     """
-    return _named(column) or singular(table)
+    return _referred(column) or singular(table)

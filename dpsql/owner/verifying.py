@@ -1,11 +1,16 @@
-"""Verifies a policy against its data: columns are readable, unique facts hold, domains cover."""
+"""Verifies a policy against its data: columns are readable, unique facts hold, domains cover.
+
+And what it says that can hardly be meant is reported, without the data.
+"""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from itertools import combinations
 
 from dpsql.engines import engine_notice, length_check_key
 from dpsql.engines.duckdb.checks import Inspector
@@ -16,17 +21,17 @@ from dpsql.kept_ladders import LedgerLadders
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import StoredLadder
 from dpsql.owner.bounds import verify_bounds
-from dpsql.owner.facts import verify_domains, verify_facts
+from dpsql.owner.facts import verify_domains, verify_facts, verify_rows
 from dpsql.owner.findings import Report, times
-from dpsql.owner.rows import verify_rows
-from dpsql.owner.sense import verify_sense
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.owner.verifying_engine import verify_engine
-from dpsql.policy import CsvFormat, CsvSource, Policy, Table, show_length
+from dpsql.policy import AnalystPolicy, CsvFormat, CsvSource, GroupPolicy, Policy, Table, fold, show_length
+from dpsql.policy.names import key_path
 from dpsql.release import source_version, tables_read
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 from dpsql.versions import Versions
 
+_ALIKE = 0.85
 _LARGE_DELTA = Fraction(1, 10_000)
 
 
@@ -54,13 +59,13 @@ def verify(
     versions = Versions(policy, on_read=hashed.read)
     if text := engine_notice():
         report.add("note", "the engine", f"{text}; a statement that needs more than was tested is refused")
-    verify_sense(report, policy)
+    _verify_sense(report, policy)
     if policy.budget.accounting == "zcdp" and policy.budget.delta > _LARGE_DELTA:
         text = "is more than 1e-4: with that chance nothing is promised; values like 1e-6 are customary"
         report.add("note", "budget.delta", text)
     if policy.engine != "duckdb":
         verify_engine(report, policy, on_progress, ladders)
-        return _located(report, policy)
+        return _locate_lines(report, policy)
     stamps, kept = versions.stamps(), LedgerLadders(policy, versions, ladders)
     try:
         inspector = Inspector(policy)
@@ -70,7 +75,7 @@ def verify(
             report.add("wrong", place, _one_line(words))
         if not found:
             report.add("wrong", "policy", problem.message + (f" ({problem.hint})" if problem.hint else ""))
-        return _located(report, policy)
+        return _locate_lines(report, policy)
     try:
         for table in policy.tables.values():
             hashed.begin(f"hashing {table.name}", versions.size(tables_read(policy, [table.name])))
@@ -89,7 +94,7 @@ def verify(
         report.add(
             "note", "policy", "files changed while they were read: run it again, nothing is remembered"
         )
-    return _located(report, policy)
+    return _locate_lines(report, policy)
 
 
 @dataclass(slots=True)
@@ -110,7 +115,7 @@ class _Hashed:
         self.on_progress(self.words, self.done, self.total)
 
 
-def _located(report: Report, policy: Policy) -> Report:
+def _locate_lines(report: Report, policy: Policy) -> Report:
     if policy.path is not None:
         with suppress(OSError, UnicodeDecodeError):
             report.locate(policy.path.read_text("utf-8-sig"))
@@ -243,3 +248,27 @@ def _report_unreadable(report: Report, inspector: Inspector, table: Table, words
             report.add("wrong", table.place("columns", column), f"cannot be read: {_one_line(text)}")
     else:
         report.add("wrong", table.place("source"), f"cannot be read: {_one_line(words)}")
+
+
+def _verify_sense(report: Report, policy: Policy) -> None:
+    """Report caps above the total, and unit kinds that differ by a slip of the pen."""
+    for analyst in policy.analysts.values():
+        _report_cap(report, policy, analyst, "analysts")
+    for group in policy.groups.values():
+        _report_cap(report, policy, group, "groups")
+    kinds: dict[str, Table] = {}
+    for table in policy.tables.values():
+        if table.unit is not None:
+            kinds.setdefault(table.unit.kind, table)
+    for one, other in combinations(sorted(kinds), 2):
+        if fold(one) == fold(other) or difflib.SequenceMatcher(None, one, other).ratio() >= _ALIKE:
+            text = f"{other!r} and {one!r} are two kinds: their tables never join. Is one word meant?"
+            report.add("note", kinds[other].place("unit_kind"), text)
+
+
+def _report_cap(report: Report, policy: Policy, cap: AnalystPolicy | GroupPolicy, section: str) -> None:
+    for name in ("epsilon", "delta"):
+        own, total = getattr(cap, name), getattr(policy.budget, name)
+        if own > total:
+            text = f"is more than budget.{name}, so it never binds: the total ends first"
+            report.add("note", key_path(section, cap.name, name), text)

@@ -13,9 +13,8 @@ from dpsql.errors import Error, InternalError, PolicyError
 from dpsql.kept_ladders import LedgerLadders
 from dpsql.ledger import StoredLadder
 from dpsql.owner.bounds import verify_bounds
-from dpsql.owner.facts import verify_domains, verify_facts
+from dpsql.owner.facts import verify_domains, verify_facts, verify_rows
 from dpsql.owner.findings import Report, times
-from dpsql.owner.rows import verify_rows
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table, engine_kind, show_length
 from dpsql.release import source_version
@@ -115,7 +114,7 @@ def _examine_postgres(report: Report, policy: Policy) -> Words:
 
     try:
         with owner_connection(policy.engine) as connection:
-            report.add(*_placed("database.engine", describe_server(connection)))
+            report.add(*_put_place("database.engine", describe_server(connection)))
             for table in policy.tables.values():
                 if not isinstance(table.source, DatabaseSource):
                     continue
@@ -139,7 +138,7 @@ def _examine_spark(report: Report, policy: Policy) -> Words:
 
     try:
         with owner_session(policy.engine) as session:
-            report.add(*_placed("database.engine", describe_spark(policy.engine, session)))
+            report.add(*_put_place("database.engine", describe_spark(policy.engine, session)))
             for table in policy.tables.values():
                 local = isinstance(table.source, ParquetSource) and "://" not in policy.engine
                 if not isinstance(table.source, DatabaseSource) and not (local and not table.public):
@@ -163,7 +162,7 @@ def _of_table(report: Report, table: Table, said: str) -> Iterator[None]:
         report.add("ok", table.place("source"), said)
 
 
-def _placed(place: str, found: tuple[str, str]) -> tuple[str, str, str]:
+def _put_place(place: str, found: tuple[str, str]) -> tuple[str, str, str]:
     return found[0], place, found[1]
 
 

@@ -211,11 +211,11 @@ def _matching(folder: str, names: list[str], places: frozenset[int]) -> Iterator
 def _fits(name: str, pattern: str) -> bool:
     if not _WILDCARD.search(pattern):
         return name == pattern
-    return not name.startswith(_HIDDEN) and _compiled(pattern).match(name) is not None
+    return not name.startswith(_HIDDEN) and _compile(pattern).match(name) is not None
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(fnmatch.translate(pattern))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from dpsql.kernel.facts import ByColumn, ByParent, ByRow, Facts, TableFacts, Unit, fold
@@ -38,7 +38,23 @@ def facts_of(policy: Policy, known: KnownTables, names: Iterable[str] | None = N
     its rows, which takes time.
     """
     chosen = policy.tables if names is None else _with_parents(policy, names)
-    tables = tuple(_table(policy.tables[name], known) for name in policy.tables if name in chosen)
+    return _facts([policy.tables[name] for name in policy.tables if name in chosen], known, known.unique)
+
+
+def declared_facts_of(policy: Policy, known: KnownTables) -> Facts:
+    """Return the facts of all tables as the policy declares them, untested, for the ledger to tell of.
+
+    They differ from those on which proofs rest in unique columns that a public table does not have.
+    """
+    return _facts(policy.tables.values(), known, lambda name: policy.tables[name].unique)
+
+
+Unique = Callable[[str], Iterable[tuple[str, ...]]]
+"""Returns the sets of unique columns of a table."""
+
+
+def _facts(chosen: Iterable[Table], known: KnownTables, unique: Unique) -> Facts:
+    tables = tuple(_table(table, known, unique) for table in chosen)
     domains = sorted(known.listed_domains().items(), key=lambda found: found[0])
     return Facts(tables, tuple(domains), tuple(sorted(known.places_of_domains().items())))
 
@@ -56,13 +72,13 @@ def _with_parents(policy: Policy, names: Iterable[str]) -> set[str]:
     return found
 
 
-def _table(table: Table, known: KnownTables) -> TableFacts:
+def _table(table: Table, known: KnownTables, unique: Unique) -> TableFacts:
     columns = known.columns(table.name)
     return TableFacts(
         name=fold(table.name),
         unit=_unit(table),
         columns=tuple((fold(name), sql_type) for name, sql_type in columns),
-        unique=frozenset(frozenset(map(fold, names)) for names in known.unique(table.name)),
+        unique=frozenset(frozenset(map(fold, names)) for names in unique(table.name)),
         not_null=frozenset(
             fold(name) for name, _ in columns if not table.public and known.not_null(table.name, name)
         ),

@@ -27,7 +27,7 @@ from dpsql.policy.kinds import (
     TEXTS,
     WHOLE,
     ZONES,
-    Kind,
+    ValueKind,
     columns_of_text,
     each,
     refer,
@@ -35,12 +35,12 @@ from dpsql.policy.kinds import (
 from dpsql.policy.section import Key
 
 
-def _one(section: str) -> Kind:
-    return Kind("a table", refer(section))
+def _one(section: str) -> ValueKind:
+    return ValueKind("a table", refer(section))
 
 
-def _several(section: str, least: int | None = None) -> Kind:
-    return Kind("a table for each name", each(refer(section), least=least))
+def _several(section: str, least: int | None = None) -> ValueKind:
+    return ValueKind("a table for each name", each(refer(section), least=least))
 
 
 KEYS: dict[str, dict[str, Key]] = {
@@ -244,20 +244,20 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "[tables.NAME]": {
         "source": Key(
-            Kind("a path or a table's name", TEXT.schema),
+            ValueKind("a path or a table's name", TEXT.schema),
             "required",
             "a Parquet or CSV file, or a table of the database. Several files are one table by a pattern, "
             "`parts/*.parquet` or `parts/**/*.csv`, or by a folder, `parts/`; folders named `country=DE` "
             "are a column `country`",
         ),
         "csv": Key(
-            Kind("a table, below", refer("[tables.NAME.csv]")),
+            ValueKind("a table, below", refer("[tables.NAME.csv]")),
             "commas, UTF-8",
             "how the CSV files of `source` are written",
         ),
         "public": Key(FLAG, "`false`", "a public table is free and exact for everybody"),
         "unit": Key(
-            Kind(
+            ValueKind(
                 "a column, `ROW`, or `{ via, table, column }`",
                 {"anyOf": [TEXT.schema, columns_of_text("via", "table", "column")]},
             ),
@@ -282,7 +282,7 @@ KEYS: dict[str, dict[str, Key]] = {
             "several tables the widest holds",
         ),
         "columns": Key(
-            Kind("a table of names and types", each(refer("type of a column"), least=1)),
+            ValueKind("a table of names and types", each(refer("type of a column"), least=1)),
             "the schema of the source",
             "what exists of the table; a field of a STRUCT is a column, `address.city`",
         ),
@@ -295,13 +295,13 @@ KEYS: dict[str, dict[str, Key]] = {
             "values may not fit the declared type or, texts without a declared length, `longest_value`",
         ),
         "domain": Key(
-            Kind("a table, below", each(refer("domain"))),
+            ValueKind("a table, below", each(refer("domain"))),
             "none",
             "the public values of key columns; with `complete = true` no row that has a unit has another "
             "value, or NULL, as the owner declares",
         ),
         "bounds": Key(
-            Kind("a table, below", each(refer("bounds"))),
+            ValueKind("a table, below", each(refer("bounds"))),
             "none",
             "the intervals to which SUM, AVG and the like cut the values of columns",
         ),

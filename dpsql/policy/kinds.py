@@ -36,7 +36,7 @@ _WORDS: tuple[tuple[type, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ValueKind:
     """What the value of a key may be."""
 
     words: str
@@ -45,8 +45,8 @@ class Kind:
     read: Reader | None = None
     """None: the value has a reader of its own, see `load`."""
 
-    def named(self, words: str, schema: Schema | None = None) -> Kind:
-        """Return the same kind with other words, and with a schema that says more."""
+    def named(self, words: str, schema: Schema | None = None) -> ValueKind:
+        """Return a copy with other words and, if given, a narrower schema; values are read alike."""
         return dataclasses.replace(self, words=words, schema=schema or self.schema)
 
 
@@ -72,7 +72,7 @@ def read_texts(value: object, place: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _typed(kind: type) -> Reader:
+def _read_typed(kind: type) -> Reader:
     def read(value: object, place: str, _: Path) -> object:
         check_type(value, kind, place)
         return value
@@ -162,35 +162,35 @@ def columns_of_text(*names: str) -> Schema:
 
 
 # The kinds.
-TEXT = Kind("text", _STRING, _typed(str))
-NUMBER = Kind("a number", ANY_NUMBER, _typed(Decimal))
-WHOLE = Kind("a whole number", {"type": "integer"}, _typed(int))
+TEXT = ValueKind("text", _STRING, _read_typed(str))
+NUMBER = ValueKind("a number", ANY_NUMBER, _read_typed(Decimal))
+WHOLE = ValueKind("a whole number", {"type": "integer"}, _read_typed(int))
 SECONDS = WHOLE.named("seconds")
-FLAG = Kind("`true` or `false`", {"type": "boolean"}, _typed(bool))
-MOST = Kind('a whole number, or `"AUTO"`', {"anyOf": [WHOLE.schema, {"enum": ["AUTO"]}]}, _read_most)
+FLAG = ValueKind("`true` or `false`", {"type": "boolean"}, _read_typed(bool))
+MOST = ValueKind('a whole number, or `"AUTO"`', {"anyOf": [WHOLE.schema, {"enum": ["AUTO"]}]}, _read_most)
 """A bound on what one unit contributes."""
-PATH = Kind("a path", _STRING, _read_path)
-PATH_OR_FLAG = Kind(
+PATH = ValueKind("a path", _STRING, _read_path)
+PATH_OR_FLAG = ValueKind(
     "a path, or `true` or `false`",
     {"type": ["string", "boolean"]},
     lambda value, place, base: value if isinstance(value, bool) else _read_path(value, place, base),
 )
-TEXTS = Kind("a list of texts", STRINGS, lambda value, place, _: read_texts(value, place))
-ADDRESS = Kind("an address", _STRING, lambda value, place, _: Address.parse(value, place))
-ADDRESSES = Kind("a list of addresses", STRINGS, _read_addresses)
-LENGTH = Kind(
+TEXTS = ValueKind("a list of texts", STRINGS, lambda value, place, _: read_texts(value, place))
+ADDRESS = ValueKind("an address", _STRING, lambda value, place, _: Address.parse(value, place))
+ADDRESSES = ValueKind("a list of addresses", STRINGS, _read_addresses)
+LENGTH = ValueKind(
     'bytes, or text such as `"64 KiB"`',
     {"type": ["integer", "string"]},
     lambda value, _place, _base: read_length(value),
 )
-MEMORY = Kind(
+MEMORY = ValueKind(
     'bytes, or text such as `"256 MB"`', LENGTH.schema, lambda value, _place, _base: read_keep(value)
 )
-NULLS = Kind("a text, or a list of texts", {"anyOf": [_STRING, STRINGS]}, _read_nulls)
-RENAMED = Kind("a table of names", each(_STRING), _read_renamed)
-ZONES = Kind("a table of names and time zones", each(_STRING))
-COLUMNS = Kind("a list of columns", STRINGS, _read_columns)
-SETS_OF_COLUMNS = Kind("lists of columns", {"type": "array", "items": STRINGS}, _read_sets_of_columns)
+NULLS = ValueKind("a text, or a list of texts", {"anyOf": [_STRING, STRINGS]}, _read_nulls)
+RENAMED = ValueKind("a table of names", each(_STRING), _read_renamed)
+ZONES = ValueKind("a table of names and time zones", each(_STRING))
+COLUMNS = ValueKind("a list of columns", STRINGS, _read_columns)
+SETS_OF_COLUMNS = ValueKind("lists of columns", {"type": "array", "items": STRINGS}, _read_sets_of_columns)
 
 
 # Sizes: `[engine] longest_value` and `keep`.

@@ -99,14 +99,14 @@ class Policy:
             self.longest_value,
             self.defaults,
             self.time_zone,
-            _sorted(tables.values()),
+            _sort_tables(tables.values()),
             *sorted((fold(view.name), view.sql) for view in views.values()),
         ]
         object.__setattr__(self, "fingerprint", hash_parts(content, self._folder))
 
     def part_fingerprint(self, tables: Iterable[Table]) -> str:
         """Return the fingerprint for some of the tables, without the data version."""
-        chosen = _sorted(tables)
+        chosen = _sort_tables(tables)
         key = tuple(table.name for table in chosen if self.table(table.name) is table)
         if len(key) == len(chosen) and key in self._parts:
             return self._parts[key]
@@ -142,7 +142,7 @@ class Policy:
         return Path(os.path.relpath(self.path, self.budget.ledger.absolute().parent)).as_posix()
 
 
-def _sorted(tables: Iterable[Table]) -> list[Table]:
+def _sort_tables(tables: Iterable[Table]) -> list[Table]:
     return sorted(tables, key=lambda table: fold(table.name))
 
 

@@ -88,7 +88,7 @@ class Names(Mapping[str, V]):
         return type(self), (self._items,)
 
     def spelled(self, name: str) -> str:
-        """Return the name as it was declared; `KeyError` if it was not."""
+        """Return a name in the spelling of its declaration; `KeyError` for one that was not declared."""
         return self._spelled[fold(name)]
 
 

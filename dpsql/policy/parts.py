@@ -155,7 +155,7 @@ class RangeDomain:
     start: int | date
     stop: int | date
     complete: bool = False
-    """As of `ValuesDomain`."""
+    """Whether no row that has a unit has another value, or NULL, as the owner declares."""
 
     @property
     def size(self) -> int:
@@ -174,7 +174,7 @@ class TableDomain:
     table: str
     column: str
     complete: bool = False
-    """As of `ValuesDomain`."""
+    """Whether no row that has a unit has another value, or NULL, as the owner declares."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,11 @@ def _check_kinds(tables: Names[Table]) -> None:
         first, unit, expected = seen.setdefault(table.unit.kind, (table, table.unit, found))
         if not is_one_type(found, expected):
             others = "if they are different things, give the tables different unit_kind"
-            texts = [t for t in ((table, table.unit, expected), (first, unit, found)) if _is_csv(t[0])]
+            texts = [
+                t
+                for t in ((table, table.unit, expected), (first, unit, found))
+                if isinstance(t[0].source, CsvSource)
+            ]
             if texts:  # its type is what the policy says
                 of, column, kind = texts[0]
                 place = key_path("tables", of.name, "columns")
@@ -187,10 +191,6 @@ def _check_kinds(tables: Names[Table]) -> None:
                 f"{first.name!r} is {_unit_type(expected)}",
                 others,
             )
-
-
-def _is_csv(table: Table) -> bool:
-    return isinstance(table.source, CsvSource)
 
 
 def _check_row_kinds(tables: Names[Table]) -> None:

@@ -78,11 +78,11 @@ def _key_schema(key: Key) -> Schema:
     return {"description": words, **({"allOf": [schema]} if "$ref" in schema else schema)}
 
 
-def shipped() -> str:
+def schema_text() -> str:
     """Return the text of the file that holds the schema."""
     return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
 def write() -> None:
     """Write the file that holds the schema."""
-    SCHEMA.write_text(shipped(), "utf-8")
+    SCHEMA.write_text(schema_text(), "utf-8")

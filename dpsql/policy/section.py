@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.kinds import Kind, check_type, describe
+from dpsql.policy.kinds import ValueKind, check_type, describe
 from dpsql.policy.names import key_path, suggest, wrong
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ _REFUSED = dict.fromkeys(("resets", "window", "refresh", "unit_period"), _NO_WIN
 class Key:
     """One key of the policy file."""
 
-    kind: Kind
+    kind: ValueKind
     default: str
     """The value when the key is absent, in words; `required` if it must be present."""
     meaning: str

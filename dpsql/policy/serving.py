@@ -164,6 +164,6 @@ def read_serving(top: Section, file: Path) -> ServeConfig | None:
 
 
 def default_name(file: Path) -> str:
-    """Return the database's name if the policy gives none: that of its file, as far as it is one."""
+    """Return the database's name if the policy gives none: the printable ASCII of its file's name."""
     stem = "".join(c for c in file.stem if c.isascii() and c.isprintable())[:63]
     return stem or "dpsql"

@@ -124,7 +124,7 @@ def _uuid(value: Value, sql_type: SqlType) -> Value:
     return str(uuid.UUID(value))
 
 
-def _parsed(value: Value, sql_type: SqlType, shape: str, read: Callable[[str], Value]) -> Value:
+def _parse_text(value: Value, sql_type: SqlType, shape: str, read: Callable[[str], Value]) -> Value:
     if not isinstance(value, str) or not re.fullmatch(shape, value, re.ASCII):
         raise _mismatch(value, sql_type)
     try:
@@ -140,7 +140,7 @@ _HOURS = r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
 def _day(value: Value, sql_type: SqlType) -> Value:
     if kind_of(value) == "date":
         return value
-    return _parsed(value, sql_type, _DAY, date.fromisoformat)
+    return _parse_text(value, sql_type, _DAY, date.fromisoformat)
 
 
 def _timestamp(value: Value, sql_type: SqlType) -> Value:
@@ -150,14 +150,14 @@ def _timestamp(value: Value, sql_type: SqlType) -> Value:
         return value
     if isinstance(value, date):
         return datetime(value.year, value.month, value.day)
-    return _parsed(value, sql_type, rf"{_DAY}([ T]{_HOURS})?", datetime.fromisoformat)
+    return _parse_text(value, sql_type, rf"{_DAY}([ T]{_HOURS})?", datetime.fromisoformat)
 
 
 def _instant(value: Value, sql_type: SqlType) -> Value:
     """Return an instant as a time of UTC; one without an offset is of UTC."""
     if isinstance(value, str):
         offset = r"(Z|[+-]\d\d(:?\d\d)?)?"
-        value = _parsed(value, sql_type, rf"{_DAY}([ T]{_HOURS}{offset})?", datetime.fromisoformat)
+        value = _parse_text(value, sql_type, rf"{_DAY}([ T]{_HOURS}{offset})?", datetime.fromisoformat)
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
     return _timestamp(value, sql_type)
@@ -168,7 +168,7 @@ def _time(value: Value, sql_type: SqlType) -> Value:
         if value.tzinfo is not None:
             raise ValueError("a TIME has no offset: write it in UTC, without one")
         return value
-    return _parsed(value, sql_type, _HOURS, time.fromisoformat)
+    return _parse_text(value, sql_type, _HOURS, time.fromisoformat)
 
 
 _READERS: dict[str, Callable[[Value, SqlType], Value]] = {

@@ -62,14 +62,14 @@ def read_views(raw: object, keys: Mapping[str, Key]) -> dict[str, View]:
 
 
 def check_views(views: Mapping[str, View], tables: Names[Table]) -> Names[View]:
-    """Check names, texts and what the views read: declared tables, and views that do not read them again."""
+    """Check the names and texts of views, and that they read declared tables and no circle of views."""
     found = check_names(views, "views")
     for name, view in found.items():
         if not same_name(name, view.name):
             raise wrong(key_path("views", name), f"holds a view named {view.name!r}")
         if name in tables:
             raise wrong(view.place(), "is the name of a table as well", "give the view another name")
-        for read in named(view.tree):
+        for read in names_read(view.tree):
             if read not in tables and read not in found:
                 known = [*tables, *found]
                 raise wrong(view.place("sql"), f"there is no table {read!r}", suggest(read, known, "tables"))
@@ -78,7 +78,7 @@ def check_views(views: Mapping[str, View], tables: Names[Table]) -> Names[View]:
 
 
 def _check_cycles(views: Names[View]) -> None:
-    reads = {fold(name): {fold(read) for read in named(view.tree)} for name, view in views.items()}
+    reads = {fold(name): {fold(read) for read in names_read(view.tree)} for name, view in views.items()}
     left = set(reads)
     while free := {name for name in left if not reads[name] & left}:
         left -= free
@@ -89,6 +89,6 @@ def _check_cycles(views: Names[View]) -> None:
         )
 
 
-def named(tree: exp.Expr) -> list[str]:
+def names_read(tree: exp.Expr) -> list[str]:
     """Return the names in a query that mean tables or views, each once."""
     return list(dict.fromkeys(node.name for node in tables_in(tree)))

@@ -1,8 +1,8 @@
 """The client of `dpsql serve`: the same statements, answered by a server over PostgreSQL's wire protocol.
 
 =============  ================================================================================
-``target``     what a URL or the command line says of the server: host, user, database, certificate
-``password``   where the password comes from: the environment, ``~/.pgpass``, a prompt
+``target``     what a URL or the command line says of the server: host, user, database, certificate; and
+               where the password comes from: the environment, ``~/.pgpass``, a prompt
 ``tls``        the encrypted socket, remembered certificates of this machine, channel binding
 ``scram``      SCRAM-SHA-256 and -PLUS as a client, without input or output
 ``wire``       one connection: login, statements, cancel requests
@@ -12,6 +12,6 @@
 """
 
 from dpsql.remote.session import RemoteSession, connect
-from dpsql.remote.target import Target
+from dpsql.remote.target import Target, find_password
 
-__all__ = ["RemoteSession", "Target", "connect"]
+__all__ = ["RemoteSession", "Target", "connect", "find_password"]

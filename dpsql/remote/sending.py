@@ -22,7 +22,7 @@ _COMMANDS = frozenset(
 """What concerns the connection: it cannot be asked for as Arrow."""
 
 
-_CATALOGUE = re.compile(r"\b(?:pg_|information_schema\b)", re.IGNORECASE)
+_CATALOG = re.compile(r"\b(?:pg_|information_schema\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +65,9 @@ class Outgoing:
         return self.first[0] not in _COMMANDS | _FREE
 
     @property
-    def on_catalogue(self) -> bool:
-        """Whether it may ask PostgreSQL's catalogue, which has no price."""
-        return _CATALOGUE.search(self.text) is not None
+    def on_catalog(self) -> bool:
+        """Whether the statement may ask PostgreSQL's catalogue, which has no price."""
+        return _CATALOG.search(self.text) is not None
 
     @property
     def setting(self) -> str | None:
@@ -79,7 +79,7 @@ class Outgoing:
 
     @property
     def answered(self) -> bool:
-        """Whether it is a statement of dpsql with rows, not a command of the connection."""
+        """Whether the statement is one of dpsql with rows, not a command of the connection."""
         shown = self.first[0] == "SHOW" and not _SHOWN.isdisjoint(self.first[1:2])
         return shown or self.first[0] not in _COMMANDS
 

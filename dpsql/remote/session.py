@@ -17,10 +17,9 @@ from dpsql.language import plain, plain_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
 from dpsql.release import from_arrow
-from dpsql.remote.password import password_of
 from dpsql.remote.sending import Outgoing, Sent
-from dpsql.remote.target import Target
-from dpsql.remote.wire import Reply, Wire
+from dpsql.remote.target import Target, find_password
+from dpsql.remote.wire import Reply, ServerWire
 from dpsql.sessions import StatementResult
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class RemoteSession:
 
     def __init__(self, target: Target, password: str) -> None:
         self.turn = Turn("connection")
-        self._wire = Wire(target, password)
+        self._wire = ServerWire(target, password)
         self._closed = False
         self._busy = False
         self._set: dict[str, Sent] = {}
@@ -72,7 +71,7 @@ class RemoteSession:
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or the connection was lost."""
+        """Whether the session was closed, or the connection was lost."""
         return self._closed or self._wire.lost
 
     @property
@@ -113,7 +112,7 @@ class RemoteSession:
             facts = _facts(self._answer(outgoing.price()).table, "price")
         except QueryRefused:
             # The server prices statements on the policy's tables only; others are free, or refused.
-            if not outgoing.on_catalogue:
+            if not outgoing.on_catalog:
                 raise
             return RemotePrepared(outgoing, private=False, price=Charge(), setting=False)
         price, full = (
@@ -123,13 +122,13 @@ class RemoteSession:
 
     def execute(self, prepared: RemotePrepared, *, most: Charge | None = None) -> StatementResult:
         """Run a prepared statement; with `most`, the server charges no more than that, or refuses."""
-        if prepared.outgoing.on_catalogue and not prepared.private:
+        if prepared.outgoing.on_catalog and not prepared.private:
             most = Charge()  # it was taken for free without the server's word
         with self._statement():
             return self._run(prepared.outgoing, most)
 
     def together(self, statements: Sequence[RemotePrepared]) -> AbstractContextManager[None]:
-        """Change nothing: the server counts each statement as it comes."""
+        """Do nothing: statements of a batch share counts on this machine alone, a server counts each one."""
         return nullcontext()
 
     @contextmanager
@@ -250,7 +249,7 @@ class RemoteSession:
 def connect(url: str | Target, password: str | None = None) -> RemoteSession:
     """Log in to a server; the password comes from the caller, the environment, `~/.pgpass`, or a prompt."""
     target = Target.of(url, password) if isinstance(url, str) else url
-    return RemoteSession(target, password_of(target))
+    return RemoteSession(target, find_password(target))
 
 
 def _facts(table: pa.Table, name: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql.errors import OperationalError
-from dpsql.login.certificate import fingerprint
+from dpsql.login.certificate import hash_certificate
 from dpsql.login.messages import TLS, message
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _context(target: Target, *, trusts: bool) -> ssl.SSLContext:
 
 
 def _check_remembered(encrypted: ssl.SSLSocket, target: Target) -> None:
-    found = fingerprint(encrypted.getpeercert(binary_form=True) or b"")
+    found = hash_certificate(encrypted.getpeercert(binary_form=True) or b"")
     remembered = _read_remembered(target)
     if remembered is None:
         file = known_hosts()

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import Error, OperationalError, ProgrammingError
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login.certificate import binding as binding_of
-from dpsql.login.messages import CANCEL, VERSION, Body, message
+from dpsql.login.certificate import hash_for_binding as binding_of
+from dpsql.login.messages import CANCEL, VERSION, MessageBody, message
 from dpsql.login.scram import PLAIN, PLUS
 from dpsql.remote.failures import error_of
-from dpsql.remote.scram import ScramClient, ScramError
+from dpsql.remote.scram import ScramClient, ScramClientError
 from dpsql.remote.tls import open_socket
 
 if TYPE_CHECKING:
@@ -52,12 +52,12 @@ class Incoming:
         self.trusted = False
         """Whether the server has proved itself: only then are long messages read."""
 
-    def next(self) -> tuple[bytes, Body]:
+    def next(self) -> tuple[bytes, MessageBody]:
         """Return type and body of the next message; raises `OperationalError` when the connection ends."""
         kind, size = struct.unpack("!ci", self._take(5))
         if not 4 <= size <= (_LARGEST if self.trusted else _BEFORE_LOGIN):
             raise OperationalError("the server does not speak the protocol: a message has a wrong length")
-        return kind, Body(self._take(size - 4))
+        return kind, MessageBody(self._take(size - 4))
 
     def _take(self, size: int) -> bytes:
         while len(self._buffer) < size:
@@ -83,7 +83,7 @@ class Reply:
     error: Error | None = None
 
 
-class Wire:
+class ServerWire:
     """A connection that is logged in; used by one thread at a time, but for `cancel` and `abort`."""
 
     def __init__(self, target: Target, password: str) -> None:
@@ -131,7 +131,7 @@ class Wire:
             if kind == b"K":
                 self._key = body.rest()
             elif kind != b"v":
-                raise _unexpected()
+                raise _protocol_error()
 
     def _authenticate(self, password: str) -> None:
         certificate = getattr(self._socket, "getpeercert", lambda **_: None)(binary_form=True)
@@ -153,23 +153,23 @@ class Wire:
             self._socket.sendall(message(b"p", text(scram.mechanism), first))
             self._socket.sendall(message(b"p", scram.final(self._sasl(11).rest())))
             scram.verify(self._sasl(12).rest())
-        except ScramError as problem:
+        except ScramClientError as problem:
             raise OperationalError(f"login failed: {problem}") from None
         self._sasl(0)
 
-    def _sasl(self, expected: int) -> Body:
+    def _sasl(self, expected: int) -> MessageBody:
         """Return the next authentication message behind its kind, which must be the one that is expected."""
         kind, body = self._next()
         while kind == b"v":  # the server names parameters that it does not know
             kind, body = self._next()
         if kind != b"R":
-            raise _unexpected()
+            raise _protocol_error()
         if body.int32() != expected:
             # No weaker login is tried: a server that asks for the password itself would learn it.
             raise OperationalError("the server asks for another kind of login than SCRAM-SHA-256")
         return body
 
-    def _next(self) -> tuple[bytes, Body]:
+    def _next(self) -> tuple[bytes, MessageBody]:
         """Return the next message of the login; raises the error that the server reports."""
         while True:
             kind, body = self._incoming.next()
@@ -217,10 +217,10 @@ class Wire:
                 case b"C" | b"c" | b"I":
                     pass
                 case _ if not self._note(kind, body):
-                    raise _unexpected()
+                    raise _protocol_error()
         return reply
 
-    def _note(self, kind: bytes, body: Body) -> bool:
+    def _note(self, kind: bytes, body: MessageBody) -> bool:
         """Take what a server may say at any time; return whether the message was such."""
         if kind == b"N":
             fields = _fields(body)
@@ -234,7 +234,7 @@ class Wire:
     # -- from any thread
 
     def cancel(self) -> None:
-        """Ask the server to stop what runs; returns when it has heard."""
+        """Ask the server to stop the running statement; returns when the server has taken the request."""
         if not self._key:
             return
         request: socket.socket = open_socket(self.target)
@@ -258,7 +258,7 @@ class Wire:
         self.abort()
 
 
-def _texts(body: Body) -> list[str]:
+def _texts(body: MessageBody) -> list[str]:
     """Read the texts that are left, but empty ones."""
     found = []
     while body.more:
@@ -266,17 +266,17 @@ def _texts(body: Body) -> list[str]:
     return [each for each in found if each]
 
 
-def _fields(body: Body) -> dict[str, str]:
+def _fields(body: MessageBody) -> dict[str, str]:
     """Read the fields of an ErrorResponse or a NoticeResponse, by their letters."""
     return {each[0]: each[1:] for each in _texts(body)}
 
 
-def _column(body: Body) -> str:
+def _column(body: MessageBody) -> str:
     """Read the description of a column; return its name."""
     name = body.text()
     body.take(18)
     return name
 
 
-def _unexpected() -> OperationalError:
+def _protocol_error() -> OperationalError:
     return OperationalError("the server does not speak the protocol as dpsql does")

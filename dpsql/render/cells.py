@@ -18,10 +18,10 @@ def escape_controls(text: str, encoding: str = "utf-8") -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(_shown(char, encoding) for char in text)
+    return "".join(_escape(char, encoding) for char in text)
 
 
-def _shown(char: str, encoding: str) -> str:
+def _escape(char: str, encoding: str) -> str:
     if unicodedata.category(char) in _UNSAFE and char not in _JOINERS:
         # Escapes even the letters (U+E0041, say) that `unicode_escape` would let through unchanged.
         return char.encode("unicode_escape").decode("ascii")
@@ -63,10 +63,10 @@ def cut(text: str, cells: int, ellipsis: str = "…") -> str:
     return "".join(kept) + mark
 
 
-def folded(text: str, cells: int) -> list[str]:
+def wrap(text: str, cells: int) -> list[str]:
     """Break a text into lines of at most `cells` cells, at blanks where possible.
 
-    >>> folded("one of two or three", 8)
+    >>> wrap("one of two or three", 8)
     ['one of', 'two or', 'three']
     """
     lines = [""]

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dpsql.places import distinct
-from dpsql.render.figures import charged
+from dpsql.render.figures import show_spent
 from dpsql.render.lines import line
 from dpsql.render.values import values
 
@@ -128,7 +128,7 @@ def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(values(column) for column in part.columns), strict=True)
 
 
-def described(rows: pa.Table, release: Released | None) -> pa.Table:
+def add_metadata(rows: pa.Table, release: Released | None) -> pa.Table:
     """Put what is said below an answer into the schema's metadata, as texts under names with `dpsql.`."""
     if release is None:
         return rows
@@ -137,8 +137,8 @@ def described(rows: pa.Table, release: Released | None) -> pa.Table:
         "selection": release.selection,
         "mechanism": release.mechanism,
         "guarantee": release.guarantee,
-        "epsilon": charged(release.charge.epsilon),
-        "delta": charged(release.charge.delta),
+        "epsilon": show_spent(release.charge.epsilon),
+        "delta": show_spent(release.charge.delta),
         "confidence": str(float(release.confidence)),
         "noise_scale": str(release.scale),
         "unit": release.properties.get("unit", ""),

@@ -16,21 +16,21 @@ _DIGITS = 4
 """Significant digits of a budget that has no short decimal."""
 
 
-def charged(amount: Fraction) -> str:
+def show_spent(amount: Fraction) -> str:
     """Write an epsilon or delta that is spent or requested, rounded up.
 
     >>> from fractions import Fraction
-    >>> charged(Fraction(7, 10)), charged(Fraction(1, 3)), charged(Fraction(1, 10**9))
+    >>> show_spent(Fraction(7, 10)), show_spent(Fraction(1, 3)), show_spent(Fraction(1, 10**9))
     ('0.7', '0.3334', '1e-9')
     """
     return _decimal(amount, ROUND_CEILING)
 
 
-def left(amount: Fraction) -> str:
+def show_left(amount: Fraction) -> str:
     """Write what is left, rounded down.
 
     >>> from fractions import Fraction
-    >>> left(Fraction(1, 3)), left(Fraction(99999, 10000))
+    >>> show_left(Fraction(1, 3)), show_left(Fraction(99999, 10000))
     ('0.3333', '9.999')
     """
     return _decimal(amount, ROUND_FLOOR)
@@ -101,14 +101,14 @@ class Estimate:
 
     @property
     def start(self) -> float:
-        """Where the interval starts: at 0 without a lower bound; the value if it has no bound at all."""
+        """The start of the interval as it is drawn: 0 without a lower bound, the value without any bound."""
         if self.low is None:
             return self.value if self.high is None else min(self.value, 0.0)
         return self.low
 
     @property
     def negative(self) -> bool:
-        """Whether it is below 0 for certain: its interval is, or its value if it has none."""
+        """Whether the whole interval is below 0; without an interval, whether the value is."""
         return (self.value if self.high is None else self.high) < 0
 
     @property

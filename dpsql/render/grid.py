@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+from collections.abc import Callable, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING
+from typing import Literal, TextIO, TypeVar
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.render.cells import cut, escape_controls, pad, width
-from dpsql.render.shortening import shortened
+from dpsql.render.shortening import shorten
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Row = TypeVar("Row")
 
-
+PIPED_WIDTH = 120
+"""Cells of a line of a table that is written to no terminal, unless another width is asked for."""
 _NARROWEST = 6
 """Cells that a cut column keeps."""
 _STATEMENT = 24
@@ -55,8 +58,25 @@ class Style:
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour and code else text
 
 
+def style_of(stream: TextIO | None, columns: int | None = None) -> Style:
+    """Return the style of a stream; None stands for a file: UTF-8, no colour.
+
+    `columns` is the width that was asked for, 0 for as wide as needed.
+    """
+    given = os.environ.get("COLUMNS", "")
+    if columns is None and given.isdigit() and int(given) > 0:
+        columns = int(given)
+    encoding = "utf-8" if stream is None else stream.encoding or "utf-8"
+    if stream is None or not stream.isatty():
+        return Style(PIPED_WIDTH if columns is None else columns or None, encoding)
+    colour = "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    if columns is None:
+        columns = shutil.get_terminal_size().columns
+    return Style(columns or None, encoding, colour)
+
+
 @dataclass(frozen=True, slots=True)
-class Column:
+class TextColumn:
     """One column as text; its heading and cells have control characters escaped (`column` does it)."""
 
     name: str
@@ -79,11 +99,11 @@ class Column:
         """Width in cells, not truncated."""
         return max(map(width, [self.name, *self.cells]))
 
-    def cut(self, cells: int, ellipsis: str) -> Column:
+    def cut(self, cells: int, ellipsis: str) -> TextColumn:
         """Return the column with its heading and cells truncated."""
         shorter = [cut(cell, cells, ellipsis) for cell in self.cells]
         if self.statements:
-            shorter = shortened(self.cells, cells, ellipsis)
+            shorter = shorten(self.cells, cells, ellipsis)
         return replace(self, name=cut(self.name, cells, ellipsis), cells=shorter)
 
 
@@ -95,19 +115,34 @@ def column(
     number: bool = False,
     firm: bool = False,
     statements: bool = False,
-) -> Column:
+) -> TextColumn:
     """Make a column of texts, which are escaped here; None is NULL. Numbers are aligned right, never cut."""
     if statements:
         cells = [None if cell is None else " ".join(cell.split()) for cell in cells]
     texts = ["NULL" if cell is None else escape_controls(cell, style.encoding) for cell in cells]
     nulls = frozenset(i for i, cell in enumerate(cells) if cell is None)
     heading = escape_controls(name, style.encoding)
-    return Column(heading, texts, number, number or firm, nulls, statements=statements)
+    return TextColumn(heading, texts, number, number or firm, nulls, statements=statements)
 
 
-def draw(columns: list[Column], style: Style) -> str:
+def draw(columns: list[TextColumn], style: Style) -> str:
     """Draw columns as a box table that fits the style's width; ends with a newline."""
     return box(fit(columns, style)[0], style)
+
+
+Drawn = tuple[str, Callable[[Row], str | None], Literal["", "number", "firm", "statements"]]
+"""A column of rows: its heading, its text of a row, and what holds of it, see `column`."""
+
+
+def draw_rows(rows: Sequence[Row], columns: Sequence[Drawn[Row]], style: Style) -> str:
+    """Draw rows as a box table that fits the style's width; ends with a newline."""
+    return draw(
+        [
+            column(name, [text(row) for row in rows], style, **({kind: True} if kind else {}))
+            for name, text, kind in columns
+        ],
+        style,
+    )
 
 
 def span(widths: list[int]) -> int:
@@ -115,14 +150,14 @@ def span(widths: list[int]) -> int:
     return sum(widths) + 3 * len(widths) + 1
 
 
-def fit(columns: list[Column], style: Style) -> tuple[list[Column], int]:
+def fit(columns: list[TextColumn], style: Style) -> tuple[list[TextColumn], int]:
     """Truncate columns to the style's width; return them and the number of columns left out."""
     if style.columns is None:
         return columns, 0
     left_out, shown = 0, columns
     while len(shown) > 1 and span([_least(column) for column in shown]) > style.columns:
         left_out += 1
-        hint = Column(style.ellipsis, [style.ellipsis] * len(columns[0].cells), firm=True)
+        hint = TextColumn(style.ellipsis, [style.ellipsis] * len(columns[0].cells), firm=True)
         shown = [*columns[: len(columns) - left_out], hint]
     widths = [column.width for column in shown]
     excess = span(widths) - style.columns
@@ -139,7 +174,7 @@ def fit(columns: list[Column], style: Style) -> tuple[list[Column], int]:
     return fitted, left_out
 
 
-def in_two_lines(columns: Sequence[Column]) -> list[Column]:
+def in_two_lines(columns: Sequence[TextColumn]) -> list[TextColumn]:
     """Return the columns with two lines for each row: cells that have a second line are narrower."""
     return [
         replace(
@@ -152,12 +187,12 @@ def in_two_lines(columns: Sequence[Column]) -> list[Column]:
     ]
 
 
-def _least(column: Column, statement: int = _NARROWEST) -> int:
+def _least(column: TextColumn, statement: int = _NARROWEST) -> int:
     """Return the cells that a column keeps, `statement` where it holds statements."""
     return column.width if column.firm else min(column.width, statement if column.statements else _NARROWEST)
 
 
-def box(columns: list[Column], style: Style) -> str:
+def box(columns: list[TextColumn], style: Style) -> str:
     """Draw columns of equal length as a box table; ends with a newline."""
     top, middle, bottom, bar = ("+-++",) * 3 + ("|",) if style.plain else ("┌─┬┐", "├─┼┤", "└─┴┘", "│")
     widths = [column.width for column in columns]
@@ -182,10 +217,10 @@ def _line(cells: list[str], bar: str) -> str:
     return f"{bar} " + f" {bar} ".join(cells) + f" {bar}"
 
 
-def markdown(columns: list[Column]) -> str:
+def markdown(columns: list[TextColumn]) -> str:
     """Draw columns as a Markdown table (GitHub's); ends with a newline."""
-    heads = [_escaped(column.name) for column in columns]
-    texts = [[_escaped(cell) for cell in column.cells] for column in columns]
+    heads = [_escape_markdown(column.name) for column in columns]
+    texts = [[_escape_markdown(cell) for cell in column.cells] for column in columns]
     widths = [max(map(width, [head, *cells, "---"])) for head, cells in zip(heads, texts, strict=True)]
     dashes = [
         "-" * (cells - 1) + ":" if c.right else "-" * cells for c, cells in zip(columns, widths, strict=True)
@@ -197,7 +232,7 @@ def markdown(columns: list[Column]) -> str:
     )
 
 
-def _escaped(text: str) -> str:
+def _escape_markdown(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     # An underscore inside a word is only an underscore.
     return re.sub(r"[\\`*|~\[\]]|(?<![^\W_])_|_(?![^\W_])", r"\\\g<0>", text)

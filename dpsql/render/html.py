@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from dpsql.kernel.loss import Charge
     from dpsql.render.figures import Estimate
-    from dpsql.render.grid import Column
-    from dpsql.render.plots import Curve
+    from dpsql.render.grid import TextColumn
+    from dpsql.render.plots import PValueCurve
     from dpsql.render.readable import Released
 
 
@@ -65,7 +65,7 @@ def release_html(release: Released, total: Charge | None = None) -> str:
     if ends is not None:
         heads.append(tag("th", **_LEFT))
         columns.append([tag("td", _bar(estimate, *ends), **_LEFT) for estimate in estimates])
-    notes = _left_out(release.rows)
+    notes = _note_left_out(release.rows)
     notes += [text] if (text := line(release)) else []
     notes += [" · ".join(summary(release, total)), *assumptions(release), *release.warnings]
     return tag("div", table(heads, zip(*columns, strict=True)), _below(notes), class_="dpsql")
@@ -74,10 +74,10 @@ def release_html(release: Released, total: Charge | None = None) -> str:
 def rows_html(rows: pa.Table) -> str:
     """Draw a result that reads nothing private as a table."""
     heads, columns = _cells(public_columns(rows.slice(0, _ROWS), Style()))
-    return tag("div", table(heads, zip(*columns, strict=True)), _below(_left_out(rows)), class_="dpsql")
+    return tag("div", table(heads, zip(*columns, strict=True)), _below(_note_left_out(rows)), class_="dpsql")
 
 
-def _cells(columns: Iterable[Column]) -> tuple[list[str], list[list[str]]]:
+def _cells(columns: Iterable[TextColumn]) -> tuple[list[str], list[list[str]]]:
     """Write the headings, and the cells of each column."""
     heads, cells = [], []
     for column in columns:
@@ -90,7 +90,7 @@ def _cells(columns: Iterable[Column]) -> tuple[list[str], list[list[str]]]:
     return heads, cells
 
 
-def _left_out(rows: pa.Table) -> list[str]:
+def _note_left_out(rows: pa.Table) -> list[str]:
     more = rows.num_rows - _ROWS
     return [f"{more} more rows are not shown"] if more > 0 else []
 
@@ -154,7 +154,7 @@ _STYLE = "body{font-family:sans-serif;margin:2em}table{border-collapse:collapse}
 _WIDTH, _HEIGHT, _MARGIN, _BOTTOM, _TOP = 360, 170, 34, 28, 8
 
 
-def curve_svg(curves: Sequence[Curve], what: str) -> str:
+def curve_svg(curves: Sequence[PValueCurve], what: str) -> str:
     """Draw curves as one inline SVG with classes `axis`, `claim` (marked places) and `l0` to `l2` (lines)."""
     drawn = [curve for curve in curves if curve.points]
     if not drawn:

@@ -60,7 +60,7 @@ class Lined(Protocol):
 
     @property
     def has_intervals(self) -> bool:
-        """Whether it shows intervals."""
+        """Whether the answer has intervals."""
 
     @property
     def parts(self) -> Sequence[Lined]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpsql.render.cells import folded
-from dpsql.render.grid import Column, span
+from dpsql.render.cells import wrap
+from dpsql.render.grid import TextColumn, span
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +34,10 @@ def statements_of(names: Sequence[str]) -> str | None:
     return _STATEMENTS.get(tuple(names))
 
 
-def listed(names: Sequence[str], columns: list[Column], style: Style) -> list[Column]:
+def fit_listing(names: Sequence[str], columns: list[TextColumn], style: Style) -> list[TextColumn]:
     """Return the columns as they are drawn in the style's width; those of other results stay as they are."""
     if list(names) == _EXPLAINED and style.columns is not None:
-        return _explained(columns, style)
+        return _break_values(columns, style)
     if list(names) == _RELEASES:
         number, when, selection, epsilon, part, statement = columns
         minutes = replace(when, name="when (UTC)", cells=[cell[:_MINUTES] for cell in when.cells], firm=True)
@@ -46,7 +46,7 @@ def listed(names: Sequence[str], columns: list[Column], style: Style) -> list[Co
     return columns
 
 
-def _explained(columns: list[Column], style: Style) -> list[Column]:
+def _break_values(columns: list[TextColumn], style: Style) -> list[TextColumn]:
     """Break long values into as many lines as they need; of long SQL, leave out the middle."""
     names, found = columns
     room = (style.columns or 0) - span([names.width, 0])
@@ -58,15 +58,15 @@ def _explained(columns: list[Column], style: Style) -> list[Column]:
         for i, line in enumerate(_lines(name, value, room, style))
     ]
     return [
-        Column(names.name, [name for name, _ in pairs]),
-        Column(found.name, [line for _, line in pairs]),
+        TextColumn(names.name, [name for name, _ in pairs]),
+        TextColumn(found.name, [line for _, line in pairs]),
     ]
 
 
 def _lines(name: str, value: str, room: int, style: Style) -> list[str]:
-    lines = folded(value, room)
+    lines = wrap(value, room)
     more = len(lines) - _HEAD - _TAIL
     if not name.endswith("_sql") or more < 2:
         return lines
-    note = folded(f"{style.ellipsis} {more} more lines: EXPLAIN (FORMAT JSON) has all {style.ellipsis}", room)
+    note = wrap(f"{style.ellipsis} {more} more lines: EXPLAIN (FORMAT JSON) has all {style.ellipsis}", room)
     return [*lines[:_HEAD], *note, *lines[-_TAIL:]]

@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.render.figures import at_unit, left, number
-from dpsql.render.grid import Column
+from dpsql.render.figures import at_unit, number, show_left
+from dpsql.render.grid import TextColumn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ def axis(estimates: Estimates) -> tuple[float, float] | None:
     return (bottom, top) if bottom < top and math.isfinite(top - bottom) else None
 
 
-def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) -> Column | None:
+def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) -> TextColumn | None:
     """Draw a column of bars `space` cells wide; None if that is too narrow, or there is nothing to draw.
 
     The heading is the axis: its ends, with zero where bars start: at its left if no number is negative.
@@ -57,7 +57,7 @@ def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) ->
             left_bar = _bar(estimate.mirrored, *sides[0], style)[::-1]
             right_bar = _bar(estimate, *sides[1], style)
         drawn.append(left_bar.rjust(left_of_zero) + right_bar)
-    return Column(_heading(estimates, ends, left_of_zero, cells), drawn, firm=True, code="36")
+    return TextColumn(_heading(estimates, ends, left_of_zero, cells), drawn, firm=True, code="36")
 
 
 def _heading(estimates: Estimates, ends: tuple[float, float], left_of_zero: int, cells: int) -> str:
@@ -98,7 +98,7 @@ _MARKS = "ox+*#@"
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class PValueCurve:
     """Values in [0, 1] over positive numbers, and the place on the axis that an upright line marks."""
 
     label: str
@@ -106,7 +106,7 @@ class Curve:
     points: tuple[tuple[float, float], ...]
 
 
-def widest(curves: Sequence[Curve]) -> float:
+def widest(curves: Sequence[PValueCurve]) -> float:
     """Return the right end of the axis that several curves share."""
     return max(x for curve in curves for x, _ in curve.points)
 
@@ -120,7 +120,7 @@ def sparkline(values: Sequence[float], *, plain: bool = False) -> str:
     return "".join((_ASCII if plain else _EIGHTHS)[min(7, int(8 * value))] for value in values)
 
 
-def curves(lines: Sequence[Curve], what: str, *, rows: int, columns: int, plain: bool) -> str:
+def curves(lines: Sequence[PValueCurve], what: str, *, rows: int, columns: int, plain: bool) -> str:
     """Draw curves in `rows` by `columns` characters, each in marks of its own; ends with a newline.
 
     `what` names the axis; `plain` allows ASCII alone.
@@ -157,7 +157,7 @@ def chart(charges: Sequence[tuple[datetime, Fraction]], total: Fraction, style: 
 
     `charges` says when and how much, oldest first; `total` is the whole budget.
     """
-    label = left(total)
+    label = show_left(total)
     cells = min(_WIDEST, (style.columns or 80) - len(label) - 3)
     if not charges or total <= 0 or cells < 10:
         return ""

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsql.places import Places
-from dpsql.render.cells import escape_controls, folded, width
-from dpsql.render.figures import Estimate, charged, half_text, left, number, unit_of
+from dpsql.render.cells import escape_controls, width, wrap
+from dpsql.render.figures import Estimate, half_text, number, show_left, show_spent, unit_of
 from dpsql.render.lines import IN_THE_RANGE, NOT_IN_THE_RANGE, line, sentences
 from dpsql.render.values import values
 
@@ -118,19 +118,19 @@ def estimates(release: Released, number: NumberPlace) -> Estimates:
 
 
 def price(charge: Charge, total: Charge | None = None) -> str:
-    """Write a charge and the budget it is taken from: `epsilon 0.5 of 5`; delta only if it is not 0."""
+    """Write a charge, and the budget if given: `epsilon 0.5 of 5`; delta only if it is not 0."""
 
     def part(name: str) -> str:
-        text = f"{name} {charged(getattr(charge, name))}"
-        return text if total is None else f"{text} of {left(getattr(total, name))}"
+        text = f"{name} {show_spent(getattr(charge, name))}"
+        return text if total is None else f"{text} of {show_left(getattr(total, name))}"
 
     return part("epsilon") + (f", {part('delta')}" if charge.delta else "")
 
 
 def amounts(remaining: Charge) -> str:
     """Write what is left of a budget: `epsilon 3.5, delta 1e-7`; delta only if it is not 0."""
-    text = f"epsilon {left(remaining.epsilon)}"
-    return text + (f", delta {left(remaining.delta)}" if remaining.delta else "")
+    text = f"epsilon {show_left(remaining.epsilon)}"
+    return text + (f", delta {show_left(remaining.delta)}" if remaining.delta else "")
 
 
 def certainty(release: Released, *, pm: str = "±") -> str:
@@ -176,10 +176,10 @@ def assumptions(release: Released) -> list[str]:
     return [f"assumed: {escape_controls(found)}"] if found else []
 
 
-def said(release: Released, style: Style) -> str:
+def left_out_line(release: Released, style: Style) -> str:
     """Return the line on what the answer leaves out, folded to the style's width; empty without one."""
     text = escape_controls(line(release, pm=style.pm), style.encoding)
-    return "\n".join(folded(text, style.columns or len(text))) if text else ""
+    return "\n".join(wrap(text, style.columns or len(text))) if text else ""
 
 
 def footer(release: Released, total: Charge | None, style: Style) -> str:
@@ -192,5 +192,5 @@ def footer(release: Released, total: Charge | None, style: Style) -> str:
         if lines and (style.columns is None or width(longer) <= style.columns):
             lines[-1] = longer
         else:
-            lines += [safe] if style.columns is None else folded(safe, style.columns)
+            lines += [safe] if style.columns is None else wrap(safe, style.columns)
     return "\n".join(lines)

@@ -21,7 +21,7 @@ _LARGEST_WHOLE = 2**53
 """Doubles beyond it are not all whole numbers of their own."""
 
 
-def rounded(rows: pa.Table, release: Released, *, whole: bool = False) -> pa.Table:
+def round_rows(rows: pa.Table, release: Released, *, whole: bool = False) -> pa.Table:
     """Round noisy numbers, their intervals and their gaps to the digit at which their noise ends.
 
     Counts are rounded to the nearest, bounds of intervals outwards, standard deviations upwards to two
@@ -38,7 +38,7 @@ def rounded(rows: pa.Table, release: Released, *, whole: bool = False) -> pa.Tab
     """
     from pyarrow import types
 
-    numbers = _rounded_columns(release)
+    numbers = _round_columns(release)
     known = release.table
     for i, name in enumerate(rows.column_names):
         column = rows.column(i)
@@ -52,7 +52,7 @@ def rounded(rows: pa.Table, release: Released, *, whole: bool = False) -> pa.Tab
     return rows
 
 
-def _rounded_columns(release: Released) -> dict[int, list[float | None]]:
+def _round_columns(release: Released) -> dict[int, list[float | None]]:
     """Return the rounded values of each noisy column of the release's table, by its place."""
     table, found_at = release.table, places(release)
     found: dict[int, list[float | None]] = {}

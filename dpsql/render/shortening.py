@@ -26,13 +26,13 @@ _LATER = 1e-3
 """Weight that words gain towards the end, which tells more where all else is equal."""
 
 
-def shortened(statements: Sequence[str], cells: int, ellipsis: str = "…") -> list[str]:
+def shorten(statements: Sequence[str], cells: int, ellipsis: str = "…") -> list[str]:
     """Shorten each statement to at most `cells` cells; line breaks become blanks.
 
     The first word and the last stay. Between them those stay that the fewest statements of the list have.
 
     >>> texts = [f"SELECT COUNT(*) AS n FROM visits WHERE clinic = '{c}' AND minutes < 60" for c in "AB"]
-    >>> for text in shortened(texts, 40): print(text)
+    >>> for text in shorten(texts, 40): print(text)
     SELECT COUNT(*) … 'A' AND minutes < 60
     SELECT COUNT(*) … 'B' AND minutes < 60
     """

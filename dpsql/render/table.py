@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dpsql.errors import ProgrammingError
-from dpsql.render.cells import folded, pad, width
+from dpsql.render.cells import escape_controls, pad, width, wrap
 from dpsql.render.figures import Estimate, at_unit, unit_of
-from dpsql.render.grid import Column, Style, box, column, draw, fit, in_two_lines, markdown, span
-from dpsql.render.listings import listed, statements_of
+from dpsql.render.grid import (
+    Style,
+    TextColumn,
+    box,
+    column,
+    draw,
+    fit,
+    in_two_lines,
+    markdown,
+    span,
+    style_of,
+)
+from dpsql.render.listings import fit_listing, statements_of
 from dpsql.render.plots import NARROWEST, bars
-from dpsql.render.readable import Estimates, assumptions, counts, footer, ordering, orders, places, said
+from dpsql.render.readable import (
+    Estimates,
+    assumptions,
+    counts,
+    footer,
+    left_out_line,
+    ordering,
+    orders,
+    places,
+)
 from dpsql.render.values import text, values
 
 if TYPE_CHECKING:
@@ -21,17 +42,31 @@ if TYPE_CHECKING:
     from dpsql.render.readable import Released
 
 
+def show(
+    rows: pa.Table, release: Released | None, total: Charge | None = None, columns: int | None = None
+) -> None:
+    """Print a result to standard output: a table with the price below, what is assumed, warnings."""
+    style = style_of(sys.stdout, columns)
+    sys.stdout.write(as_table(rows, release, style, total=total))
+    if release is None:
+        return
+    warnings = [f"warning: {escape_controls(text, style.encoding)}" for text in release.warnings]
+    for line in (*assumptions(release), *warnings):
+        for part in wrap(line, style.columns or len(line)):
+            sys.stdout.write(part + "\n")
+
+
 def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: Charge | None = None) -> str:
     """Draw an answer (`release` is None if it is public) as a box table; `total` is the whole budget."""
     columns = _columns(rows, release, style)
     if not columns:
         return ""
-    if _untouched(release, rows):
+    if _is_untouched(release, rows):
         room = (style.columns or 80) - span([column.width for column in columns]) - 3
         bar = bars(ordering(release), room, style) if room >= NARROWEST else None
         columns += [bar] if bar else []
     if release is None:
-        columns = listed(rows.column_names, columns, style)
+        columns = fit_listing(rows.column_names, columns, style)
     fitted, left_out = fit(columns, style)
     if left_out:
         # Ranges below their numbers leave room for more columns.
@@ -39,11 +74,11 @@ def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: C
     drawn = box(fitted, style)
     if left_out:
         note = f"{left_out} of {len(columns)} columns are not shown: widen the terminal or use --format csv"
-        drawn += "\n".join(folded(note, style.columns or len(note))) + "\n"
+        drawn += "\n".join(wrap(note, style.columns or len(note))) + "\n"
     if not rows.num_rows:
         drawn += "no rows\n"
     if release is not None:
-        drawn += f"{text}\n" if (text := said(release, style)) else ""
+        drawn += f"{text}\n" if (text := left_out_line(release, style)) else ""
         drawn += style.paint(footer(release, total, style), "2") + "\n"
     return drawn
 
@@ -58,7 +93,7 @@ def as_markdown(
     unwrapped = Style(encoding=style.encoding)
     if release is None:
         return markdown(columns)
-    text = said(release, unwrapped)
+    text = left_out_line(release, unwrapped)
     return markdown(columns) + (f"\n{text}\n" if text else "") + f"\n*{footer(release, total, unwrapped)}*\n"
 
 
@@ -71,7 +106,7 @@ def as_chart(rows: pa.Table, release: Released | None, style: Style) -> str:
 
     Raises `ProgrammingError` when there is nothing to draw.
     """
-    number = orders(release) if _untouched(release, rows) else None
+    number = orders(release) if _is_untouched(release, rows) else None
     if release is not None and number is not None:
         name, estimates = rows.column_names[number.place], ordering(release)
     else:
@@ -112,18 +147,18 @@ def release_text(release: Released) -> str:
         )
     if not release.rows.num_rows:
         lines.append("(no rows)")
-    text = said(release, Style())
+    text = left_out_line(release, Style())
     below = [*([text] if text else []), footer(release, None, Style()), *assumptions(release)]
     return "\n".join([f"<Release: {release.selection}>", *lines, *below])
 
 
-def _columns(rows: pa.Table, release: Released | None, style: Style) -> list[Column]:
-    if _untouched(release, rows):
+def _columns(rows: pa.Table, release: Released | None, style: Style) -> list[TextColumn]:
+    if _is_untouched(release, rows):
         return release_columns(release, style, none="-" if style.plain else "—")
     return public_columns(rows, style)
 
 
-def public_columns(rows: pa.Table, style: Style) -> list[Column]:
+def public_columns(rows: pa.Table, style: Style) -> list[TextColumn]:
     """Write the rows of a result without noise, or of what a SELECT made of a release."""
     long = statements_of(rows.column_names)
     return [
@@ -132,7 +167,9 @@ def public_columns(rows: pa.Table, style: Style) -> list[Column]:
     ]
 
 
-def release_columns(release: Released, style: Style, *, none: str, most: int | None = None) -> list[Column]:
+def release_columns(
+    release: Released, style: Style, *, none: str, most: int | None = None
+) -> list[TextColumn]:
     """Write the first `most` rows of a release: counts with their noise, and the free gaps beside them.
 
     `none` is written where a row has no free gap.
@@ -158,12 +195,12 @@ def release_columns(release: Released, style: Style, *, none: str, most: int | N
     return columns
 
 
-def _untouched(release: Released | None, rows: pa.Table) -> TypeGuard[Released]:
+def _is_untouched(release: Released | None, rows: pa.Table) -> TypeGuard[Released]:
     """Whether these are the rows of the release, not sorted, cut or renamed by a SELECT around it."""
     return release is not None and (rows is release.rows or bool(rows.equals(release.rows)))
 
 
-def _count(name: str, estimates: Estimates, style: Style) -> Column:
+def _count(name: str, estimates: Estimates, style: Style) -> TextColumn:
     texts = [(None, "") if estimate is None else estimate.text(pm=style.pm) for estimate in estimates]
     numbers = max((width(value or "NULL") for value, _ in texts), default=0)
     spreads = max((width(spread) for _, spread in texts), default=0)
@@ -212,7 +249,7 @@ def _plain(
     place: int | None = None,
     *,
     statements: bool = False,
-) -> Column:
+) -> TextColumn:
     """Write a column's values; numbers are rounded to a decimal place if it is given."""
     write: Any = text if place is None else lambda value: at_unit(value, place)
     cells = [None if value is None else write(value) for value in values(found)]

@@ -67,7 +67,7 @@ class ShuttingDown(OperationalError):  # noqa: N818  as above
     hint = None
 
 
-class CatalogueRefused(NotSupportedError):  # noqa: N818  as above
+class CatalogRefused(NotSupportedError):  # noqa: N818  as above
     """A statement reads the catalogue and data at once."""
 
     sqlstate = "0A000"

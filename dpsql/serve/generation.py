@@ -14,19 +14,19 @@ from dpsql.serve.statement_caches import DESCRIPTIONS, PLANS, DataCache, Descrip
 
 if TYPE_CHECKING:
     from dpsql.policy import Policy, ServeConfig
-    from dpsql.serve.catalog import MakeCatalogue
+    from dpsql.serve.catalog import MakeCatalog
 
 
 class Generation:
     """A policy, and what is open for it; it is closed at the end of its last use once retired."""
 
-    def __init__(self, policy: Policy, config: ServeConfig, make_catalogue: MakeCatalogue) -> None:
+    def __init__(self, policy: Policy, config: ServeConfig, make_catalog: MakeCatalog) -> None:
         """Open everything; raises `PolicyError` or `OperationalError`."""
         self.policy, self.config = policy, config
         self.database = Database(policy, memory=int(available() * config.memory_share), background=True)
         try:
             schema = self.database.engines().schema_database
-            self.catalogue = make_catalogue(policy, schema, config.name)
+            self.catalog = make_catalog(policy, schema, config.name)
         except BaseException:
             self.database.close()
             raise
@@ -74,4 +74,4 @@ class Generation:
         """Close the database and its sessions, and the catalogue."""
         self._closed = True
         self.database.close()
-        self.catalogue.close()
+        self.catalog.close()

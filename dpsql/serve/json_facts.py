@@ -19,7 +19,7 @@ from dpsql.policy import BooleanDomain, RangeDomain, TableDomain, ValuesDomain
 from dpsql.policy.rules import FOUND
 from dpsql.prepared import PreparedCommand
 from dpsql.render.data import write_json
-from dpsql.render.figures import charged, left
+from dpsql.render.figures import show_left, show_spent
 from dpsql.serve.confirm import LIFETIME
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _plain(value: object) -> object:
 
 def amounts(charge: Charge, *, up: bool = True) -> Facts:
     """Return amounts as numbers, rounded against the analyst."""
-    shown = charged if up else left
+    shown = show_spent if up else show_left
     return {"epsilon": float(shown(charge.epsilon)), "delta": float(shown(charge.delta))}
 
 

@@ -15,8 +15,8 @@ from itertools import cycle, islice
 from typing import Self
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login import entropy, saslprep
-from dpsql.login.scram import BINDING, PLAIN, PLUS, derived_keys, signature, stored, xor
+from dpsql.login import entropy
+from dpsql.login.scram import BINDING, PLAIN, PLUS, derive_keys, hash_key, prepare_password, sign, xor
 
 ITERATIONS = 4096
 """Rounds of the password hash, PostgreSQL's number: clients compute them at every login."""
@@ -71,9 +71,9 @@ class Verifier:
     @classmethod
     def of(cls, password: str, salt: bytes, iterations: int = ITERATIONS) -> Self:
         """Hash a password; `ValueError` if SASLprep refuses it."""
-        prepared = saslprep.prepare(password).encode()
-        client, server = derived_keys(prepared, salt, iterations)
-        return cls(salt, (Keys(stored(client), server),), iterations)
+        prepared = prepare_password(password).encode()
+        client, server = derive_keys(prepared, salt, iterations)
+        return cls(salt, (Keys(hash_key(client), server),), iterations)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -105,18 +105,18 @@ class Verifier:
 
         `like` gives the salt and the rounds that a client of that name has seen before.
         """
-        stored, server = (signature(secret, what + name.encode()) for what in (b"stored ", b"server "))
+        stored, server = (sign(secret, what + name.encode()) for what in (b"stored ", b"server "))
         if like is not None:
             return cls(like.salt, (Keys(stored, server),), like.iterations)
-        return cls(signature(secret, b"salt " + name.encode())[:SALT_BYTES], (Keys(stored, server),))
+        return cls(sign(secret, b"salt " + name.encode())[:SALT_BYTES], (Keys(stored, server),))
 
     def match(self, password: str) -> Keys | None:
         """Return the keys of a password that was sent, None if it is wrong; the hash takes a while."""
         try:
-            prepared = saslprep.prepare(password).encode()
+            prepared = prepare_password(password).encode()
         except ValueError:
             prepared = password.encode(errors="surrogatepass")
-        derived = stored(derived_keys(prepared, self.salt, self.iterations)[0])
+        derived = hash_key(derive_keys(prepared, self.salt, self.iterations)[0])
         found = [keys for keys in self.keys if hmac.compare_digest(keys.stored, derived)]
         return found[0] if found else None
 
@@ -210,13 +210,13 @@ class ScramServer:
         found = None
         own = self._verifier.keys
         for known in islice(cycle(own), max(MOST_KEYS, len(own))):
-            client = xor(proof, signature(known.stored, signed))
-            if hmac.compare_digest(stored(client), known.stored):
+            client = xor(proof, sign(known.stored, signed))
+            if hmac.compare_digest(hash_key(client), known.stored):
                 found = known
         if found is None:
             raise ScramRejectedError("wrong password")
         self.keys = found
-        return b"v=" + base64.b64encode(signature(found.server, signed))
+        return b"v=" + base64.b64encode(sign(found.server, signed))
 
 
 def _part(text: str) -> tuple[str, str]:

@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import ServeConfig
     from dpsql.serve.accounts import Users
-    from dpsql.serve.catalog import Catalog as Catalogue
-    from dpsql.serve.catalog import MakeCatalogue
+    from dpsql.serve.catalog import Catalog, MakeCatalog
 
 __all__ = ["Service", "StatementRecord"]
 
 
-def _open_catalogue(policy: Policy, schema: SchemaDatabase, name: str) -> Catalogue:
+def _open_catalog(policy: Policy, schema: SchemaDatabase, name: str) -> Catalog:
     from dpsql.serve.catalog import Catalog  # noqa: PLC0415  it loads much
 
     return Catalog(policy, schema, name, views=_describe_views(policy, schema), version=__version__)
@@ -79,13 +78,13 @@ class Service:
         policy: Policy | str | os.PathLike[str],
         users: Users,
         *,
-        catalogue: MakeCatalogue = _open_catalogue,
+        catalog: MakeCatalog = _open_catalog,
     ) -> None:
         """Open the policy's database and catalogue; raises `PolicyError` or `OperationalError`."""
-        self._catalogue = catalogue
+        self._catalog = catalog
         self.gate = Gate(users)
         """Who may log in and ask."""
-        self._shared = Shared(Generation(_load(policy), config, catalogue), self.gate)
+        self._shared = Shared(Generation(_load(policy), config, catalog), self.gate)
         self._of_logins: dict[tuple[Login, str], Client] = {}
         self._reloading = threading.Lock()
 
@@ -158,7 +157,7 @@ class Service:
         with self._reloading:
             before = self.generation
             opened = _load(before.policy.path or before.policy if policy is None else policy)
-            made = Generation(opened, config or before.config, self._catalogue)
+            made = Generation(opened, config or before.config, self._catalog)
             self.gate.users = users or self.gate.users  # first: a login that has ended asks nothing anew
             self._shared.generation = made
             before.retire()

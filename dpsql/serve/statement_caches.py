@@ -8,16 +8,14 @@ releases.
 
 from __future__ import annotations
 
-import re
 import weakref
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from dpsql.fair_cache import FairCache
+from dpsql.kept_plans import Key, holds_later
 from dpsql.lazy_dataclass import dataclass
-from dpsql.prepared import PreparedPublic
 from dpsql.serve.answer import Encoded
-from dpsql.serve.fair_cache import FairCache
-from dpsql.versions import settled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,17 +23,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.database import Engines
-    from dpsql.kernel.loss import Filter
-    from dpsql.language import Options
     from dpsql.ledger import Ledger
     from dpsql.policy import View
-    from dpsql.prepared import PreparedComposed, PreparedPrivate
+    from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
     from dpsql.serve.answer import Answer
 
 PLANS, DESCRIPTIONS = 256, 1024
 """The most plans and descriptions that are kept of a policy."""
-LONGEST = 16_384
-"""The most characters of a text whose plan is kept."""
 MOST = 1024
 MOST_BYTES = 32 << 20
 """The most answers, and bytes of them, that are kept of a policy."""
@@ -47,10 +41,6 @@ LARGEST = 64 << 20
 _FIXED = 4096
 """Bytes that an answer takes beside its rows."""
 
-_CLOCK = re.compile(r"\b(now|today|current_\w+|local_?time\w*|transaction_timestamp)\b", re.IGNORECASE)
-"""Words of functions that read the clock."""
-
-Key = tuple[object, ...]
 _Value = TypeVar("_Value")
 
 
@@ -70,29 +60,8 @@ class Planned:
         return self.prepared.engines
 
     def may_be_kept(self, text: str, views: Mapping[str, View]) -> bool:
-        """Return whether the plan of a text holds for other times; `views` are the policy's.
-
-        Not of a statement that may read the clock, nor of one that was planned on a file which was changed
-        just before: such a file may change again without its times telling it.
-        """
-        prepared = self.prepared
-        read = prepared.views if isinstance(prepared, PreparedPublic) else prepared.query.views
-        texts = [text, *(views[name].sql for name in read)]
-        if any(len(text) > LONGEST or _CLOCK.search(text) for text in texts):
-            return False
-        return settled(self.engines.stamps)
-
-
-def key(
-    text: str, parameters: tuple[object, ...], defaults: Options, filters: tuple[Filter, ...] = ()
-) -> Key:
-    """Return the key of a statement: equal values of different types have different keys.
-
-    `filters` are those of the scopes that are charged, by which a statement is laid out: analysts with
-    another cap have other plans.
-    """
-    values = tuple((type(value).__name__, repr(value)) for value in parameters)
-    return text, values, repr(defaults), filters
+        """Return whether the plan of a text holds for other times; `views` are the policy's."""
+        return holds_later(self.prepared, text, views)
 
 
 Description = tuple[tuple["pa.DataType", ...], "pa.Schema"]

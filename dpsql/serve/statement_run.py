@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
+from dpsql.kept_plans import plan_key
 from dpsql.kernel.loss import Charge
 from dpsql.language import Query, Set, Show, Statement, plain, plain_text
 from dpsql.lazy_dataclass import dataclass
@@ -35,18 +36,19 @@ from dpsql.serve.answer import (
     put_arrays_back,
 )
 from dpsql.serve.catalog.facts import Route
-from dpsql.serve.errors import CatalogueRefused, PolicyReloaded, StatementTooLong
+from dpsql.serve.errors import CatalogRefused, PolicyReloaded, StatementTooLong
 from dpsql.serve.limits import check_words
-from dpsql.serve.statement_caches import Planned, key
+from dpsql.serve.statement_caches import Planned
 
 if TYPE_CHECKING:
     from dpsql.engines import RunningStatement
+    from dpsql.kept_plans import Key
     from dpsql.planning import Planner
     from dpsql.prepared import Prepared
     from dpsql.release import Release
     from dpsql.serve.catalog.facts import Facts, Signal
     from dpsql.serve.generation import Generation
-    from dpsql.serve.statement_caches import Description, Key
+    from dpsql.serve.statement_caches import Description
     from dpsql.serve.user import User
     from dpsql.session import Session
 
@@ -112,11 +114,11 @@ class StatementRun:
         return self._parameters is None and known
 
     def _is_translated(self) -> bool:
-        return self.generation.catalogue.knows(self.text, self._types)
+        return self.generation.catalog.knows(self.text, self._types)
 
     def _key(self, values: tuple[object, ...]) -> Key:
         """Return the key of the statement among the plans."""
-        return key(self.text, values, self.session.defaults, self._filters)
+        return plan_key(self.text, values, self.session.defaults, self._filters)
 
     def _description_key(self) -> Key:
         return *self._key(()), self._intervals, str(self._types)
@@ -134,7 +136,7 @@ class StatementRun:
         """Answer a statement as `begin` does, if it needs no planning; None if it does."""
         found = self._find_plan(self._values)
         if found is None:
-            return self._ask_catalogue() if self._is_translated() else None
+            return self._ask_catalog() if self._is_translated() else None
         asked = *self._key(self._values), self._intervals, str(self._types) if self._values else ""
         if not isinstance(found.prepared, PreparedPublic):
             ledger = self.generation.database.ledger
@@ -155,8 +157,8 @@ class StatementRun:
         self._check_length()
         with self.session.statement(self.running):
             found = self._find_plan(self._values)
-            if found is None and self.route() is Route.CATALOGUE:
-                return self._ask_catalogue()
+            if found is None and self.route() is Route.CATALOG:
+                return self._ask_catalog()
             made = found or self._plan(self.text, self._values)
         if isinstance(made, Answer):
             return made
@@ -291,8 +293,8 @@ class StatementRun:
 
     def describe(self) -> Described:
         """Return the types of the statement's parameters and its columns; nothing is run or charged."""
-        if self.route() is Route.CATALOGUE:
-            return self._describe_by_catalogue()
+        if self.route() is Route.CATALOG:
+            return self._describe_by_catalog()
         kinds, schema = self._describe()
         return Described(kinds, columns_of(schema))
 
@@ -400,34 +402,34 @@ class StatementRun:
     def route(self) -> Route:
         """Return whether the catalogue answers the statement; refuse one that it can answer only in part."""
         self._check_length()
-        route = self.generation.catalogue.route(self.text)
+        route = self.generation.catalog.route(self.text)
         if route is Route.BOTH:
-            raise CatalogueRefused("a statement reads the catalogue or the tables, not both")
-        if route is Route.CATALOGUE:
+            raise CatalogRefused("a statement reads the catalogue or the tables, not both")
+        if route is Route.CATALOG:
             self.kind = "catalogue"
         return route
 
-    def _ask_catalogue(self) -> Answer | Pending:
-        self.kind, catalogue = "catalogue", self.generation.catalogue
+    def _ask_catalog(self) -> Answer | Pending:
+        self.kind, catalog = "catalogue", self.generation.catalog
         values = put_arrays_back(self._parameters, self._values)
-        signal = catalogue.signal(self.text, values)
+        signal = catalog.signal(self.text, values)
         if signal is not None:
             table = pa.table({signal.column: pa.array([self._signal(signal)], pa.bool_())})
             return Answer(columns_of(table.schema), table)
 
         def ask() -> Answer:
             with self.session.statement(self.running):
-                found = catalogue.answer(self.text, self._facts(), values, self._types)
+                found = catalog.answer(self.text, self._facts(), values, self._types)
             columns = tuple(Column(each.name, each.type, each.oid) for each in found.columns)
             return Answer(columns, found.table, changes=found.changes)
 
         return Pending("free", ask)
 
-    def _describe_by_catalogue(self) -> Described:
-        catalogue = self.generation.catalogue
-        signal = catalogue.signal(self.text, tuple(self._parameters or ()))
+    def _describe_by_catalog(self) -> Described:
+        catalog = self.generation.catalog
+        signal = catalog.signal(self.text, tuple(self._parameters or ()))
         if signal is not None:
             return Described((), (Column(signal.column, pa.bool_()),))
-        found = catalogue.describe(self.text, self._facts(), self._types)
+        found = catalog.describe(self.text, self._facts(), self._types)
         columns = tuple(Column(each.name, each.type, each.oid) for each in found.columns)
         return Described(found.parameters, columns, found.parameter_oids)

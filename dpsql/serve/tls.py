@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login.certificate import binding, fingerprint
+from dpsql.login.certificate import hash_certificate, hash_for_binding
 from dpsql.serve.account_file import check_private, replace_private
 
 CERTIFICATE = "dpsql-server.pem"
@@ -81,7 +81,7 @@ def load(certificate: Path, key: Path, clientcert: Path | None = None) -> Tls:
         except (ssl.SSLError, OSError):
             raise PolicyError(f"{clientcert.name}: holds no certificates in PEM") from None
         context.verify_mode = ssl.CERT_REQUIRED
-    return Tls(context, binding(der), certificate, key, fingerprint(der), clientcert)
+    return Tls(context, hash_for_binding(der), certificate, key, hash_certificate(der), clientcert)
 
 
 def _context() -> ssl.SSLContext:

@@ -15,7 +15,7 @@ from test_engines_true_answers import DATA, POLICY
 from dpsql.analysis.value_measures import value_measure
 from dpsql.database import Database
 from dpsql.kernel.mechanisms import Bins
-from dpsql.owner.kept_bounds import count_all, kept_of, measure_named, release_ladders, scores_of
+from dpsql.owner.kept_bounds import count_all, find_kept, measure_named, release_ladders, scores_of
 from dpsql.policy import ColumnBounds, Policy, load
 from dpsql.release import tables_read
 from dpsql.session import Session
@@ -98,7 +98,7 @@ def test_without_a_version_nothing_is_known_of_what_is_cut(store: Store) -> None
         bound = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) COUNT(*) AS n FROM encounters"
         left = present(private(asked.prepare(bound)).plan.left_out[0])
         assert (left.kept.current, left.kept.told) == (files, files)
-        assert (kept_of(opened, measure) is None) == (not files)
+        assert (find_kept(opened, measure) is None) == (not files)
         release = present(asked.run(bound).release)
         assert ("no data_version tells whether the data changed" in release.line) == (not files)
 

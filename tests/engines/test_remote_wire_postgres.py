@@ -21,7 +21,7 @@ from support.servers import binaries, postgres
 from dpsql.errors import DataError, OperationalError, QueryRefused, QuerySyntaxError
 from dpsql.remote import Target
 from dpsql.remote.sending import Sent
-from dpsql.remote.wire import Wire
+from dpsql.remote.wire import ServerWire
 
 pytestmark = pytest.mark.postgres
 
@@ -137,7 +137,7 @@ def plain(statement: str) -> Sent:
 def test_a_login_is_bound_to_the_certificate(server: Store, algorithm: Algorithm) -> None:
     server.use(algorithm)
     for target in (server.target, replace(server.target, sslrootcert=server.rootcert)):
-        wire = Wire(target, PASSWORD)
+        wire = ServerWire(target, PASSWORD)
         try:
             rows = wire.ask(plain("SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()")).rows
             assert rows == [["t", "TLSv1.3"]]
@@ -146,20 +146,20 @@ def test_a_login_is_bound_to_the_certificate(server: Store, algorithm: Algorithm
 
 
 def test_a_unix_socket(server: Store) -> None:
-    wire = Wire(replace(server.target, host=str(server.socket)), PASSWORD)
+    wire = ServerWire(replace(server.target, host=str(server.socket)), PASSWORD)
     assert wire.ask(plain("SELECT current_user")).rows == [["alice"]]
     wire.close()
 
 
 def test_a_certificate_is_remembered(server: Store, home: Path) -> None:
-    Wire(server.target, PASSWORD).close()
+    ServerWire(server.target, PASSWORD).close()
     remembered = (home / ".dpsql_known_hosts").read_text()
     assert remembered.startswith(f"localhost:{server.port} ")
-    Wire(server.target, PASSWORD).close()
+    ServerWire(server.target, PASSWORD).close()
     assert (home / ".dpsql_known_hosts").read_text() == remembered
     server.use(hashes.SHA256())  # another key
     with pytest.raises(OperationalError, match="has changed, so nothing was sent"):
-        Wire(server.target, PASSWORD)
+        ServerWire(server.target, PASSWORD)
 
 
 def test_a_certificate_that_is_not_trusted_is_refused(
@@ -167,29 +167,29 @@ def test_a_certificate_that_is_not_trusted_is_refused(
 ) -> None:
     certificate(tmp_path, hashes.SHA256())
     with pytest.raises(OperationalError, match="is not accepted"):
-        Wire(replace(server.target, sslrootcert=str(tmp_path / "server.crt")), PASSWORD)
+        ServerWire(replace(server.target, sslrootcert=str(tmp_path / "server.crt")), PASSWORD)
     with pytest.raises(OperationalError, match="is not accepted"):  # another name than the certificate's
-        Wire(replace(server.target, host="127.0.0.1", sslrootcert=server.rootcert), PASSWORD)
+        ServerWire(replace(server.target, host="127.0.0.1", sslrootcert=server.rootcert), PASSWORD)
     monkeypatch.setattr(Target, "is_local", property(lambda self: False))
     with pytest.raises(OperationalError, match="is not accepted"):
-        Wire(server.target, PASSWORD)
+        ServerWire(server.target, PASSWORD)
     with pytest.raises(OperationalError, match="cannot read"):
-        Wire(replace(server.target, sslrootcert=str(tmp_path / "missing")), PASSWORD)
+        ServerWire(replace(server.target, sslrootcert=str(tmp_path / "missing")), PASSWORD)
 
 
 def test_a_wrong_password_and_a_weak_login_are_refused(server: Store) -> None:
     with pytest.raises(OperationalError, match="password authentication failed") as caught:
-        Wire(server.target, "wrong")
+        ServerWire(server.target, "wrong")
     assert caught.value.sqlstate == "28P01"
     with pytest.raises(OperationalError, match="another kind of login"):
-        Wire(replace(server.target, user="mallory"), "x")
+        ServerWire(replace(server.target, user="mallory"), "x")
     with pytest.raises(OperationalError, match="does not exist") as caught:
-        Wire(replace(server.target, database="nowhere"), PASSWORD)
+        ServerWire(replace(server.target, database="nowhere"), PASSWORD)
     assert caught.value.sqlstate == "3D000"
 
 
 def test_copy_rows_errors_and_notices(server: Store) -> None:
-    wire = Wire(server.target, PASSWORD)
+    wire = ServerWire(server.target, PASSWORD)
     reply = wire.ask(plain("COPY (SELECT repeat('x', 1000) FROM generate_series(1, 5000)) TO STDOUT"))
     assert reply.copied is not None
     assert len(reply.copied) == 5000 * 1001
@@ -216,7 +216,7 @@ def test_copy_rows_errors_and_notices(server: Store) -> None:
 
 
 def test_a_statement_is_cancelled(server: Store) -> None:
-    wire = Wire(server.target, PASSWORD)
+    wire = ServerWire(server.target, PASSWORD)
     found = []
     thread = threading.Thread(target=lambda: found.append(wire.ask(plain("SELECT pg_sleep(60)"))))
     thread.start()
@@ -233,7 +233,7 @@ def test_a_statement_is_cancelled(server: Store) -> None:
 
 
 def test_a_connection_that_is_ended_is_lost(server: Store) -> None:
-    wire = Wire(server.target, PASSWORD)
+    wire = ServerWire(server.target, PASSWORD)
     pid = wire.ask(plain("SELECT pg_backend_pid()")).rows[0][0]
     server.sql(f"SELECT pg_terminate_backend({pid})")
     with pytest.raises(OperationalError):

@@ -23,8 +23,10 @@ from hypothesis.stateful import (
 )
 
 from dpsql.errors import BudgetExceeded, OperationalError, PolicyError
+from dpsql.kernel.facts import ByColumn, ByRow, Facts, TableFacts
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.ledger import GroupCap, LadderRequest, LadderReservation, Ledger, Request, Reservation, Settled
+from dpsql.types import BIGINT
 from tests.kept_ladders import newest_of
 
 ANALYSTS = st.sampled_from(["ann", "bob", "cem", "dan", "eve"])
@@ -37,6 +39,15 @@ TOTALS = st.tuples(
 )
 
 
+FACTS = st.sampled_from(
+    [
+        None,
+        *(
+            Facts((TableFacts("visits", unit, (("patient", BIGINT),), kind="patient"),))
+            for unit in (ByRow(), ByColumn("patient"))
+        ),
+    ]
+)
 MEMBERS = st.sampled_from([("ann", "bob"), ("bob", "cem"), ("ann", "bob", "cem"), ("dan",)])
 NO_CAP = (Fraction(10**6), Fraction(999, 1000))
 CAPS = st.dictionaries(st.sampled_from(["ann", "bob", "dan", "*"]), TOTALS, max_size=3)
@@ -63,6 +74,8 @@ class Model:
     """What all kept ladders cost; it counts in every scope."""
     kept: dict[int, tuple[str, bytes | None]] = field(default_factory=dict)
     """Of each ladder by number: its measure, and what was measured."""
+    facts: str | None = None
+    """The hash of the facts that the newest charge rests on."""
 
     def cap(self, analyst: str) -> Charge:
         return self.caps.get(analyst, self.caps["*"])
@@ -104,6 +117,9 @@ class Model:
     def together(self) -> Charge:
         """What the members of the group know together: each ladder is one release, known once."""
         return sum((self.own.get(member, Charge()) for member in self.group.members), self.ladders)
+
+    def rest_on(self, facts: Facts | None) -> None:
+        self.facts = self.facts if facts is None else facts.digest
 
     def add(self, charge: Charge, analyst: str, *, shared: bool = False) -> None:
         self.own[analyst] = self.own.get(analyst, Charge()) + charge
@@ -188,10 +204,13 @@ class LedgerMachine(RuleBasedStateMachine):
             handle.close()
         before = {name: getattr(self.model, name) for name in changed}
         vars(self.model).update(changed)
+        facts = self.model.facts if before == changed else None
         if self.model.is_an_error():
             with pytest.raises(PolicyError, match="kept ladders"):
                 self.handle()
             vars(self.model).update(before)
+            facts = self.model.facts
+        self.model.facts = facts
         self.handles = [self.handle(), self.handle()]
 
     @rule(total=TOTALS)
@@ -213,14 +232,15 @@ class LedgerMachine(RuleBasedStateMachine):
         measures=st.lists(st.sampled_from(["rows", "cost"]), min_size=1, max_size=2),
         epsilon=st.fractions(min_value=Fraction(1, 50), max_value=1, max_denominator=60),
         at=st.integers(0, 1),
+        facts=FACTS,
     )
-    def reserve_ladders(self, measures: list[str], epsilon: Fraction, at: int) -> Any:
+    def reserve_ladders(self, measures: list[str], epsilon: Fraction, at: int, facts: Facts | None) -> Any:
         loss = PrivacyLoss.of(epsilon / 2, times=2)
         charge = Charge(epsilon * len(measures))
         expected = self.model.refuses_ladder(charge)
         try:
             held = self.handles[at].reserve_ladders(
-                [LadderRequest("visits", measure, "v", "s", loss) for measure in measures]
+                [LadderRequest("visits", measure, "v", "s", loss) for measure in measures], facts
             )
         except BudgetExceeded as error:
             found: tuple[str | None, object] = error.scope, error.requested
@@ -229,6 +249,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert found == (expected, (charge.epsilon, charge.delta))
         if expected is not None:
             return multiple()
+        self.model.rest_on(facts)
         self.model.ladders, self.model.spent = self.model.ladders + charge, self.model.spent + charge
         for one, measure in zip(held, measures, strict=True):
             assert one.number == len(self.model.kept) + 1
@@ -251,9 +272,10 @@ class LedgerMachine(RuleBasedStateMachine):
         delta=DELTAS,
         at=st.integers(0, 1),
         parts=st.integers(1, 3),
+        facts=FACTS,
     )
     def reserve(
-        self, who: str, epsilon: Fraction, delta: Fraction, at: int, parts: int
+        self, who: str, epsilon: Fraction, delta: Fraction, at: int, parts: int, facts: Facts | None
     ) -> Any:  # hypothesis takes one value or `multiple()`
         charge = Charge(epsilon, delta)
         part = Charge(epsilon / parts, delta / parts)
@@ -262,7 +284,9 @@ class LedgerMachine(RuleBasedStateMachine):
         if self.model.full(who):
             expected = "failures"
         try:
-            reservation = self.handles[at].reserve_all(analyst=who, statement="s", requests=requests)
+            reservation = self.handles[at].reserve_all(
+                analyst=who, statement="s", requests=requests, facts=facts
+            )
         except BudgetExceeded as error:
             found: tuple[str | None, object] = error.scope, error.requested
         except OperationalError:
@@ -272,6 +296,7 @@ class LedgerMachine(RuleBasedStateMachine):
         assert found == (expected, (epsilon, delta))
         if expected is not None:
             return multiple()
+        self.model.rest_on(facts)
         self.model.add(charge, who)
         self.model.entries += parts
         self.model.running[who] = self.model.running.get(who, 0) + 1
@@ -377,6 +402,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert (newest and newest.number) == (expected[-1] if expected else None)
         assert len(ledger.ladder_charges()) == len(model.kept)
         assert len(ledger.entries()) == model.entries
+        assert ledger.facts == model.facts
         assert {who: ledger.failures(who) for who in model.failed} == model.failed
         assert {who: ledger.cancelled(who) for who in model.cancelled} == model.cancelled
         assert ledger.check() == []

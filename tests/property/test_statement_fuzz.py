@@ -176,7 +176,7 @@ def test_what_python_cannot_hold_says_how_it_is_opened(
             raise error
 
         monkeypatch.setattr("dpsql.dbapi.rows._values", fails)
-        monkeypatch.setattr("dpsql.render.terminal.show", fails)
+        monkeypatch.setattr("dpsql.render.table.show", fails)
         monkeypatch.setattr("dpsql.render.html.release_html", fails)
         for call in (cursor.fetchall, cursor.show, cursor._repr_html_):
             with pytest.raises(Error) as caught:

@@ -261,7 +261,7 @@ def main() -> int:
     figures: Counter[str] = Counter()
     times: list[float] = []
     for statement in statements(options.file):
-        if catalog.route(statement.text) is not Route.CATALOGUE:
+        if catalog.route(statement.text) is not Route.CATALOG:
             figures["not of the catalogue"] += 1
             continue
         if catalog.signal(statement.text) is not None:

@@ -84,17 +84,44 @@ def settings(analyst: Source) -> list[list[object]]:
     """Return the settings with PostgreSQL's own values, not those of the server that is asked."""
     columns = [str(row[0]) for row in analyst.rows(f"{_SETTINGS} ORDER BY attnum")]
     found = []
-    for row in analyst.rows("SELECT * FROM pg_settings WHERE name !~ '^shared_memory_size' ORDER BY name"):
+    asked = "SELECT *, current_setting(name) FROM pg_settings WHERE name !~ '^shared_memory_size' ORDER BY name"
+    for *row, shown in analyst.rows(asked):
         one = dict(zip(columns, row, strict=True))
         if one["source"] == "command line" or str(one["name"]).startswith("log"):
             one |= {"setting": one["boot_val"], "reset_val": one["boot_val"]}
         if one["name"] in _OWN:
             one |= dict.fromkeys(("setting", "reset_val", "boot_val"), _OWN[str(one["name"])])
-        found.append(list((one | {"source": "default", "pending_restart": False}).values()))
+        one |= {"source": "default", "pending_restart": False}
+        if one["setting"] != row[columns.index("setting")]:
+            shown = show_setting(str(one["setting"]), one["unit"])
+        found.append([*one.values(), shown])
     return found
 
 
 _OWN = {"server_version": "15.0", "server_version_num": "150000", "TimeZone": "UTC"}
+
+
+_LARGER = {
+    "kB": (("GB", 1 << 20), ("MB", 1 << 10), ("kB", 1)),
+    "8kB": (("GB", 1 << 17), ("MB", 1 << 7)),
+    "MB": (("GB", 1 << 10), ("MB", 1)),
+    "B": (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10), ("B", 1)),
+    "ms": (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000), ("ms", 1)),
+    "s": (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)),
+    "min": (("d", 1440), ("h", 60), ("min", 1)),
+}
+
+
+def show_setting(value: str, unit: object) -> str:
+    """Return a number with the largest unit that keeps it whole, as PostgreSQL shows settings."""
+    number = int(value) if value.lstrip("-").isdigit() else 0
+    if number > 0:
+        for larger, factor in _LARGER.get(str(unit), ()):
+            if number % factor == 0:
+                return f"{number // factor}{larger}"
+        if unit == "8kB":
+            return f"{number * 8}kB"
+    return value
 
 
 def collect(owner: Source, analyst: Source) -> dict[str, object]:
@@ -132,7 +159,7 @@ def collect(owner: Source, analyst: Source) -> dict[str, object]:
         ),
         "keywords": owner.rows("SELECT * FROM pg_get_keywords() ORDER BY 1"),
         "settings": {
-            "columns": [row[0] for row in owner.rows(f"{_SETTINGS} ORDER BY attnum")],
+            "columns": [row[0] for row in owner.rows(f"{_SETTINGS} ORDER BY attnum")] + ["shown"],
             "rows": settings(analyst),
         },
     }  # fmt: skip

@@ -83,7 +83,7 @@ class Asked:
         made = [measure_named(self.database, name) for name in measures]
         self._drawn: dict[tuple[str, str], list[KeptLadder]] = {}
         for each in sorted(made, key=lambda each: each.text != ROWS):
-            (beyond,) = kept_values.asked_beyond(self.database, [each, *made])[:1]
+            (beyond,) = kept_values.beyond_asked(self.database, [each, *made])[:1]
             part = kept_values.SHARE * epsilon if beyond else Fraction(0)
             drawn = list(self._draw(each, epsilon - part))
             self._drawn[each.table, each.text] = list(self._beyond(each, drawn, part)) if beyond else drawn

@@ -11,7 +11,7 @@ from dpsql import versions
 from dpsql.analysis import CompiledQuery
 from dpsql.cli.batch import Batch
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.output import Output
+from dpsql.cli.output import AnswerOutput
 from dpsql.cli.sources import Piece
 from dpsql.database import Database
 from dpsql.engines import FAILED, Counts
@@ -198,7 +198,7 @@ def test_a_batch_file_is_counted_together(
     database: Database, scans: Scans, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pieces = [Piece(text, "batch.sql", i) for i, text in enumerate(BATCH, 1)]
-    assert Batch(Session(database), Output("csv", None)).run(pieces) == ExitCode.OK
+    assert Batch(Session(database), AnswerOutput("csv", None)).run(pieces) == ExitCode.OK
     assert len(scans) == 1
     assert capsys.readouterr().out.count("page,n") == 3
 

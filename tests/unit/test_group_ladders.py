@@ -20,7 +20,7 @@ from dpsql.database import Database
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.kernel.mechanisms.ladder import FULL
 from dpsql.owner.kept_bounds import count_all, measure_named, release_ladders, scores_of
-from dpsql.owner.kept_list import kept_bounds
+from dpsql.owner.kept_list import list_kept
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
@@ -297,9 +297,9 @@ def test_without_a_ladder_the_refusal_names_the_command(tmp_path: Path, rows: li
 def test_declared_values_that_change_end_what_is_known(tmp_path: Path, rows: list[Row]) -> None:
     with opened(tmp_path, rows) as made:
         released(made, "visits by day", "visits")
-        assert [each.of for each in kept_bounds(made)] == ["these data"] * 2
+        assert [each.of for each in list_kept(made)] == ["these data"] * 2
     with opened(tmp_path, rows, POLICY.replace(f"to = {DAYS - 1}", f"to = {DAYS}")) as made:
-        assert [each.of for each in kept_bounds(made)] == ["these data", "older data"]
+        assert [each.of for each in list_kept(made)] == ["these data", "older data"]
         session = Session(made, "alice")
         left = present(plan_of(session, BY_DAY).left_out[0])
         assert not left.kept.current
@@ -324,7 +324,7 @@ def test_what_has_no_groups_is_refused(database: Database, name: str, message: s
 
 
 def test_the_numbers_of_units_by_groups_are_kept(database: Database, rows: list[Row]) -> None:
-    kept = {each.name: each for each in kept_bounds(database)}
+    kept = {each.name: each for each in list_kept(database)}
     assert list(kept) == ["visits by day", "visits by day, ward", "visits by note"]
     found = kept["visits by day"]
     assert (found.measured, found.unit, found.groups, found.declared) == ("groups", "patient", 121, True)

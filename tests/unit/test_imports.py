@@ -23,7 +23,7 @@ ANYWHERE = {"lazy_dataclass", "package_version"}
 
 CORE = (
     BASE
-    | {"certificates"}
+    | {"certificates", "kernel.facts"}
     | {
         "policy",
         "kernel.noise",
@@ -36,7 +36,17 @@ CORE = (
         "engines",
     }
     | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
-    | {"affordable", "composition", "kept_ladders", "parameters", "planning", "running", "versions"}
+    | {
+        "affordable",
+        "composition",
+        "fair_cache",
+        "kept_ladders",
+        "kept_plans",
+        "parameters",
+        "planning",
+        "running",
+        "versions",
+    }
 )
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -57,10 +67,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "types": {"errors"},
     "kernel.tree": {"errors", "types"},
     "kernel.facts": {"errors", "types"},
+    "kernel.ledger": {"errors", "kernel.facts", "kernel.loss"},
     "kernel.check": {"errors", "types", "kernel.facts", "kernel.tree"},
+    "kernel.charged_work": {"errors", "kernel.check", "kernel.ledger", "kernel.loss"},
     "zones": set(),
     "render": {"errors", "places", "kernel.loss"},
-    "exclusive": {"errors"},
+    "exclusive": {"errors", "kernel.ledger"},
+    "fair_cache": set(),
     # The core, in the order in which a statement passes through it.
     "language": {"errors", "kernel.loss", "types"},
     "policy": {"errors", "kernel.facts", "kernel.loss", "types", "language", "zones"},
@@ -82,7 +95,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "engines": {
         "errors",
-        "exclusive",
+        "kernel.charged_work",
+        "kernel.ledger",
         "kernel.check",
         "kernel.facts",
         "kernel.order",
@@ -93,19 +107,22 @@ MAY_IMPORT: dict[str, set[str]] = {
         "analysis",
         "zones",
     },
-    "ledger": {"epsilon_division", "errors", "kernel.loss", "policy"},
+    "ledger": {"errors", "kernel.ledger", "kernel.loss", "policy"},
     "answers": BASE
     | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"estimates", "render", "policy", "language", "analysis", "versions", "zones"},
-    "running": {"kernel.check", "kernel.loss", "engines", "errors", "exclusive", "ledger"},
+    "running": {"engines", "kernel.charged_work", "ledger"},
     "kept_ladders": {"analysis", "estimates", "ledger", "policy", "release", "versions"},
     "database": {
+        "kernel.facts",
+        "kernel.ledger",
         "analysis",
         "engines",
         "errors",
         "kept_ladders",
         "exclusive",
+        "fair_cache",
         "ledger",
         "policy",
         "release",
@@ -127,7 +144,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.loss",
     }
     | {"release", "types"},
-    "certificates": {"analysis", "kernel.check", "kernel.facts", "policy", "prepared"},
+    "kept_plans": {"database", "kernel.loss", "language", "policy", "prepared", "versions"},
+    "certificates": {"analysis", "kernel.check", "kernel.facts", "prepared"},
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "guarantees": {"epsilon_division", "analysis", "ledger", "kernel.loss"},
@@ -159,7 +177,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     }
     | {"prepared", "release", "running", "kernel.tree"},
     "checked": BASE
-    | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"},
+    | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"}
+    | {"kernel.facts"},
     "planning": {
         "affordable",
         "analysis",
@@ -169,12 +188,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "engines",
         "errors",
         "info",
+        "kept_plans",
         "language",
     }
     | {"ledger", "parameters", "policy", "prepared", "kernel.loss", "refining", "release", "rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
-    "owner": {"errors", "types", "policy", "analysis", "engines", "release", "versions"}
+    "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}
     # `kept_bounds`, which releases ladders, and what shows them.
     | {"database", "estimates", "kept_ladders", "ledger", "kernel.mechanisms", "kernel.loss", "running"},
     # The front ends.
@@ -192,8 +212,20 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The server; only the command line imports it, when it is started.
     # It asks sessions alone, so that what is below them can change.
     "serve": BASE
-    | {"composition", "database", "engines", "errors_json", "estimates", "info", "language", "ledger"}
-    | {"login", "parameters", "planning", "policy", "prepared", "release", "remote", "render", "session"}
+    | {"composition", "database", "engines", "errors_json", "estimates", "fair_cache", "info", "kept_plans"}
+    | {
+        "language",
+        "ledger",
+        "login",
+        "parameters",
+        "planning",
+        "policy",
+        "prepared",
+        "release",
+        "remote",
+        "render",
+        "session",
+    }
     | {"sessions", "kernel.tree", "versions", ROOT},
     "cli": BASE
     | {"render", "release", "owner", "prepared", "session", "dbapi", "policy", "language", "ledger", ROOT}

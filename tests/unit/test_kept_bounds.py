@@ -24,7 +24,7 @@ from dpsql.estimates import KeptLadder
 from dpsql.kept_ladders import version_of
 from dpsql.kernel.mechanisms.bins import thresholds
 from dpsql.ledger import LadderRequest
-from dpsql.owner.kept_bounds import kept_of, loss_of, measure_named, release_ladders
+from dpsql.owner.kept_bounds import find_kept, loss_of, measure_named, release_ladders
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.kept_ladders import reserve_one
@@ -383,7 +383,7 @@ def test_other_data_leave_the_bound_and_end_what_is_known(tmp_path: Path) -> Non
         assert present(after).bound == present(before).bound
         release = present(asked.run(statement("COUNT(*) AS n FROM orders")).release)
         assert "how much is not known since the data changed" in release.line
-        assert kept_of(opened, measure_named(opened, "orders")) is None
+        assert find_kept(opened, measure_named(opened, "orders")) is None
 
 
 def test_a_ladder_of_another_unit_is_not_used(tmp_path: Path) -> None:

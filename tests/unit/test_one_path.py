@@ -22,6 +22,7 @@ from dpsql import connect
 from dpsql.engines import Cancelled
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
+from dpsql.kernel.ledger.tables import VERSION
 from dpsql.kernel.loss import Charge, exact
 from dpsql.kernel.mechanisms import Checked
 from dpsql.language import plain
@@ -631,4 +632,4 @@ def test_a_ledger_of_the_first_version_is_brought_up_to_date(folder: Path) -> No
     assert session.ledger.budget().spent.epsilon == Fraction(11, 2)
     session.close()
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (6,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +15,19 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode, uncharged
-from dpsql.cli.progress import progress
+from dpsql.cli.options import read_amount
+from dpsql.cli.progress import paused, progress
 
 if TYPE_CHECKING:
-    from dpsql.cli.settings import Settings
+    from collections.abc import Callable
+
+    from dpsql.cli.options import CliSettings
     from dpsql.owner import Skipped
+    from dpsql.policy import CsvFormat
 
 __all__ = ["init_command"]
+
+_NAMES = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
 
 @click.command("init")
@@ -64,7 +71,7 @@ __all__ = ["init_command"]
 @click.option("--default-epsilon", metavar="X", help="What a statement takes that names none.")
 @click.option("--default-delta", metavar="X", help="The same for delta.")
 @click.pass_obj
-def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  as declared above
+def init_command(settings: CliSettings, /, **given: Any) -> int:  # noqa: ANN401  as declared above
     """Write a commented policy for Parquet and CSV files, a DuckDB database, PostgreSQL or Spark.
 
     Reads names and types of columns, but no value, and asks for what the flags leave open. A folder, or a
@@ -77,8 +84,7 @@ def init_command(settings: Settings, /, **given: Any) -> int:  # noqa: ANN401  a
         return _init(settings, given)
 
 
-def _init(settings: Settings, given: dict[str, Any]) -> int:
-    from dpsql.cli.init.formats import FormatQuestions
+def _init(settings: CliSettings, given: dict[str, Any]) -> int:
     from dpsql.cli.init.tables import InitOptions, Tables
     from dpsql.cli.init.text import AMOUNTS, DELTA, policy_text
     from dpsql.owner import introspect_sources
@@ -88,7 +94,7 @@ def _init(settings: Settings, given: dict[str, Any]) -> int:
     path = Path(settings.policy)
     if path.exists() or path.is_symlink():
         raise click.UsageError(f"{path} is there already, and init never overwrites")
-    ask = _asked if sys.stdin.isatty() else None
+    ask = _prompt if sys.stdin.isatty() else None
     on_csv = FormatQuestions(ask)
     with progress("looking at the sources"):
         found = introspect_sources(options.sources, on_csv, given["tables"], _note_skipped)
@@ -129,16 +135,47 @@ def _note_skipped(skipped: Skipped) -> None:
 
 
 def _number(name: str, text: str) -> str:
-    from dpsql.cli.init.text import quoted
-    from dpsql.kernel.loss import exact
+    from dpsql.cli.init.text import quote_toml
 
-    try:
-        exact(text)
-    except ValueError as problem:
-        raise click.UsageError(f"{name}: {problem}") from None
-    return text if re.fullmatch(r"\d+(\.\d+)?([eE][-+]?\d+)?", text) else quoted(text)
+    read_amount(name, text)
+    return text if re.fullmatch(r"\d+(\.\d+)?([eE][-+]?\d+)?", text) else quote_toml(text)
 
 
-def _asked(question: str, default: str = "") -> str:
+def _prompt(question: str, default: str = "") -> str:
     found: str = click.prompt(question, default=default, show_default=bool(default), err=True)
     return found.strip()
+
+
+class FormatQuestions:
+    """Decides how CSV files are written.
+
+    On a terminal the owner is asked where it is not commas and UTF-8; what was found is proposed.
+    """
+
+    def __init__(self, ask: Callable[..., str] | None) -> None:
+        self._ask = ask
+        self.found: list[str] = []
+        """The tables whose files it was asked about."""
+
+    def __call__(self, table: str, form: CsvFormat) -> CsvFormat:
+        """Return the format that holds for the files of a table."""
+        from dpsql.policy import CsvFormat
+
+        self.found.append(table)
+        if form == CsvFormat():
+            return form
+        if self._ask is None:
+            shown = "a tab" if form.delimiter == "\t" else form.delimiter
+            narrate.note(f"{table}: fields are separated by {shown}, the encoding is {form.encoding}")
+            return form
+        with paused():
+            return self._ask_owner(self._ask, table, form)
+
+    def _ask_owner(self, ask: Callable[..., str], table: str, form: CsvFormat) -> CsvFormat:
+        narrate.say(f"{table}: a CSV file")
+        delimiter = ask("  what separates its fields", form.delimiter.replace("\t", "tab"))
+        encoding = ask("  its encoding", form.encoding)
+        decimal = form.decimal
+        if delimiter == ";":
+            decimal = ask("  what stands before the decimals of its numbers", form.decimal)
+        return replace(form, delimiter=_NAMES.get(delimiter, delimiter), encoding=encoding, decimal=decimal)

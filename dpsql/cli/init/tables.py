@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.init.text import Declared, Via, quoted
-from dpsql.cli.init.units import Units, fold_name, is_called
+from dpsql.cli.init.text import Declared, Via, quote_toml
+from dpsql.cli.init.units import UnitChoices, fold_name, is_called
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Tables:
         public = {fold_name(self._table(name).name) for name in options.public}
         if both := public & set(named):
             raise click.UsageError(f"{min(both)} cannot be public and have a unit")
-        units = Units(self._found, named, common, public, ask)
+        units = UnitChoices(self._found, named, common, public, ask)
         self.declared = [
             Declared(
                 table, None if units.of[name] == "PUBLIC" else units.of[name], instead=units.instead.get(name)
@@ -140,7 +140,7 @@ class Tables:
 
     def _ask_type(self, ask: Callable[..., str], declared: Declared, column: FoundColumn) -> None:
         place = f"{declared.name}.{column.name}"
-        while not _accepted(
+        while not _is_accepted(
             self._type, f"{place}={ask(f'  type of {place}', str(column.kind or 'VARCHAR'))}"
         ):
             pass
@@ -148,10 +148,10 @@ class Tables:
     def _ask_domain(self, ask: Callable[..., str], declared: Declared, name: str) -> None:
         answer = ask(f"  all values {name} may have: a, b, c or 0..23 or TABLE.COLUMN (Enter: leave out)")
         if answer:
-            _accepted(self._domain, f"{declared.name}.{name}={answer}")
+            _is_accepted(self._domain, f"{declared.name}.{name}={answer}")
 
 
-def _accepted(declare: Callable[[str], None], option: str) -> bool:
+def _is_accepted(declare: Callable[[str], None], option: str) -> bool:
     """Whether an answer could be declared; if not, its error is reported."""
     try:
         declare(option)
@@ -180,14 +180,14 @@ def _check_unit_types(tables: list[Declared]) -> None:
     for table in tables:
         if isinstance(table.unit, Via):
             ends = ((table, table.unit.column), (of[fold_name(table.unit.parent)], table.unit.parent_column))
-            _check_one_type([found for end in ends for found in _named(*end)])
+            _check_one_type([found for end in ends for found in _columns_named(*end)])
         elif table.unit is not None:
-            kinds.setdefault(table.unit_kind or "unit", []).extend(_named(table, table.unit))
+            kinds.setdefault(table.unit_kind or "unit", []).extend(_columns_named(table, table.unit))
     for same in kinds.values():
         _check_one_type(same)
 
 
-def _named(table: Declared, name: str) -> list[tuple[Declared, FoundColumn]]:
+def _columns_named(table: Declared, name: str) -> list[tuple[Declared, FoundColumn]]:
     return [(table, column) for column in table.found.columns if column.name == name]
 
 
@@ -219,13 +219,13 @@ def _vouch(tables: list[Declared]) -> None:
 def _values(text: str, kind: SqlType | None, tables: Sequence[str]) -> str:
     """Write a domain as TOML: a range, a public table's column, or a list of values."""
     if text.upper() in ("BOOLEAN", "ENUM"):
-        return quoted(text.upper())
+        return quote_toml(text.upper())
     ends = re.fullmatch(r"(-?\d+|\d{4}-\d\d-\d\d)\s*\.\.\s*(-?\d+|\d{4}-\d\d-\d\d)", text)
     if ends:
         return f"{{ from = {ends[1]}, to = {ends[2]} }}"
     table, dot, column = text.partition(".")
     if dot and fold_name(table) in map(fold_name, tables):
-        return f"{{ table = {quoted(table)}, column = {quoted(column)} }}"
+        return f"{{ table = {quote_toml(table)}, column = {quote_toml(column)} }}"
     try:
         found = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",")]
     except ValueError:
@@ -237,4 +237,4 @@ def _value(value: object, kind: SqlType | None) -> str:
     if not isinstance(value, str):
         return json.dumps(value)
     number = kind is not None and kind.numeric and re.fullmatch(r"-?\d+(\.\d+)?", value)
-    return value if number else quoted(value)
+    return value if number else quote_toml(value)

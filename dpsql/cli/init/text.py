@@ -44,7 +44,7 @@ class Via:
 
 @dataclass(slots=True)
 class Declared:
-    """One table as it will be declared."""
+    """One table of the policy that `dpsql init` writes."""
 
     found: Found
     """What its source declares of itself."""
@@ -92,7 +92,7 @@ _DEFAULTS = """\
 def _defaults(tables: list[Declared]) -> list[str]:
     """Say where bounds of statements that write none come from, if a table has units with several rows."""
     private = [table for table in tables if table.unit not in (None, "ROW")]
-    names = [table.name for table in private if not _proposed_key(table)] or [
+    names = [table.name for table in private if not _propose_key(table)] or [
         private[0].name for _ in private[:1]
     ]
     return [_DEFAULTS.format(tables=escape_controls(" ".join(names))[:90])] if names else []
@@ -102,9 +102,9 @@ def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path
     """Return the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
     base = policy.absolute().parent
     databases = {table.found.database for table in tables if table.found.database is not None}
-    paths = [f"path = {quoted(_relative(database, base))}" for database in databases]
+    paths = [f"path = {quote_toml(_relative(database, base))}" for database in databases]
     engines = dict.fromkeys(table.found.engine for table in tables if table.found.engine)
-    paths += [f"engine = {quoted(engine)}" for engine in engines]
+    paths += [f"engine = {quote_toml(engine)}" for engine in engines]
     parts = [
         _HEAD.format(schema=SCHEMA.as_uri()),
         *_version(tables),
@@ -132,10 +132,10 @@ def _version(tables: list[Declared]) -> list[str]:
     ]
 
 
-def quoted(text: str) -> str:
+def quote_toml(text: str) -> str:
     r"""Write a TOML string.
 
-    >>> print(quoted('say "hi"\n'))
+    >>> print(quote_toml('say "hi"\n'))
     "say \"hi\"\n"
     """
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
@@ -170,13 +170,13 @@ def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]
         if name == "delta" and exact(amounts.get("delta", "0").strip('"')):
             yield 'accounting = "zcdp"', "the same promise for about three times as many small statements:"
             yield "", 'costs add up that grow with the square of epsilon. "pure" adds epsilons'
-    yield f"ledger = {quoted(ledger)}", "beside this file: what was spent and what was answered"
+    yield f"ledger = {quote_toml(ledger)}", "beside this file: what was spent and what was answered"
 
 
 def _table(table: Declared, base: Path) -> str:
     key, found = key_path("tables", table.name), table.found
     source = found.source if found.in_database else _relative(found.source, base)
-    lines = [(f"source = {quoted(source)}", "")]
+    lines = [(f"source = {quote_toml(source)}", "")]
     if found.stable:
         lines.append(("stable = true", "a view: you say that each row comes from rows of one unit"))
     if table.unit is None:
@@ -191,11 +191,11 @@ def _table(table: Declared, base: Path) -> str:
             )
             lines.append((f"# unit = {_link(table.instead)}", escape_controls(about)[:100]))
         what = "each row" if table.unit == "ROW" else f"all rows of one {table.unit} together"
-        lines.append((f"unit = {quoted(table.unit)}", f"whom to protect: {what}"))
+        lines.append((f"unit = {quote_toml(table.unit)}", f"whom to protect: {what}"))
     if table.unit_kind is not None:
         lines.append(
             (
-                f"unit_kind = {quoted(table.unit_kind)}",
+                f"unit_kind = {quote_toml(table.unit_kind)}",
                 "one word for the same people; tables of different kinds never join",
             )
         )
@@ -214,7 +214,7 @@ def _table(table: Declared, base: Path) -> str:
 def _link(via: Via) -> str:
     """Write a link as the policy does."""
     parts = {"via": via.column, "table": via.parent, "column": via.parent_column}
-    return "{ " + ", ".join(f"{name} = {quoted(value)}" for name, value in parts.items()) + " }"
+    return "{ " + ", ".join(f"{name} = {quote_toml(value)}" for name, value in parts.items()) + " }"
 
 
 def _unique(table: Declared) -> list[tuple[str, str]]:
@@ -225,7 +225,7 @@ def _unique(table: Declared) -> list[tuple[str, str]]:
         said = (
             f"{child} finds its unit through {column}: no two rows may share one; `dpsql check` verifies it"
         )
-    proposed = _proposed_key(table) if (table.unit,) not in facts else []
+    proposed = _propose_key(table) if (table.unit,) not in facts else []
     if facts:
         return [(f"unique = {json.dumps(facts)}", escape_controls(said)[:140]), *proposed]
     if table.unit is None or proposed:
@@ -233,7 +233,7 @@ def _unique(table: Declared) -> list[tuple[str, str]]:
     return [('# unique = [["a", "b"]]', "sets of columns you vouch are unique; COUNT(*) can then count rows")]
 
 
-def _proposed_key(table: Declared) -> list[tuple[str, str]]:
+def _propose_key(table: Declared) -> list[tuple[str, str]]:
     """Propose that the unit's column is the table's key, where its name says so, with what is gained."""
     unit = table.unit
     if not isinstance(unit, str) or unit == "ROW":
@@ -257,18 +257,18 @@ def _not_null(table: Declared) -> list[tuple[str, str]]:
 def _csv(form: CsvFormat) -> Iterator[tuple[str, str]]:
     common = CsvFormat()
     if form.delimiter != common.delimiter:
-        yield f"delimiter = {quoted(form.delimiter)}", "what separates two fields"
+        yield f"delimiter = {quote_toml(form.delimiter)}", "what separates two fields"
     if form.encoding != common.encoding:
-        yield f"encoding = {quoted(form.encoding)}", "found from the first bytes of the file"
+        yield f"encoding = {quote_toml(form.encoding)}", "found from the first bytes of the file"
     if form.decimal != common.decimal:
-        yield f"decimal = {quoted(form.decimal)}", "what stands before the decimals of a number"
+        yield f"decimal = {quote_toml(form.decimal)}", "what stands before the decimals of a number"
     if form.delimiter == ";":
         other = "," if form.decimal == "." else "."
         yield f'# thousands = "{other}"', "what stands between each three digits of a number"
         yield '# date = "DD.MM.YYYY"', "how dates are written, if not as 2024-12-31"
     yield '# null = ["", "NA"]', "the texts that mean NULL"
     if form.rename:
-        pairs = ", ".join(f"{quoted(old)} = {quoted(new)}" for old, new in form.rename)
+        pairs = ", ".join(f"{quote_toml(old)} = {quote_toml(new)}" for old, new in form.rename)
         yield f"rename = {{ {pairs} }}", "names in the header, and what the columns are called here"
 
 
@@ -300,7 +300,7 @@ def _columns(table: Declared) -> Iterator[tuple[str, str]]:
             *_NAMES.get(str(kind), ()),
         ):
             comment = f"{column.physical} in the source"
-        yield f"{key_path(column.name)} = {quoted(str(kind))}", escape_controls(comment)[:100]
+        yield f"{key_path(column.name)} = {quote_toml(str(kind))}", escape_controls(comment)[:100]
 
 
 _NAMES = {"TIMESTAMPTZ": ("TIMESTAMP WITH TIME ZONE",)}

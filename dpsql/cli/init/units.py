@@ -42,15 +42,15 @@ def _existing(table: Found, name: str) -> str:
     """Return a column's name as the table has it; raises `click.UsageError`."""
     column = _column_of(table, name)
     if column is None:
-        raise click.UsageError(f"{table.name} has no column {name}; it has {_listed(table)}")
+        raise click.UsageError(f"{table.name} has no column {name}; it has {_list_columns(table)}")
     return column.name
 
 
-def _listed(table: Found) -> str:
+def _list_columns(table: Found) -> str:
     return ", ".join(column.name for column in table.columns)
 
 
-class Units:
+class UnitChoices:
     """The unit of every table, in `of`; `kinds` holds one word for each unit column."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Units:
         """For tables where each row is to be one: a way from the rows to units of another table."""
         self.kinds: dict[str, str] = {}
         for name, table in found.items():
-            unit = "PUBLIC" if name in public else self._named(table, given.get(name))
+            unit = "PUBLIC" if name in public else self._from_flag(table, given.get(name))
             if unit is not None:
                 self._decide(table, unit)
         waiting = [table for name, table in found.items() if name not in self.of]
@@ -76,9 +76,9 @@ class Units:
         while waiting:
             table = self._next([t for t in waiting if not self._waits(t, waiting)] or waiting)
             waiting.remove(table)
-            self._decide(table, self._followed(table) or self._asked(table))
+            self._decide(table, self._follow_keys(table) or self._ask_unit(table))
         for name, table in found.items():
-            if self.of[name] == "ROW" and (related := self._related(table)):
+            if self.of[name] == "ROW" and (related := self._describe_relation(table)):
                 narrate.warning(f"{table.name}: ROW protects single rows, although {related}")
                 if links := self._links(table, sure=True):
                     self.instead[name] = links[0]
@@ -112,7 +112,7 @@ class Units:
 
     # -- flags
 
-    def _named(self, table: Found, option: str | None) -> Unit | None:
+    def _from_flag(self, table: Found, option: str | None) -> Unit | None:
         if option is not None:
             return self._read(table, option)
         fits = (unit for unit in self._common if unit == "ROW" or _column_of(table, unit) is not None)
@@ -122,7 +122,7 @@ class Units:
         """Read a column, ROW, PUBLIC, or PARENT.COLUMN (COLUMN:PARENT.COLUMN if the names differ)."""
         if not text:
             raise click.UsageError(
-                f"whom to protect in {table.name}? name one of {_listed(table)}, ROW or PUBLIC"
+                f"whom to protect in {table.name}? name one of {_list_columns(table)}, ROW or PUBLIC"
             )
         if text.upper() in ("ROW", "PUBLIC") and _column_of(table, text) is None:
             return text.upper()
@@ -145,7 +145,7 @@ class Units:
         sources = {other.source for other in waiting if other is not table}
         return any(source in sources for _, source, _ in table.parents)
 
-    def _followed(self, table: Found) -> Unit | None:
+    def _follow_keys(self, table: Found) -> Unit | None:
         """Return the unit that a foreign key implies; without a terminal, also a column named as one."""
         for column, source, theirs in table.parents:
             parent, unit = next((p[:2] for p in self._parents(table) if p[0].source == source), (None, ""))
@@ -199,7 +199,7 @@ class Units:
         units = {fold_name(unit) for _, unit in self._others(table)}
         return [c.name for c in table.columns if fold_name(c.name) in units and not is_bare_key(c.name)]
 
-    def _related(self, table: Found) -> str | None:
+    def _describe_relation(self, table: Found) -> str | None:
         """Describe how a table's rows belong to units of another table; None if they do not."""
         for parent, unit in self._others(table):
             if not is_bare_key(unit) and _column_of(table, unit) is not None:
@@ -209,9 +209,9 @@ class Units:
 
     # -- what is asked
 
-    def _asked(self, table: Found) -> Unit:
+    def _ask_unit(self, table: Found) -> Unit:
         shared, links, people = self._shared(table), self._links(table), _people(table)
-        paths = [_spelled(via) for via in links]
+        paths = [_write_via(via) for via in links]
         if self._ask is None:
             raise self._open(table, paths)
         columns = (f"{column.name} {column.physical or ''}".rstrip() for column in table.columns)
@@ -235,8 +235,8 @@ class Units:
         through = "".join(f"--unit {table.name}={path} (through that table), " for path in paths)
         return click.UsageError(
             f"whose rows are those of {table.name}? {said}\n"
-            f"Hint: {through}--unit {table.name}=COLUMN (it has {_listed(table)}), --unit {table.name}=ROW, "
-            f"or --public {table.name}"
+            f"Hint: {through}--unit {table.name}=COLUMN (it has {_list_columns(table)}), "
+            f"--unit {table.name}=ROW, or --public {table.name}"
         )
 
 
@@ -251,7 +251,7 @@ def _rank(people: list[str]) -> int:
     return 2 if not people else min(len(people) - 1, 1)
 
 
-def _spelled(via: Via) -> str:
+def _write_via(via: Via) -> str:
     target = f"{via.parent}.{via.parent_column}"
     return target if via.column == via.parent_column else f"{via.column}:{target}"
 

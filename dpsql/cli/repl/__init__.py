@@ -1,5 +1,5 @@
 """The interactive shell: its loop, dot commands, completion of words, and readers of lines.
 
-``loop`` reads statements by ``line_input`` (a ``reader``) with ``completion``; ``state`` runs them;
+``loop`` reads statements by ``line_input`` with ``completion``; ``state`` runs them;
 ``commands`` has the dot commands.
 """

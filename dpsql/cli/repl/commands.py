@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dpsql.cli import narrate
 from dpsql.cli.output import FORMATS
 from dpsql.errors import ProgrammingError
-from dpsql.render.cells import escape_controls, folded
+from dpsql.render.cells import escape_controls, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,10 +52,10 @@ def _help(repl: ReplState, argument: str) -> None:
     columns = repl.output.style.columns or 80
     lines = []
     for _, usage, text in COMMANDS.values():
-        parts = folded(text, max(columns - widest - 2, 20))
+        parts = wrap(text, max(columns - widest - 2, 20))
         lines += [f"{usage.ljust(widest)}  {parts[0]}", *(" " * (widest + 2) + part for part in parts[1:])]
     for text in ("", *_BELOW):
-        lines += folded(text, columns)
+        lines += wrap(text, columns)
     repl.output.write_text("\n".join(lines) + "\n")
 
 
@@ -88,7 +88,7 @@ def _explain(repl: ReplState, argument: str) -> None:
     repl.statement(f"EXPLAIN {text}")
 
 
-def _running(statement: str) -> Callable[[ReplState, str], None]:
+def _run_statement(statement: str) -> Callable[[ReplState, str], None]:
     return lambda repl, argument: repl.statement(statement)
 
 
@@ -111,22 +111,22 @@ def _output(repl: ReplState, argument: str) -> None:
 
 
 def _timer(repl: ReplState, argument: str) -> None:
-    repl.timer = _switched(".timer", argument, now=repl.timer)
+    repl.timer = _switch(".timer", argument, now=repl.timer)
     narrate.note(f"the timer is {'on' if repl.timer else 'off'}")
 
 
 def _pager(repl: ReplState, argument: str) -> None:
-    repl.output.pager = _switched(".pager", argument, now=repl.output.pager)
+    repl.output.pager = _switch(".pager", argument, now=repl.output.pager)
     narrate.note(f"the pager is {'on' if repl.output.pager else 'off'}")
 
 
 def _intervals(repl: ReplState, argument: str) -> None:
-    repl.output.intervals = _switched(".intervals", argument, now=repl.output.intervals)
+    repl.output.intervals = _switch(".intervals", argument, now=repl.output.intervals)
     said = "are written" if repl.output.intervals else "are left out"
     narrate.note(f"standard deviations, intervals and gaps {said} in csv, json, jsonl, arrow, parquet")
 
 
-def _switched(name: str, argument: str, *, now: bool) -> bool:
+def _switch(name: str, argument: str, *, now: bool) -> bool:
     """Return whether a switch is on; without an argument it changes."""
     if argument not in ("", "on", "off"):
         raise ProgrammingError(f"{name} takes on or off")
@@ -171,7 +171,7 @@ def _save(repl: ReplState, argument: str) -> None:
     try:
         if name in ("html", "svg"):
             fresh.check()
-            fresh.write_text(_drawn(repl, name))
+            fresh.write_text(_draw_answer(repl, name))
         elif name in FORMATS:
             fresh.check()
             fresh.write(repl.last.table, repl.last.release)
@@ -183,7 +183,7 @@ def _save(repl: ReplState, argument: str) -> None:
     narrate.note(f"the last answer is in {argument}")
 
 
-def _drawn(repl: ReplState, name: str) -> str:
+def _draw_answer(repl: ReplState, name: str) -> str:
     """Return the last answer as a page or as a chart."""
     release = None if repl.last is None else repl.last.release
     if release is None:
@@ -203,9 +203,9 @@ COMMANDS: dict[str, tuple[Callable[[ReplState, str], None], str, str]] = {
     ".help": (_help, ".help", "this list"),
     ".tables": (_tables, ".tables [NAME]", "tables, or one table's columns and their public domains"),
     ".policy": (_policy, ".policy", "the owner's policy, which is public to analysts"),
-    ".budget": (_running("SHOW PRIVACY BUDGET"), ".budget", "what is spent and what is left"),
+    ".budget": (_run_statement("SHOW PRIVACY BUDGET"), ".budget", "what is spent and what is left"),
     ".explain": (_explain, ".explain [SQL]", "how a statement (or the last one) is read, and its price"),
-    ".releases": (_running("SHOW RELEASES"), ".releases", "your releases so far"),
+    ".releases": (_run_statement("SHOW RELEASES"), ".releases", "your releases so far"),
     ".mode": (_mode, ".mode [FORMAT]", f"how answers are written: {', '.join(FORMATS)}"),
     ".output": (_output, ".output [FILE]", "write answers to a file; without one, here again"),
     ".intervals": (_intervals, ".intervals [on|off]", "write intervals in csv, json, jsonl, arrow, parquet"),

@@ -28,7 +28,7 @@ _ALIAS = r"\b{table}\s+(?:AS\s+)?{alias}\b"
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
+class CompletionNames:
     """Names that can be completed: tables with columns, dot commands, formats; a column's public values."""
 
     tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -37,10 +37,10 @@ class Names:
     values: Callable[[str], Iterable[str]] = lambda column: ()
 
 
-def completions(text: str, names: Names) -> tuple[int, list[str]]:
+def completions(text: str, names: CompletionNames) -> tuple[int, list[str]]:
     """Return the length of the word before the cursor, and its completions.
 
-    >>> completions("SELECT * FROM vi", Names({"visits": ("patient_id",)}))
+    >>> completions("SELECT * FROM vi", CompletionNames({"visits": ("patient_id",)}))
     (2, ['visits'])
     """
     if text.startswith("."):
@@ -90,7 +90,7 @@ def _going_on(before: str, word: str) -> list[str]:
     return found
 
 
-def _command(text: str, names: Names) -> tuple[int, list[str]]:
+def _command(text: str, names: CompletionNames) -> tuple[int, list[str]]:
     command, blank, argument = text.partition(" ")
     if not blank:
         return len(text), _starting(command, names.commands)
@@ -107,7 +107,7 @@ def _option(inside: str, word: str) -> Iterable[str]:
     return VALUES.get(name.strip().lower(), ()) if equals else OPTIONS
 
 
-def _columns_of(name: str, text: str, names: Names) -> Iterable[str]:
+def _columns_of(name: str, text: str, names: CompletionNames) -> Iterable[str]:
     """Return the columns of a table, or of the table that `name` is an alias of."""
     for table, columns in names.tables.items():
         pattern = _ALIAS.format(table=re.escape(table), alias=re.escape(name))

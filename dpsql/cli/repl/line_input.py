@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
 from dpsql.cli.repl.commands import command_in, leaves_statement
-from dpsql.cli.repl.completion import Names, completions
+from dpsql.cli.repl.completion import CompletionNames, completions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer, Completion
     from prompt_toolkit.document import Document
 
-    from dpsql.cli.repl.reader import Reader
+    from dpsql.cli.repl.state import LineReader
 
 
 _COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
@@ -33,7 +33,7 @@ def complete(text: str) -> bool:
     return len(parts) > 0 and _COMMENTS.sub("", parts[-1]).strip() == "SELECT" and bool(text.strip())
 
 
-def reader(names: Callable[[], Names]) -> Reader:
+def reader(names: Callable[[], CompletionNames]) -> LineReader:
     """Return the best reader that is available."""
     if not sys.stdin.isatty():
         return Piped()
@@ -66,7 +66,7 @@ def _history() -> Path:
     return file
 
 
-def _typed(prompt: str) -> str:
+def _read_line(prompt: str) -> str:
     """Read one line; the prompt is no data, so it never goes to a stdout that is redirected."""
     if sys.stdout.isatty():
         return input(prompt)
@@ -96,14 +96,14 @@ class _Terminal:
 
     def ask(self, question: str) -> bool:
         """Ask in a line of its own, which the history does not keep."""
-        return _typed(question).strip().lower() in ("y", "yes")
+        return _read_line(question).strip().lower() in ("y", "yes")
 
 
 class _Readline(_Terminal):
     """Python's own line editing, where prompt_toolkit is not installed."""
 
-    def __init__(self, names: Callable[[], Names]) -> None:
-        super().__init__(_typed)
+    def __init__(self, names: Callable[[], CompletionNames]) -> None:
+        super().__init__(_read_line)
         self._names = names
         self._found: list[str] = []
         try:
@@ -135,7 +135,7 @@ class _Readline(_Terminal):
 class _Toolkit(_Terminal):
     """Multi-line editing, highlighting, history and completion by prompt_toolkit and pygments."""
 
-    def __init__(self, names: Callable[[], Names]) -> None:
+    def __init__(self, names: Callable[[], CompletionNames]) -> None:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.filters import Condition
         from prompt_toolkit.history import FileHistory, History, InMemoryHistory
@@ -186,7 +186,7 @@ class _Toolkit(_Terminal):
         super().__init__(session.prompt)
 
 
-def _completer(names: Callable[[], Names]) -> Completer:
+def _completer(names: Callable[[], CompletionNames]) -> Completer:
     from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 
     class SqlCompleter(Completer):

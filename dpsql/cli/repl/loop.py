@@ -11,11 +11,11 @@ from dpsql.cli import narrate
 from dpsql.cli.exits import ExitCode
 from dpsql.cli.output import FORMATS
 from dpsql.cli.repl import commands
-from dpsql.cli.repl.completion import Names
+from dpsql.cli.repl.completion import CompletionNames
 from dpsql.cli.repl.line_input import complete
 from dpsql.cli.repl.state import ReplState
 from dpsql.errors import Error, QueryRefused
-from dpsql.render.figures import left
+from dpsql.render.figures import show_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ class Repl(ReplState):
                     continue
                 self.done = True
                 if begun.strip():
-                    self._guarded(partial(self.statements, begun))
+                    self._guard(partial(self.statements, begun))
                 elif self.reader.interactive:
                     narrate.say("")
             except KeyboardInterrupt:
@@ -71,15 +71,15 @@ class Repl(ReplState):
                 narrate.note(_DROPPED)
             command = commands.command_in(last)
         if command is not None:
-            self._guarded(partial(commands.run, self, command))
+            self._guard(partial(commands.run, self, command))
             return ""
         begun = f"{begun}{line}\n" if begun or line.strip() else ""
         if not begun or not complete(begun):
             return begun
-        self._guarded(partial(self.statements, begun))
+        self._guard(partial(self.statements, begun))
         return ""
 
-    def _guarded(self, action: Callable[[], None]) -> None:
+    def _guard(self, action: Callable[[], None]) -> None:
         """Run an action and report its error; the shell goes on."""
         try:
             action()
@@ -95,7 +95,7 @@ class Repl(ReplState):
         if not self.reader.interactive:
             return ""
         try:
-            return f"dpsql (epsilon {left(self.session.budget().remaining.epsilon)} left)> "
+            return f"dpsql (epsilon {show_left(self.session.budget().remaining.epsilon)} left)> "
         except Error:
             # A busy ledger must not end the shell; the next statement will tell.
             return "dpsql> "
@@ -108,7 +108,7 @@ class Repl(ReplState):
             self.statement(statement)
 
 
-def names_of(session: AnalystSession) -> Names:
+def names_of(session: AnalystSession) -> CompletionNames:
     """Collect names for completion; reads public facts only, at no cost."""
     tables: dict[str, tuple[str, ...]] = {}
     try:
@@ -120,7 +120,9 @@ def names_of(session: AnalystSession) -> Names:
     except Error:
         # Completion is a convenience: without names there are still the keywords.
         pass
-    return Names(tables, tuple(commands.COMMANDS), FORMATS, cache(partial(_values, session, tables)))
+    return CompletionNames(
+        tables, tuple(commands.COMMANDS), FORMATS, cache(partial(_values, session, tables))
+    )
 
 
 def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column: str) -> tuple[str, ...]:
@@ -129,7 +131,7 @@ def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column:
 
     places = []
     if session.policy is None:
-        return _declared_on_server(session, tables, column)
+        return _values_of_server(session, tables, column)
     for table in session.policy.tables.values():
         domain = table.domain.get(column)
         if isinstance(domain, ValuesDomain):
@@ -148,7 +150,7 @@ def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column:
     return ()
 
 
-def _declared_on_server(
+def _values_of_server(
     session: AnalystSession, tables: dict[str, tuple[str, ...]], column: str
 ) -> tuple[str, ...]:
     """Return the declared values of a column, of the first table that declares some."""

@@ -17,11 +17,12 @@ from dpsql.engines.duckdb.csv_source import csv_format, well_quoted
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.owned_rows import OwnedRows, count_rows
-from dpsql.engines.protocol import CANCELLED, FAILED, UNCHARGED, Counts
+from dpsql.engines.protocol import UNCHARGED, Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
 from dpsql.errors import OperationalError, PolicyError
-from dpsql.exclusive import OwnerProcess
+from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import CsvSource, UnitColumn
 

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import math
-import re
-
 from dpsql.kernel.check.certificate import _SEAL, Certificate, Change, Keys, Most, NotCertified
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.relation import Kind, Relation
 from dpsql.kernel.check.totality import check_total
+from dpsql.kernel.check.words import has_known_words
 from dpsql.kernel.facts import Facts, fold
 from dpsql.kernel.tree import (
-    Cast,
     Column,
-    Constant,
-    Interval,
-    Like,
     Node,
-    OrderTerm,
     Query,
     Scan,
-    Unary,
-    Window,
     replaced,
     walk,
 )
@@ -46,29 +37,6 @@ def _folded(node: Node) -> Node:
     return node
 
 
-def _has_known_words(node: Node) -> bool:
-    """Return whether the words of a node, which are written as they are, are those that it may have."""
-    match node:
-        case Unary("-", operand):
-            signed = isinstance(operand, Unary) or (
-                isinstance(operand, Constant)
-                and isinstance(operand.value, (int, float))
-                and math.copysign(1, operand.value) < 0
-            )
-            return not signed  # two of them begin a comment
-        case Cast():
-            return re.fullmatch(r"[A-Z0-9_ ]+", node.type.name) is not None
-        case OrderTerm():
-            return node.direction in ("", "ASC", "DESC") and node.nulls in ("", "FIRST", "LAST")
-        case Like():
-            return node.word in ("LIKE", "ILIKE")
-        case Interval():
-            return re.fullmatch(r"-?[0-9.]+ [A-Za-z]+", node.text.replace("'", "")) is not None
-        case Window():
-            return node.frame is None or node.frame.unit in ("ROWS", "RANGE", "GROUPS")
-    return True
-
-
 def _kind_of(facts: Facts, name: str) -> str | None:
     """Return what one unit of a table is; None for public tables."""
     table = facts.table(name)
@@ -77,14 +45,14 @@ def _kind_of(facts: Facts, name: str) -> str | None:
 
 def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
     """Return what is proved of a query, as the certificate of the same query as it was written."""
-    proof = Proof(facts, check_total(query, facts), relation_of_query)
     kinds = set[str | None]()
     for node in walk(query):
+        if not has_known_words(node):
+            raise NotCertified("a word that is none of those of SQL", node)
         if isinstance(node, Scan):
             kinds.add(_kind_of(facts, node.table))
-        elif not _has_known_words(node):
-            proof.refuse("a word that is none of those of SQL", node)
     kinds.discard(None)
+    proof = Proof(facts, check_total(query, facts), relation_of_query)
     if len(kinds) > 1:
         proof.refuse("units of different kinds", query)
     found = relation_of_query(proof, query)

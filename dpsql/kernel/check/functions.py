@@ -23,7 +23,9 @@ from dpsql.kernel.check.derive import (
     rule,
     unify_values,
 )
+from dpsql.kernel.check.lengths import check_items, check_literals, measures
 from dpsql.kernel.check.types_of import (
+    SIGNED,
     TINYINT,
     UBIGINT,
     Value,
@@ -152,7 +154,14 @@ def _choice(name: str, node: Call, at: Around) -> Value:
     return found._replace(low=low, high=high, nullable=nullable)
 
 
-def _of_items(name: str, node: Call, lists: list[Lambda], arguments: list[Value], at: Around) -> Value:
+def _of_items(
+    name: str,
+    node: Call,
+    lists: list[Lambda],
+    arguments: list[Value],
+    at: Around,
+    measured: Apply | None = None,
+) -> Value:
     """Return what is known of a function of each item of a list: `list_filter` or `list_transform`."""
     needs_try(node, at, "a function of the items of a list outside TRY")
     if name not in ("list_filter", "list_transform") or len(lists) != 1 or len(arguments) != 1:
@@ -167,7 +176,13 @@ def _of_items(name: str, node: Call, lists: list[Lambda], arguments: list[Value]
     made = derive(lists[0].body, inner)
     if name == "list_filter":
         return Value(x.type, canonical=x.canonical)
+    if made.type.name not in _FIXED:
+        check_items(lists[0], node.arguments[0], measured)
     return Value(SqlType("LIST", item=made.type), canonical=made.canonical)
+
+
+_FIXED = frozenset({"BOOLEAN", "DECIMAL", "DOUBLE", "DATE", "TIMESTAMP", "TIME", "UUID", *SIGNED, "NULL"})
+"""Types of which all values have one length."""
 
 
 @rule(Parameter)
@@ -183,7 +198,12 @@ def _apply(node: Apply, at: Around) -> Value:
     form = node.form
     if not (is_known(form) and form.deterministic and len(node.arguments) == len(form.arguments)):
         raise NotCertified(f"a form that is not in the table of functions: {form.name}", node)
-    given = [derive(argument, at) for argument in node.arguments]
+    check_literals(node)
+    of_items = measures(node)
+    if of_items is None:
+        given = [derive(argument, at) for argument in node.arguments]
+    else:
+        given = [*(derive(argument, at) for argument in node.arguments[:2]), _measured(node, of_items, at)]
     check_decided(given, node)
     if form.widens and form.name in ("+", "-", "*") and all(exact(x.type) for x in given):
         x, y = (each._replace(type=HUGEINT, literal=False) for each in given)
@@ -197,6 +217,15 @@ def _apply(node: Apply, at: Around) -> Value:
     if made is None:
         raise NotCertified(f"a form that says no type of its result: {form.name}", node)
     return whole(made, canonical=False)
+
+
+def _measured(node: Apply, made: Call, at: Around) -> Value:
+    """Return what is known of a list that is made of each item of another, whose length is looked at."""
+    lists = [argument for argument in made.arguments if isinstance(argument, Lambda)]
+    if made.name.lower() != "list_transform" or len(lists) != 1:
+        return derive(made, at)
+    arguments = [derive(argument, at) for argument in made.arguments if not isinstance(argument, Lambda)]
+    return _of_items("list_transform", made, lists, arguments, at, node)
 
 
 def _is_of(x: Value, kind: SqlType | None, form: Form) -> bool:

@@ -13,6 +13,7 @@ within partitions. Conditions on keys leave groups out whatever their rows are.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from dpsql.kernel.check.distinct import places_of, unique_after
 from dpsql.kernel.check.implied import equal_columns
@@ -29,6 +30,7 @@ from dpsql.kernel.check.proof import (
 )
 from dpsql.kernel.check.relation import NONE, Groups, Kind, Largest, Names, Number, Relation, name_of
 from dpsql.kernel.check.types_of import INFINITY
+from dpsql.kernel.check.types_of import Number as Real
 from dpsql.kernel.tree import Binary, Call, Column, Expr, Join, Select, Window
 
 
@@ -179,6 +181,7 @@ def relation_of_group_rows(proof: Proof, query: Select, source: Relation, names:
     numbers: dict[str, Number] = {}
     ranks: dict[str, tuple[str, Names]] = {}
     new: dict[str, str] = {}
+    or_0: set[str] = set()
     plain = set(source.columns) - groups.numbers.keys() - groups.ranks.keys()
     for name, item in zip(names, query.items, strict=True):
         found = _number(item.expr, groups)
@@ -187,6 +190,7 @@ def relation_of_group_rows(proof: Proof, query: Select, source: Relation, names:
             new.setdefault(found[0], name)
         elif (cell := _cell(item.expr, groups)) is not None:
             new.setdefault(cell, name)
+            or_0 |= set() if isinstance(item.expr, Column) else {name}
         elif isinstance(item.expr, Window):
             ranks[name] = _rank(proof, item.expr, groups)
         elif not _of_keys(item.expr, plain):
@@ -202,6 +206,9 @@ def relation_of_group_rows(proof: Proof, query: Select, source: Relation, names:
             for name, (number, by) in ranks.items()
         },
         declared=groups.declared,
+        # A group without cells has the cell 0, wherever the others are.
+        cells=made.cells | {n: _with_0(made.cells[n]) for n in or_0 & made.cells.keys()},
+        whole=made.whole | {n: _with_0(made.whole[n]) for n in or_0 & made.whole.keys()},
     )
     made = _limited(proof, query, groups, made, new)
     spelled = places_of(proof, query, names, public=groups.declared)
@@ -242,6 +249,13 @@ def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:
     if isinstance(expr, Column) and name_of(expr) in groups.numbers:
         return name_of(expr), groups.numbers[name_of(expr)]
     return None
+
+
+_End = TypeVar("_End", int, Real)
+
+
+def _with_0(ends: tuple[_End, _End]) -> tuple[_End, _End]:
+    return min(ends[0], 0), max(ends[1], 0)
 
 
 def _cell(expr: Expr, groups: Groups) -> str | None:

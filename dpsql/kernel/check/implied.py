@@ -7,8 +7,11 @@ c holds. Both are followed through queries that pass them on to the query that c
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, strip_parens, subqueries
 from dpsql.kernel.check.relation import Names, name_of
+from dpsql.kernel.check.types_of import exact, fits, whole
 from dpsql.kernel.tree import (
     Binary,
     Case,
@@ -40,11 +43,13 @@ def implies(x: Expr, y: Expr, query: Select, unit: frozenset[Expr]) -> bool:
     condition, value = case.branches[0]
     if value not in unit:
         return False
-    known, where = _definition(strip_parens(condition), query)
-    made, here = _definition(strip_parens(x), query)
-    if where is not here:
-        return False
-    return all(_follows(made, each) for each in conjuncts(known))
+    known = [*_definitions(strip_parens(condition), query)]
+    return any(
+        all(_follows(made, each) for each in conjuncts(said))
+        for made, here in _definitions(strip_parens(x), query)
+        for said, where in known
+        if where is here
+    )
 
 
 def _follows(made: Expr, condition: Expr) -> bool:
@@ -80,8 +85,9 @@ def _null_with(made: Expr, e: Expr) -> bool:
     return False
 
 
-def _definition(expr: Expr, query: Select) -> tuple[Expr, Query]:
-    """Return what a column is computed as, and the query that computes it."""
+def _definitions(expr: Expr, query: Select) -> Iterator[tuple[Expr, Query]]:
+    """Yield what a column is computed as, with the query that computes it, from the outermost query on."""
+    yield expr, query
     while isinstance(expr, Column):
         below = _derived(query, expr.table)
         if below is None:
@@ -90,7 +96,7 @@ def _definition(expr: Expr, query: Select) -> tuple[Expr, Query]:
         if expr.name not in items or below.group or below.distinct:
             break
         expr, query = strip_parens(items[expr.name]), below
-    return expr, query
+        yield expr, query
 
 
 def _derived(query: Select, alias: str) -> Select | None:
@@ -105,12 +111,22 @@ def _derived(query: Select, alias: str) -> Select | None:
     return None
 
 
+def as_stored(expr: Expr) -> Expr:
+    """Return a column of whole numbers without a conversion to a type that has all of them."""
+    if isinstance(expr, Cast) and exact(expr.type):
+        x = strip_parens(expr.operand)
+        if isinstance(x, Column) and x.type is not None and exact(x.type) and fits(whole(x.type), expr.type):
+            return x
+    return expr
+
+
 def equal_columns(proof: Proof, conditions: list[Expr]) -> list[tuple[Names, Names]]:
     """Return which columns follow from others, or from nothing, because conditions equate them."""
     found = []
-    for x, y, _ in equalities(conditions):
+    for x, each, _ in equalities(conditions):
+        y = as_stored(each)
         if not isinstance(y, Column):
             continue
-        if (isinstance(x, Column) or not reads_of(x)) and not subqueries(x) and proof.keeps(y, x):
+        if (isinstance(x, Column) or not reads_of(x)) and not subqueries(x) and proof.keeps(each, x):
             found.append((reads_of(x), frozenset((name_of(y),))))
     return found

@@ -22,8 +22,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dpsql.kernel.check.groups import join_groups
-from dpsql.kernel.check.implied import equal_columns
-from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of
+from dpsql.kernel.check.implied import as_stored, equal_columns
+from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, subqueries
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.sources import NOTHING, check_name, relation_of_item
 from dpsql.kernel.check.subqueries import check_row
@@ -114,7 +114,9 @@ def _of_units(
     )
     if not same:
         proof.refuse("a join of private rows without equal units", join)
-    whole = kind in ("FULL", "LEFT", "RIGHT") and all(_equates_units(c, a, b) for c in conditions)
+    whole = kind in ("FULL", "LEFT", "RIGHT") and all(
+        _equates_units(c, a, b) or (kind != "FULL" and _is_one_of_unit(c, a, b)) for c in conditions
+    )
     made = _pairs(proof, a, "UNITS" if whole else kind, b, conditions)
     proof.note("join of units", f"the conditions of the {kind} JOIN have the units of both sides equal")
     strays = (a.strays and kind not in ("INNER", "RIGHT")) or (b.strays and kind in ("RIGHT", "FULL"))
@@ -135,7 +137,12 @@ def _of_units(
 def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
     """Return whether a condition equates units of both sides, and nothing else."""
     pairs = equalities([condition])
-    return any(not null and x in a.unit and y in b.unit for x, y, null in pairs)
+    return any(not null and as_stored(x) in a.unit and as_stored(y) in b.unit for x, y, null in pairs)
+
+
+def _is_one_of_unit(condition: Expr, a: Relation, b: Relation) -> bool:
+    """Return whether a condition holds for all pairs of rows of a unit, or for none of them."""
+    return not subqueries(condition) and reads_of(condition) <= a.closure(NONE) | b.closure(NONE)
 
 
 def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr]) -> Relation:
@@ -143,7 +150,7 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
 
     UNITS is a FULL, LEFT or RIGHT JOIN whose only conditions equate units: all rows of a unit have both
     sides, or all have only one of them. So within a unit it is an INNER JOIN, or one side alone with the
-    other NULL.
+    other NULL. So is a LEFT or RIGHT JOIN with further conditions that are the same for all of its rows.
     """
     if kind in ("SEMI", "ANTI"):
         return replace(a, table=None)

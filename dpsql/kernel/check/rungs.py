@@ -1,19 +1,22 @@
 """Cells of a search: units by the rung of a ladder that their number exceeds, with what they add up in each.
 
-The query groups by k, a tree of CASE WHEN a > constant over one number a of a unit, whose leaves are
-constants: the rung that a exceeds. A unit is one row, so it is in one cell, and there a lies between two
-constants. What it adds to a number of the cell follows from the constant k and that interval, rung by rung.
-So for each number there is what one unit changes in each cell, and no unit changes two cells. The key that
-is shown may be any function of k: units of one rung are shown together.
+There are two forms. In one the query groups by k, a tree of CASE WHEN a > constant over one number a of a
+unit, whose leaves are constants: the rung that a exceeds. In the other it joins one row of each unit to rows
+of constants, by a > low AND a <= high, where the intervals of no two of these rows meet, and groups by a
+constant k that is another one in each of them. In both a unit is one row, so it is in one cell, and there a
+lies between two constants. What it adds to a number of the cell follows from the constants of the cell and
+that interval. So for each number there is what one unit changes in each cell, and no unit changes two cells.
+The key that is shown may be any function of the cell: units of one rung are shown together.
 """
 
 from __future__ import annotations
 
+from dpsql.kernel.check.cells import Cells, Ends, computed, ends_in, key_in
 from dpsql.kernel.check.proof import (
     NONE,
     Proof,
-    is_whole,
-    nodes_of_row,
+    conjuncts,
+    has_aggregate,
     strip_casts,
     strip_parens,
     strip_wide_casts,
@@ -22,22 +25,21 @@ from dpsql.kernel.check.proof import (
 from dpsql.kernel.check.relation import Groups, Kind, Number, Relation, name_of
 from dpsql.kernel.check.types_of import INFINITY, exact
 from dpsql.kernel.check.types_of import Number as Real
-from dpsql.kernel.check.types_of import ends as ends_of_type
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,
     Case,
-    Cast,
     Column,
     Derived,
     Expr,
+    Item,
+    Join,
+    Query,
     Select,
+    Values,
 )
 
-Ends = tuple[Real, Real]
-Known = dict[str, Ends]
-"""The intervals of the columns k and a in one cell."""
 MOST_CELLS = 256
 
 
@@ -45,36 +47,33 @@ def relation_of_rungs(
     proof: Proof, query: Select, source: Relation, names: tuple[str, ...], group: tuple[Expr, ...]
 ) -> Relation | None:
     """Return the cells of a search; None for other groups."""
-    if len(group) != 1 or not isinstance(group[0], Column) or not isinstance(query.source, Derived):
+    if len(group) != 1 or not isinstance(group[0], Column):
         return None
-    if source.strays or not source.single(NONE):
-        return None
-    key = group[0]
-    cells = _cells(proof, query.source, key)
+    cells = _cells(proof, query, source, group[0])
     if cells is None:
         return None
     numbers: dict[str, Number] = {}
-    shown = ""
-    places: list[int] = []
+    shown, places = "", list[int]()
     for name, item in zip(names, query.items, strict=True):
-        if any(isinstance(n, Aggregate) for n in nodes_of_row(item.expr)):
+        if has_aggregate(item.expr):
             continue
-        ends = [_ends(proof, item.expr, cell) for cell in cells]
-        if shown or not all(low == high and isinstance(low, int) for low, high in ends):
+        ends = ends_in(proof, item.expr, cells)
+        if shown or not ends.known:
             return proof.refuse("a key of cells that is no function of the rung", item.expr)
-        shown, places = name, [int(low) for low, _ in ends]
+        shown, places = name, [int(low) for low in ends.low]
     if not shown:
         return proof.refuse("cells without a key", query)
     for name, item in zip(names, query.items, strict=True):
         if name == shown:
             continue
-        changes = [_change(proof, item.expr, cell) for cell in cells]
-        low, high = min(min(c) for c in changes), max(max(c) for c in changes)
+        changes = _change(proof, item.expr, cells)
+        low, high = min(changes.low), max(changes.high)
         if INFINITY in (-low, high):
             return proof.refuse("a number of cells without bounds", item.expr)
-        rungs = tuple((p, int(min(c[0], 0)), int(max(c[1], 0))) for p, c in zip(places, changes, strict=True))
+        each = zip(places, changes.low, changes.high, strict=True)
+        rungs = tuple((place, int(min(least, 0)), int(max(most, 0))) for place, least, most in each)
         numbers[name] = Number(int(min(low, 0)), int(max(high, 0)), null=False, rungs=rungs)
-    proof.note("cells of a search", f"a unit is in one of {len(cells)} cells")
+    proof.note("cells of a search", f"a unit is in one of {cells.number} cells")
     return Relation(
         Kind.GROUPS,
         names,
@@ -84,8 +83,122 @@ def relation_of_rungs(
     )
 
 
-def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
-    """Return the intervals of k and a in each cell."""
+def _is_row_of_unit(relation: Relation) -> bool:
+    """Return whether each unit has one row, and each row is of one unit."""
+    return relation.kind is Kind.OWNED and not relation.strays and relation.single(NONE)
+
+
+def _cells(proof: Proof, query: Select, source: Relation, key: Column) -> Cells | None:
+    """Return the intervals of columns in each cell."""
+    match query.source:
+        case Derived():
+            return _cells_of_key(proof, query.source, key) if _is_row_of_unit(source) else None
+        case Join(Derived() as units, "" | "INNER", Derived() as rows, on) if on is not None:
+            if any(item.expr == key for item in query.items):
+                return None  # what other rules are for
+            return _cells_of_rows(proof, query, units, rows, on, key)
+    return None
+
+
+def _columns(query: Select) -> dict[str, Expr]:
+    return {
+        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): item.expr
+        for item in query.items
+    }
+
+
+# -- rows of constants
+
+
+def _cells_of_rows(
+    proof: Proof, query: Select, units: Derived, rows: Derived, on: Expr, key: Column
+) -> Cells | None:
+    """Return a cell for each row of constants: units meet it whose number is in its interval."""
+    found = _constant_rows(rows.query)
+    if found is None or key.table != rows.alias:
+        return None
+    constants: dict[str, Ends] = {}
+    for place, name in enumerate(found[0]):
+        values = [row[place] for row in found[1]]
+        constants[f"{rows.alias}.{name}"] = Ends(values, values)
+    # Derived for the join already, so that no step of it is taken again.
+    own = proof.known.get(units.query)
+    if own is None or not _is_row_of_unit(own):
+        return None
+    keys = constants.get(name_of(key))
+    if keys is None or len(set(keys.low)) < len(keys.low) or len(keys.low) > MOST_CELLS:
+        return None
+    only = Cells(len(keys.low), constants)
+    measured, low, high = _interval(proof, conjuncts(on), units.alias, only)
+    if measured is None or not isinstance(measured, Column):
+        return None
+    ordered = sorted(zip(low, high, strict=True))
+    if any(first[1] > second[0] for first, second in zip(ordered, ordered[1:], strict=False)):
+        return None
+    whole = proof.value(measured, query)
+    if whole.nullable or not exact(whole.type):
+        return None
+    least, most = [max(x + 1, whole.low) for x in low], [min(x, whole.high) for x in high]
+    there = [i for i in range(only.number) if least[i] <= most[i]]
+    cells = only.at(there)
+    own_columns = _columns(units.query) if isinstance(units.query, Select) else {}
+    for name in own_columns:
+        column = Column(units.alias, name)
+        value = whole if name == measured.name else proof.value(column, query)
+        if not value.nullable:
+            same = Ends([value.low] * cells.number, [value.high] * cells.number)
+            cells.columns[f"{units.alias}.{name}"] = same
+    cells.columns[name_of(measured)] = Ends([least[i] for i in there], [most[i] for i in there])
+    of_measured = strip_parens(own_columns.get(measured.name, measured))
+    for name, expr in own_columns.items():
+        if name != measured.name:
+            _narrow(cells, f"{units.alias}.{name}", name_of(measured), of_measured, strip_parens(expr))
+    return cells
+
+
+def _constant_rows(query: Query) -> tuple[tuple[str, ...], list[tuple[int, ...]]] | None:
+    """Return the names of columns and the rows of a list of whole numbers, each column under its own name."""
+    if not isinstance(query, Select) or not isinstance(query.source, Values):
+        return None
+    listed = query.source
+    own = tuple(Item(Column(listed.alias, name), name) for name in listed.columns)
+    if query != Select(own, listed):
+        return None
+    found: list[tuple[int, ...]] = []
+    for row in listed.rows:
+        values = [whole_number(cell) for cell in row]
+        if None in values:
+            return None
+        found.append(tuple(value for value in values if value is not None))
+    return listed.columns, found
+
+
+def _interval(
+    proof: Proof, conditions: list[Expr], alias: str, cells: Cells
+) -> tuple[Expr | None, list[int], list[int]]:
+    """Return a of a > low AND a <= high, a column of units, with the ends in each row of constants."""
+    ends: dict[str, list[int]] = {}
+    measured: Expr | None = None
+    for condition in conditions:
+        if not isinstance(condition, Binary) or condition.operator not in (">", "<="):
+            return None, [], []
+        a = strip_parens(condition.left)
+        if not (isinstance(a, Column) and a.table == alias) or (measured is not None and a != measured):
+            return None, [], []
+        if condition.operator in ends:
+            return None, [], []
+        measured = a
+        ends[condition.operator] = [*key_in(proof, condition.right, cells)]
+    if len(ends) < 2:
+        return None, [], []
+    return measured, ends[">"], ends["<="]
+
+
+# -- a tree of conditions
+
+
+def _cells_of_key(proof: Proof, source: Derived, key: Column) -> Cells | None:
+    """Return a cell for each leaf of the tree of conditions that is the key."""
     inner = source.query
     if not isinstance(inner, Select) or inner.group or inner.distinct:
         return None
@@ -103,33 +216,29 @@ def _cells(proof: Proof, source: Derived, key: Column) -> list[Known] | None:
     whole = proof.value(measured, inner)
     if whole.nullable or not exact(whole.type):
         return None
-    others = {name: expr for name, expr in of.items() if name != key.name}
-    cells: list[Known] = []
-    for k, low, high in leaves:
-        least = max(low, whole.low)
-        most = min(high, whole.high)
-        if least > most:
+    there = [(k, max(low, whole.low), min(high, whole.high)) for k, low, high in leaves]
+    there = [leaf for leaf in there if leaf[1] <= leaf[2]]
+    number = len(there)
+    if not number:
+        return None
+    rungs = [k for k, _, _ in there]
+    least, most = [low for _, low, _ in there], [high for _, _, high in there]
+    cells = Cells(number, {f"{source.alias}.{key.name}": Ends(rungs, rungs)})
+    for name, expr in of.items():
+        if name == key.name:
             continue
-        cell: Known = {f"{source.alias}.{key.name}": (k, k)}
-        for name, expr in others.items():
-            if expr == measured:
-                cell[f"{source.alias}.{name}"] = (least, most)
-            elif expr in same and same[expr][0] == measured:
-                top = same[expr][1]
-                cell[f"{source.alias}.{name}"] = (min(least, top), min(most, top))
-            else:
-                value = proof.value(expr, inner)
-                if not value.nullable:  # LEAST and GREATEST leave NULL out
-                    cell[f"{source.alias}.{name}"] = (value.low, value.high)
-        cells.append(cell)
-    return _signed(source, of, measured, cells)
-
-
-def _columns(query: Select) -> dict[str, Expr]:
-    return {
-        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): item.expr
-        for item in query.items
-    }
+        if expr == measured:
+            cells.columns[f"{source.alias}.{name}"] = Ends(least, most)
+        elif expr in same and same[expr][0] == measured:
+            top = same[expr][1]
+            ends = Ends([min(x, top) for x in least], [min(x, top) for x in most])
+            cells.columns[f"{source.alias}.{name}"] = ends
+        else:
+            value = proof.value(expr, inner)
+            if not value.nullable:  # LEAST and GREATEST leave NULL out
+                cells.columns[f"{source.alias}.{name}"] = Ends([value.low] * number, [value.high] * number)
+    _narrow_signed(source, of, measured, cells)
+    return cells
 
 
 def _narrow_columns(inner: Select) -> dict[Expr, tuple[Expr, int]]:
@@ -152,34 +261,33 @@ def _narrow_columns(inner: Select) -> dict[Expr, tuple[Expr, int]]:
     return found
 
 
-def _signed(source: Derived, of: dict[str, Expr], measured: Expr, cells: list[Known]) -> list[Known]:
+def _narrow_signed(source: Derived, of: dict[str, Expr], measured: Expr, cells: Cells) -> None:
     """Narrow t where a is its absolute value."""
     if not (isinstance(measured, Column) and isinstance(source.query, Select)):
-        return cells
+        return
     below = source.query.source
     if not isinstance(below, Derived) or not isinstance(below.query, Select) or below.alias != measured.table:
-        return cells
-    items = {
-        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): strip_parens(item.expr)
-        for item in below.query.items
-    }
+        return
+    items = {name: strip_parens(expr) for name, expr in _columns(below.query).items()}
     defined = items.get(measured.name)
+    column = next(f"{source.alias}.{name}" for name, expr in of.items() if expr == measured)
     for name, expr in of.items():
-        if not (isinstance(expr, Column) and expr.table == below.alias):
-            continue
-        other = items.get(expr.name)
-        absolute = (
-            isinstance(defined, Call) and defined.name.upper() == "ABS" and defined.arguments == (other,)
-        )
-        if not absolute and defined != other:
-            continue
-        column = next(f"{source.alias}.{n}" for n, e in of.items() if e == measured)
-        for cell in cells:
-            low, high = cell[column]
-            old = cell.get(f"{source.alias}.{name}", (-INFINITY, INFINITY))
-            least = -high if absolute else low
-            cell[f"{source.alias}.{name}"] = (max(least, old[0]), min(high, old[1]))
-    return cells
+        if isinstance(expr, Column) and expr.table == below.alias and defined is not None:
+            _narrow(cells, f"{source.alias}.{name}", column, defined, items.get(expr.name))
+
+
+def _narrow(cells: Cells, name: str, measured: str, defined: Expr, other: Expr | None) -> None:
+    """Narrow a column to the ends of the one that is measured, if that is its absolute value, or is equal."""
+    absolute = isinstance(defined, Call) and defined.name.upper() == "ABS" and defined.arguments == (other,)
+    if other is None or (not absolute and defined != other):
+        return
+    ends, old = cells.columns[measured], cells.columns.get(name)
+    low = [-x for x in ends.high] if absolute else ends.low
+    high = ends.high
+    if old is not None:
+        low = [max(x, y) for x, y in zip(low, old.low, strict=True)]
+        high = [min(x, y) for x, y in zip(high, old.high, strict=True)]
+    cells.columns[name] = Ends(low, high)
 
 
 def _leaves(
@@ -212,51 +320,58 @@ def _leaves(
     return _leaves(expr.default, low, min(high, end), found, a, same)
 
 
-def _change(proof: Proof, expr: Expr, cell: Known) -> Ends:
+# -- what a unit adds
+
+
+def _change(proof: Proof, expr: Expr, cells: Cells) -> Ends:
     """Return what one unit of a cell adds to a number of the cell."""
     expr = strip_casts(expr)
     match expr:
         case Aggregate("COUNT", (), False, (), None):
-            return 1, 1
-        case Aggregate("COUNT", (x,), False, (), None):
-            del x
-            return 0, 1
+            return Ends([1] * cells.number, [1] * cells.number)
+        case Aggregate("COUNT", (_,), False, (), None):
+            return Ends([0] * cells.number, [1] * cells.number)
         case Aggregate("SUM", (x,), False, (), None):
-            low, high = _ends(proof, x, cell)
-            proof.sum_fits(expr, proof.selects[-1], low, high)
-            return min(low, 0) if _may_be_null(x) else low, max(high, 0) if _may_be_null(x) else high
+            return _added(proof, expr, x, cells)
         case Call(name, (x, y)) if name.upper() == "COALESCE" and whole_number(y) == 0:
-            return _change(proof, x, cell)
+            return _change(proof, x, cells)
         case Call(name, (x, y)) if name.upper() in ("LEAST", "GREATEST"):
             end = whole_number(y)
             if end is None or (end > 0) != (name.upper() == "LEAST"):
-                proof.refuse("a number that is cut to an interval without 0", expr)
-            size = abs(end)
-            low, high = _change(proof, x, cell)
-            return max(min(low, 0), -2 * size), min(max(high, 0), 2 * size)
+                return proof.refuse("a number that is cut to an interval without 0", expr)
+            most, found = 2 * abs(end), _change(proof, x, cells)
+            return Ends(
+                [max(min(x, 0), -most) for x in found.low], [min(max(x, 0), most) for x in found.high]
+            )
         case Binary("-" | "+" as operator, x, y):
-            one, other = _change(proof, x, cell), _change(proof, y, cell)
             if operator == "-" and _is_excess(x, y):
-                return _excess(proof, x, y, cell)
-            if operator == "+":
-                return one[0] + other[0], one[1] + other[1]
-            return one[0] - other[1], one[1] - other[0]
+                return _excess(proof, x, y, cells)
+            return computed(proof, operator, _change(proof, x, cells), _change(proof, y, cells), expr)
         case Binary("//", x, y):
-            divisor = _of_key(proof, y, cell)
-            if divisor < 1:
+            divisors, found = key_in(proof, y, cells), _change(proof, x, cells)
+            if min(divisors) < 1:
                 return proof.refuse("an unknown number of cells", expr)
-            low, high = _change(proof, x, cell)
-            return _floor(low, divisor), -_floor(-high, divisor)
+            return Ends(
+                [_floor(low, d) for low, d in zip(found.low, divisors, strict=True)],
+                [-_floor(-high, d) for high, d in zip(found.high, divisors, strict=True)],
+            )
         case Binary("*", x, y):
-            factor = _of_key(proof, y, cell)
-            low, high = _change(proof, x, cell)
-            ends = (_times(low, factor), _times(high, factor))
-            return min(ends), max(ends)
+            factors = key_in(proof, y, cells)
+            return computed(proof, "*", _change(proof, x, cells), Ends(factors, factors), expr)
     return proof.refuse("an unknown number of cells", expr)
 
 
-def _may_be_null(expr: Expr) -> bool:
-    return whole_number(expr) is None
+def _floor(x: Real, divisor: int) -> Real:
+    return x // divisor if isinstance(x, int) else x  # an infinity
+
+
+def _added(proof: Proof, total: Aggregate, x: Expr, cells: Cells) -> Ends:
+    """Return what a unit adds to SUM(x); of x that can be NULL it may be nothing."""
+    ends = ends_in(proof, x, cells)
+    proof.sum_fits(total, proof.selects[-1], min(ends.low), max(ends.high))
+    if whole_number(x) is not None:
+        return ends
+    return Ends([min(low, 0) for low in ends.low], [max(high, 0) for high in ends.high])
 
 
 def _is_excess(x: Expr, y: Expr) -> bool:
@@ -274,108 +389,11 @@ def _is_excess(x: Expr, y: Expr) -> bool:
     )
 
 
-def _excess(proof: Proof, x: Expr, y: Expr, cell: Known) -> Ends:
+def _excess(proof: Proof, x: Expr, y: Expr, cells: Cells) -> Ends:
     """Return what a unit adds to SUM(a) - COUNT(*) * c, where c is a constant of the cell."""
     total, product = strip_casts(x), strip_casts(y)
     if not isinstance(total, Aggregate) or not isinstance(product, Binary):
         return proof.refuse("an unknown number of cells", x)
-    low, high = _ends(proof, total.arguments[0], cell)
-    c = _of_key(proof, product.right, cell)
-    return low - c, high - c
-
-
-def _of_key(proof: Proof, expr: Expr, cell: Known) -> int:
-    """Return the value of an expression of the key in a cell, where MAX of the key is the key."""
-    low, high = _ends(proof, expr, cell)
-    if low != high or not isinstance(low, int):
-        return proof.refuse("an unknown number of cells", expr)
-    return low
-
-
-def _ends(proof: Proof, expr: Expr, cell: Known) -> Ends:
-    """Return the least and greatest value of an expression of a unit's row in a cell."""
-    expr = strip_parens(expr)
-    if isinstance(expr, Cast) and is_whole(expr):
-        low, high = _ends(proof, expr.operand, cell)
-        least, most = ends_of_type(expr.type)
-        if not least <= low <= high <= most:
-            proof.refuse("a value of cells that may not fit its type", expr)
-        return low, high
-    value = whole_number(expr)
-    if value is not None:
-        return value, value
-    match expr:
-        case Column() if name_of(expr) in cell:
-            return cell[name_of(expr)]
-        case Aggregate("MAX" | "MIN", (Column() as x,), False, (), None) if name_of(x) in cell:
-            low, high = cell[name_of(x)]
-            if low == high:
-                return low, high
-        case Call(name, arguments) if name.upper() in ("LEAST", "GREATEST"):
-            ends = [_ends(proof, x, cell) for x in arguments]
-            pick = min if name.upper() == "LEAST" else max
-            return pick(low for low, _ in ends), pick(high for _, high in ends)
-        case Call("bit_count", (x,)):
-            low, high = _ends(proof, x, cell)
-            if low == high and isinstance(low, int) and low >= 0:
-                return low.bit_count(), low.bit_count()
-        case Binary("+" | "-" | "*" | "//" as operator, x, y):
-            return _computed(proof, operator, _ends(proof, x, cell), _ends(proof, y, cell), expr)
-        case Case(branches, default) if default is not None:
-            return _chosen(proof, branches, default, cell)
-    return proof.refuse("an unknown value of cells", expr)
-
-
-def _chosen(proof: Proof, branches: tuple[tuple[Expr, Expr], ...], default: Expr, cell: Known) -> Ends:
-    found: list[Ends] = []
-    for condition, result in branches:
-        holds = _holds(proof, strip_parens(condition), cell)
-        if holds is not False:
-            found.append(_ends(proof, result, cell))
-        if holds is True:
-            break
-    else:
-        found.append(_ends(proof, default, cell))
-    return min(low for low, _ in found), max(high for _, high in found)
-
-
-def _holds(proof: Proof, condition: Expr, cell: Known) -> bool | None:
-    """Return whether a comparison holds in all of a cell, in none of it, or (None) in some of it."""
-    if not isinstance(condition, Binary) or condition.operator not in ("<", ">", "<=", ">="):
-        return None
-    x, y = _ends(proof, condition.left, cell), _ends(proof, condition.right, cell)
-    if condition.operator in ("<", "<="):
-        x, y = y, x
-    strict = condition.operator in ("<", ">")
-    if x[0] > y[1] or (not strict and x[0] >= y[1]):
-        return True
-    if x[1] < y[0] or (strict and x[1] <= y[0]):
-        return False
-    return None
-
-
-def _floor(x: Real, divisor: int) -> Real:
-    return x // divisor if isinstance(x, int) else x
-
-
-def _times(x: Real, factor: Real) -> Real:
-    return 0 if 0 in (x, factor) else x * factor
-
-
-def _computed(proof: Proof, operator: str, x: Ends, y: Ends, expr: Expr) -> Ends:
-    if operator == "+":
-        return x[0] + y[0], x[1] + y[1]
-    if operator == "-":
-        return x[0] - y[1], x[1] - y[0]
-    if operator == "*":
-        ends = [_times(p, q) for p in x for q in y]
-        return min(ends), max(ends)
-    if y[0] < 1 or y[0] != y[1] or not isinstance(y[0], int):
-        return proof.refuse("a division by what is not one number", expr)
-    return _towards_zero(x[0], y[0]), _towards_zero(x[1], y[0])
-
-
-def _towards_zero(x: Real, divisor: int) -> Real:
-    if not isinstance(x, int):
-        return x
-    return x // divisor if x >= 0 else -(-x // divisor)
+    _added(proof, total, total.arguments[0], cells)
+    rungs = key_in(proof, product.right, cells)
+    return computed(proof, "-", ends_in(proof, total.arguments[0], cells), Ends(rungs, rungs), x)

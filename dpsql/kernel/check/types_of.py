@@ -75,7 +75,7 @@ for _bits, _name in ((8, "TINYINT"), (16, "SMALLINT"), (32, "INTEGER"), (64, "BI
 
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INTEGER": 10, "BIGINT": 19, "HUGEINT": 38}
 _DIGITS |= {"UTINYINT": 3, "USMALLINT": 5, "UINTEGER": 10, "UBIGINT": 20}
-_SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+SIGNED = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
 UBIGINT = SqlType("UBIGINT")
 TINYINT = SqlType("TINYINT")
 
@@ -164,14 +164,14 @@ def digits(sql_type: SqlType) -> tuple[int, int]:
 
 
 def _whole_number(x: str, y: str, computed: bool) -> SqlType:
-    if (x in _SIGNED) == (y in _SIGNED):
+    if (x in SIGNED) == (y in SIGNED):
         return SqlType(x if _ENDS[x][1] > _ENDS[y][1] else y)
-    signed, unsigned = (x, y) if x in _SIGNED else (y, x)
+    signed, unsigned = (x, y) if x in SIGNED else (y, x)
     if _ENDS[signed][1] >= _ENDS[unsigned][1]:
         return SqlType(signed)
     if computed:
         return HUGEINT if unsigned == "UBIGINT" else BIGINT
-    return SqlType(_SIGNED[_SIGNED.index(unsigned[1:]) + 1])
+    return SqlType(SIGNED[SIGNED.index(unsigned[1:]) + 1])
 
 
 def fits(value: Value, sql_type: SqlType) -> bool:

@@ -138,10 +138,10 @@ def _binary(node: Binary, at: Around) -> Value:
     if operator in ("IS DISTINCT FROM", "IS NOT DISTINCT FROM"):
         comparable((x, y), node, at)
         return CERTAIN
-    if operator in _TEXT or operator == "||":
+    if operator in _TEXT:  # not ||, whose texts may grow with the data: there is a form of it
         _texts((x, y), node)
         needs_try(node, at, "an operator on texts outside TRY")
-        return Value(VARCHAR) if operator == "||" else TRUTH
+        return TRUTH
     return arithmetic(node, operator, x, y, at)
 
 
@@ -260,8 +260,11 @@ def _decide(node: Expr, at: Around) -> tuple[Value, _Known, _Known]:
             found, _, known_else = _decide(operand, at)
             return TRUTH if found.nullable else CERTAIN, known_else, {}
         case IsNull(operand, negated):
-            known = {operand: derive(operand, at)._replace(nullable=False)}
-            return (CERTAIN, known, {}) if negated else (CERTAIN, {}, known)
+            x = derive(operand, at)
+            there, none = {operand: x._replace(nullable=False)}, _Known()
+            if exact(x.type) or x.type.name in ("DECIMAL", "DOUBLE"):
+                none[operand] = x._replace(low=INFINITY, high=-INFINITY, nullable=True)
+            return (CERTAIN, there, none) if negated else (CERTAIN, none, there)
         case Binary("AND" | "OR" as operator, left, right):
             (x, one, one_else), (y, two, two_else) = _decide(left, at), _decide(right, at)
             found = TRUTH if x.nullable or y.nullable else CERTAIN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from functools import lru_cache
 
@@ -67,3 +68,24 @@ def _divergence(epsilon: Fraction, order: Fraction) -> Fraction:
         if first == last:
             return Fraction(last, DECIMALS)
         bits *= 2
+
+
+@lru_cache(maxsize=1024)
+def largest_epsilon(cost: Fraction, order: Fraction) -> Fraction:
+    """Return the largest epsilon of 12 decimals that costs at most this as a pure mechanism."""
+    steps = math.floor(cost * DECIMALS)
+    # The cost is at most epsilon and, rounded up, at most order epsilon^2/2.
+    low = max(steps, math.isqrt(math.floor(2 * steps * DECIMALS / order)))
+    stride = 1
+    while _fits(low + stride, cost, order):
+        low += stride
+        stride *= 2
+    high = low + stride
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _fits(middle, cost, order) else (low, middle)
+    return Fraction(low, DECIMALS)
+
+
+def _fits(steps: int, cost: Fraction, order: Fraction) -> bool:
+    return pure_cost.__wrapped__(Fraction(steps, DECIMALS), order) <= cost

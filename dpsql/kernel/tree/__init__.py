@@ -118,7 +118,7 @@ from dpsql.kernel.tree.relations import (
     Values,
 )
 from dpsql.kernel.tree.weighted import Weighted
-from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql
+from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql, with_text
 
 __all__ = [
     "DOMAIN_SCHEMA",
@@ -213,4 +213,5 @@ __all__ = [
     "total",
     "utc_time_sql",
     "walk",
+    "with_text",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypeVar, cast
 
 OPAQUE = "?"
 """A member of `Facts.reads` if the expression contains a subquery or a window."""
@@ -42,14 +42,16 @@ class KeptHash:
             return True
         if type(self) is not type(other) or not isinstance(other, KeptHash):
             return NotImplemented
-        return hash(self) == hash(other) and _fields(self) == _fields(other)
+        return hash(self) == hash(other) and _alike(_fields(self), _fields(other))
 
 
 class Node(KeptHash):
     """A node of the query tree. Nodes are immutable, and equal if their parts are equal."""
 
-    __slots__: ClassVar[tuple[str, ...]] = ("_facts", "_guarded")
+    __slots__: ClassVar[tuple[str, ...]] = ("_facts", "_guarded", "_text")
     _facts: Facts
+    _text: str
+    """Its SQL for DuckDB, if it is kept (`writer.with_text`)."""
     _guarded: Expr
 
 
@@ -137,6 +139,31 @@ def _fields(node: KeptHash) -> tuple[object, ...]:
     if reader is None:
         reader = _READERS[kind] = _reader(kind.__match_args__)
     return reader(node)
+
+
+def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
+    """Return whether parts are equal, and of equal types: 1, 1.0 and TRUE are three constants.
+
+    What is the same object is not looked at, and no hash is made of what is below.
+    """
+    waiting = [(one, other)]
+    while waiting:
+        left, right = waiting.pop()
+        if len(left) != len(right):
+            return False
+        for a, b in zip(left, right, strict=True):
+            if a is b:
+                continue
+            kind = type(a)
+            if kind is not type(b):
+                return False
+            if kind is tuple:
+                waiting.append((cast("tuple[object, ...]", a), cast("tuple[object, ...]", b)))
+            elif isinstance(a, KeptHash):
+                waiting.append((_fields(a), _fields(cast("KeptHash", b))))
+            elif a != b or (kind is float and repr(a) != repr(b)):  # 0.0 and -0.0
+                return False
+    return True
 
 
 _READERS: dict[type[KeptHash], Callable[[KeptHash], tuple[object, ...]]] = {}

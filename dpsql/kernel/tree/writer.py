@@ -49,6 +49,12 @@ def duckdb_sql(node: Node) -> str:
     return "".join(written)
 
 
+def with_text(item: r.Item) -> r.Item:
+    """Return an item that keeps its SQL: for one that very many queries have."""
+    object.__setattr__(item, "_text", duckdb_sql(item))
+    return item
+
+
 def literal_sql(text: str) -> str:
     """Write a text as a SQL literal.
 
@@ -163,6 +169,11 @@ def _clause(word: str, part: Node | None) -> Pieces:
 def _list_clause(word: str, parts: Iterable[Node]) -> Pieces:
     pieces = _joined(parts)
     return (word, *pieces) if pieces else ()
+
+
+def _item(node: r.Item) -> Pieces | str:
+    kept: str | None = getattr(node, "_text", None)
+    return kept if kept is not None else (node.expr, f" AS {node.name}" if node.name else "")
 
 
 def _aggregate(node: e.Aggregate) -> Pieces:
@@ -312,7 +323,7 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.Parameter: lambda n: n.name,
     e.Lambda: lambda n: (f"lambda {n.parameter}: ", n.body),
     e.OrderTerm: _order_term,
-    r.Item: lambda n: (n.expr, f" AS {n.name}" if n.name else ""),
+    r.Item: _item,
     r.Derived: lambda n: ("(", n.query, f") AS {n.alias}"),
     r.Select: _select,
     **dict.fromkeys((Bounded, Sampled, Weighted), lambda n: (n.lowered,)),

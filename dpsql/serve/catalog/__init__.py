@@ -8,15 +8,14 @@
 ``expressions``, ``calls``     the few nodes that DuckDB reads in another sense
 ``conversions``, ``pg_types``  PostgreSQL's types
 ``postgres_data``              PostgreSQL's own rows, and the closed list of functions, each a macro
-``relations``                  the rows of the policy (with `policy.sql`) and of the session
-``database``                   the database, and the check of SQL by DuckDB's own parser
+``relations``                  the policy's tables and views, and the tables that `policy.sql` reads
+``database``                   the database (with `session.sql`), and the check of SQL by DuckDB's own parser
+``size``                       limits on what DuckDB makes of a question
 """
 
-from dpsql.serve.catalog.catalog import Catalog, Columns, MakeCatalogue
+from dpsql.serve.catalog.catalog import Catalog, MakeCatalog
 from dpsql.serve.catalog.facts import (
     CatalogAnswer,
-    CatalogColumn,
-    CatalogDescription,
     ConnectionRow,
     CursorRow,
     Encryption,
@@ -25,7 +24,6 @@ from dpsql.serve.catalog.facts import (
     QuestionTimedOut,
     QuestionTooLarge,
     Route,
-    Signal,
     UnknownObject,
     UnknownQuestion,
     UnknownSetting,
@@ -34,19 +32,15 @@ from dpsql.serve.catalog.facts import (
 __all__ = [
     "Catalog",
     "CatalogAnswer",
-    "CatalogColumn",
-    "CatalogDescription",
-    "Columns",
     "ConnectionRow",
     "CursorRow",
     "Encryption",
     "Facts",
-    "MakeCatalogue",
+    "MakeCatalog",
     "PreparedRow",
     "QuestionTimedOut",
     "QuestionTooLarge",
     "Route",
-    "Signal",
     "UnknownObject",
     "UnknownQuestion",
     "UnknownSetting",

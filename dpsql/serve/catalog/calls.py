@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.conversions import Conversions, Scope, call, cast, wrap
+from dpsql.serve.catalog.conversions import Conversions, Scope, Value, call, cast
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.parse import SESSION, fold_name, trim_function
-from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
+from dpsql.serve.catalog.pg_types import TEXT
 from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, Function
 
 _UNCAST = (TEXT, pg_types.NAME, pg_types.BOOL, pg_types.VOID)
@@ -19,124 +18,95 @@ _FORMATS = {"s": f"{PREFIX}show_short", "I": f"{PREFIX}quote_ident", "L": f"{PRE
 
 
 class Calls(Conversions):
-    """Translates calls of functions in their place."""
+    """Translates calls of functions."""
 
-    def function(self, node: exp.Expr, scope: Scope) -> int | None:
+    def function(self, node: exp.Expr, scope: Scope) -> Value:
         """Translate the call of a function of the closed list."""
-        name = fold_name(node.this)
+        name, arguments = node.name, node.expressions
         if name in SPECIALS:
             return SPECIALS[name](self, node, scope)
         if name in AGGREGATES:
             return self._aggregate(node, scope)
-        known = FUNCTIONS.get((name, len(node.expressions)))
+        known = FUNCTIONS.get((name, len(arguments)))
         if known is None or name.startswith("show_"):
             raise UnknownQuestion("function")
-        if name == "current_setting" and isinstance(node.expressions[0], exp.Literal):
-            missing = node.expressions[1] if len(node.expressions) == 2 else None
-            if not isinstance(missing, exp.Boolean) or not missing.this:
-                self.settings.append(node.expressions[0].name)
-        oid = self.macro(known, node, scope)
+        optional = any(isinstance(part, exp.Boolean) and part.this for part in arguments[1:])
+        if name == "current_setting" and isinstance(arguments[0], exp.Literal) and not optional:
+            self.settings.append(arguments[0].name)
+        new, oid = self.macro(known, node, scope)
         if known.returns_set:
-            wrap(node, lambda inner: call("unnest", inner))
-        elif oid is not None and oid not in _UNCAST:
-            wrap(node, lambda inner: cast(inner, oid))
-        return oid
+            return Value(call("unnest", new), oid)
+        return Value(new if oid is None or oid in _UNCAST else cast(new, oid), oid)
 
-    def macro(self, function: Function, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate the arguments of a macro; return the type of its result, or of the rows that it lists."""
-        node.set("this", f"{PREFIX}{function.name}")
-        values = [self.value(part, scope) for part in node.expressions]
+    def macro(self, function: Function, node: exp.Expr, scope: Scope) -> Value:
+        """Translate the call of a macro; the type is that of its result, or of the rows that it lists."""
+        values, arguments = self.values(node.expressions, scope), []
         for value, wanted in zip(values, function.arguments, strict=True):
-            if wanted == "any":
-                self.settle(value.node, UNKNOWN)
-            elif value.type == UNKNOWN or wanted == "text":
-                self.convert(value, pg_types.function_type(wanted))
-        if function.result in ("same", "element"):
-            own = values[0].type
-            return own if function.result == "same" else pg_types.element(own)
-        return pg_types.function_type(function.result)
+            undecided = value.type == pg_types.UNKNOWN and wanted != "any"
+            convert = undecided or wanted == "text"
+            arguments.append(
+                self.convert(value, pg_types.function_type(wanted)) if convert else self.settle(value, None)
+            )
+        match function.result:
+            case "same":
+                oid = values[0].type
+            case "second":
+                oid = values[1].type
+            case "element":
+                oid = pg_types.element(values[0].type)
+            case result:
+                oid = pg_types.function_type(result)
+        return Value(call(f"{PREFIX}{function.name}", *arguments), oid)
 
-    def replace_by_call(self, node: exp.Expr, scope: Scope, name: str, *arguments: exp.Expr) -> int | None:
-        """Translate a node as the call of a function."""
-        new = call(name, *arguments)
-        node.replace(new)
-        return self.function(new, scope)
-
-    def texts(self, node: exp.Expr, scope: Scope) -> list[exp.Expr]:
-        """Translate arguments and show them as texts; return what stands in their place."""
-        for part in list(node.expressions):
-            self.as_text(self.value(part, scope))
-        found: list[exp.Expr] = node.expressions
-        return found
-
-    def _aggregate(self, node: exp.Expr, scope: Scope) -> int | None:
+    def _aggregate(self, node: exp.Expr, scope: Scope) -> Value:
         """Translate an aggregate or a window function; DISTINCT and ORDER BY stand in its arguments."""
-        name = fold_name(node.this)
-        result = AGGREGATES[name]
-        node.set("this", "bool_and" if name == "every" else name)
+        result = AGGREGATES[node.name]
+        if node.name == "every":
+            node.set("this", "bool_and")
         if node.expressions and isinstance(node.expressions[0], exp.Distinct):
             distinct, *rest = node.expressions  # sqlglot takes all arguments for those of DISTINCT
-            node.set("expressions", [exp.Distinct(expressions=distinct.expressions[:1])])
-            node.args["expressions"] += [*distinct.expressions[1:], *rest]
-        types = [self.expression(part, scope) for part in list(node.expressions)]
-        own = types[0] if types else None
+            first = exp.Distinct(expressions=distinct.expressions[:1])
+            node.set("expressions", [first, *distinct.expressions[1:], *rest])
+        values = self.values(node.expressions, scope)
+        own = values[0].type if values else None
         match result:
             case "same":
-                return own
+                oid = own
             case "extreme":
-                return TEXT if own in (pg_types.NAME, pg_types.VARCHAR, pg_types.CHAR) else own
+                oid = TEXT if own in (pg_types.NAME, pg_types.VARCHAR, pg_types.CHAR) else own
             case "array":
-                return None if own is None else pg_types.array_of(own)
+                oid = None if own is None else pg_types.array_of(own)
             case "sum":
-                return pg_types.INT8 if own in (pg_types.INT2, pg_types.INT4) else pg_types.NUMERIC
-        return pg_types.function_type(result)
-
-    # Functions that are written without parentheses, or with key words among their arguments.
-
-    def session(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `current_user` and the like."""
-        return self.replace_by_call(node, scope, SESSION[type(node)])
-
-    def trim(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `trim(BOTH x FROM y)`."""
-        arguments = [part for part in (node.this, node.expression) if part is not None]
-        return self.replace_by_call(node, scope, trim_function(node), *arguments)
-
-    def position(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `position(x IN y)`."""
-        return self.replace_by_call(node, scope, "position", node.args["substr"], node.this)
-
-    def substring(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `substring(x FROM a FOR b)` and `substring(x FROM 'pattern')`."""
-        start, length = node.args.get("start") or exp.Literal.number(1), node.args.get("length")
-        if length is None and isinstance(start, exp.Literal) and start.is_string:
-            group = "(" in start.name.replace("\\(", "").replace("(?:", "")
-            self.as_text(self.value(node.this, scope))
-            node.replace(call(f"{PREFIX}show_{'group' if group else 'matched'}", node.this, start))
-            return TEXT
-        return self.replace_by_call(node, scope, "substring", node.this, start, *([length] if length else []))
-
-    def extract(self, node: exp.Expr, scope: Scope) -> int:
-        """Translate `extract(epoch FROM x)`."""
-        self.expression(node.expression, scope)
-        part = exp.Literal.string(node.name.lower())
-        node.replace(cast(call("date_part", part, node.expression), pg_types.NUMERIC))
-        return pg_types.NUMERIC
-
-    def interval(self, node: exp.Expr, scope: Scope) -> int:
-        """Translate `interval '1 day'`."""
-        text = exp.Literal.string(f"{node.name} {node.text('unit')}".strip())
-        node.replace(cast(text, pg_types.INTERVAL))
-        return pg_types.INTERVAL
+                oid = pg_types.INT8 if own in (pg_types.INT2, pg_types.INT4) else pg_types.NUMERIC
+            case _:
+                oid = pg_types.function_type(result)
+        return Value(node, oid)
 
     # Functions that depend on the types or the texts of their arguments.
 
-    def row(self, node: exp.Expr, scope: Scope) -> int:
-        """Translate `row(x, y)` and `(x, y)`."""
-        self.parts(list(node.expressions), scope)
-        return pg_types.RECORD
+    def substring(self, node: exp.Expr, scope: Scope) -> Value:
+        """Translate `substring(x FROM a FOR b)` and `substring(x FROM 'pattern')`."""
+        text, start, *length = node.expressions
+        if length or not (isinstance(start, exp.Literal) and start.is_string):
+            return self.macro(FUNCTIONS["substring", 2 + len(length)], node, scope)
+        group = "(" in start.name.replace("\\(", "").replace("(?:", "")
+        shown = self.text(self.expression(text, scope))
+        return Value(call(f"{PREFIX}show_{'group' if group else 'matched'}", shown, start), TEXT)
 
-    def set_config(self, node: exp.Expr, scope: Scope) -> int:
+    def choice(self, node: exp.Expr, scope: Scope) -> Value:
+        """Translate `coalesce`, `greatest` and `least`."""
+        return Value(node, self.meet(self.values(node.expressions, scope)))
+
+    def null_if(self, node: exp.Expr, scope: Scope) -> Value:
+        """Translate `nullif(x, y)`."""
+        return Value(node, self.alike(self.values(node.expressions, scope))[0].type)
+
+    def row(self, node: exp.Expr, scope: Scope) -> Value:
+        """Translate `row(x, y)` and `(x, y)`."""
+        self.values(node.expressions, scope)
+        return Value(node, pg_types.RECORD)
+
+    def set_config(self, node: exp.Expr, scope: Scope) -> Value:
         """Translate `set_config('name', 'value', is_local)` as an output column: a change of settings."""
         select = node.parent.parent if isinstance(node.parent, exp.Alias) else None
         holder = select.parent if isinstance(select, exp.Select) else None
@@ -145,70 +115,60 @@ class Calls(Conversions):
             raise UnknownQuestion("set_config")
         name, value, local = (part.this for part in node.expressions)
         self.changes.append((str(name), str(value), bool(local)))
-        node.replace(exp.Literal.string(str(value)))
-        return TEXT
+        return Value(exp.Literal.string(str(value)), TEXT)
 
-    def format(self, node: exp.Expr, scope: Scope) -> int:
+    def format(self, node: exp.Expr, scope: Scope) -> Value:
         """Translate `format('%I.%s', x, y)` with a pattern that is a literal."""
-        pattern, *given = self.texts(node, scope) or [exp.Null()]
+        pattern, *given = [*map(self.text, self.values(node.expressions, scope))] or [exp.Null()]
         if not isinstance(pattern, exp.Literal):
             raise UnknownQuestion("format")
-        plain, *rest = pattern.name.replace("%%", "\x00").split("%")
-        parts: list[exp.Expr] = [exp.Literal.string(plain.replace("\x00", "%"))]
+        plain, *rest = (part.replace("\x00", "%") for part in pattern.name.replace("%%", "\x00").split("%"))
+        parts: list[exp.Expr] = [exp.Literal.string(plain)]
         for text in rest:
             if text[:1] not in _FORMATS or not given:
                 raise UnknownQuestion("format")
-            parts.append(call(_FORMATS[text[0]], given.pop(0)))
-            parts.append(exp.Literal.string(text[1:].replace("\x00", "%")))
-        node.replace(_short(call("concat", *parts)))
-        return TEXT
+            parts += [call(_FORMATS[text[0]], given.pop(0)), exp.Literal.string(text[1:])]
+        return Value(_short(call("concat", *parts)), TEXT)
 
-    def concat(self, node: exp.Expr, scope: Scope) -> int:
+    def concat(self, node: exp.Expr, scope: Scope) -> Value:
         """Translate `concat(..)` and `concat_ws(separator, ..)`, which leave NULL out."""
-        node.replace(_short(call(fold_name(node.this), *map(_short, self.texts(node, scope)))))
-        return TEXT
+        texts = map(self.text, self.values(node.expressions, scope))
+        return Value(_short(call(node.name, *map(_short, texts))), TEXT)
 
-    def json(self, node: exp.Expr, scope: Scope) -> int:
+    def json(self, node: exp.Expr, scope: Scope) -> Value:
         """Translate `json_build_object('key', value, ..)` and `json_build_array(value, ..)`."""
-        name = fold_name(node.this).replace("_build", "")
+        name = node.name.replace("_build", "")
         if name == "json_object" and len(node.expressions) % 2:
             raise UnknownQuestion("json_build_object")
-        for part in list(node.expressions):
-            value = self.value(part, scope)
-            if value.type in {*pg_types.TEXTS, pg_types.JSON} and not isinstance(value.node, exp.Null):
-                wrap(value.node, _short)
-        node.replace(cast(call(name, *node.expressions), TEXT))
-        return pg_types.JSON
+        texts = {*pg_types.TEXTS, pg_types.JSON}
+        parts = [
+            _short(value.node) if value.type in texts and not isinstance(value.node, exp.Null) else value.node
+            for value in self.values(node.expressions, scope)
+        ]
+        return Value(cast(call(name, *parts), TEXT), pg_types.JSON)
 
-    def type_of(self, node: exp.Expr, scope: Scope) -> int:
+    def type_of(self, node: exp.Expr, scope: Scope) -> Value:
         """Translate `pg_typeof(x)`."""
-        oid = self.expression(node.expressions[0], scope)
+        oid = self.expression(node.expressions[0], scope).type
         if oid is None:
             raise UnknownQuestion("pg_typeof")
-        node.replace(cast(exp.Literal.number(oid), pg_types.REGTYPE))
-        return pg_types.REGTYPE
-
-    def date_part(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate `date_part('epoch', x)` and `date_trunc('day', x)`."""
-        part, value = node.expressions
-        oid = self.expression(value, scope)
-        if not isinstance(part, exp.Literal) or oid in (UNKNOWN, *pg_types.TEXTS):
-            raise UnknownQuestion("date_part")
-        return oid if fold_name(node.this) == "date_trunc" else pg_types.FLOAT8
+        return Value(cast(exp.Literal.number(oid), pg_types.REGTYPE), pg_types.REGTYPE)
 
 
 def _short(node: exp.Expr) -> exp.Expr:
     return call(f"{PREFIX}show_short", node)
 
 
-SPECIALS: Mapping[str, Callable[[Calls, exp.Expr, Scope], int | None]] = {
+SPECIALS: Mapping[str, Callable[[Calls, exp.Expr, Scope], Value]] = {
     "row": Calls.row,
     "set_config": Calls.set_config,
     "format": Calls.format,
     **dict.fromkeys(("concat", "concat_ws"), Calls.concat),
     **dict.fromkeys(("json_build_object", "json_build_array"), Calls.json),
     "pg_typeof": Calls.type_of,
-    **dict.fromkeys(("date_part", "date_trunc"), Calls.date_part),
+    **dict.fromkeys(("coalesce", "greatest", "least"), Calls.choice),
+    "nullif": Calls.null_if,
+    "substring": Calls.substring,
 }
 
 NAMES = frozenset(

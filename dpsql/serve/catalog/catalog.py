@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -11,11 +12,12 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.engines.worker import RunningStatement, run, running_statement
+from dpsql.fair_cache import FairCache
 from dpsql.policy import Policy
-from dpsql.serve.catalog import facts as of_session
 from dpsql.serve.catalog import pg_types, routing
-from dpsql.serve.catalog.database import Names, arrow_rows, check_sql, open_database
+from dpsql.serve.catalog.database import Names, check_sql, open_database, set_session
 from dpsql.serve.catalog.facts import (
+    SERVER_STARTED,
     CatalogAnswer,
     CatalogColumn,
     CatalogDescription,
@@ -29,9 +31,8 @@ from dpsql.serve.catalog.facts import (
     UnknownSetting,
 )
 from dpsql.serve.catalog.postgres_data import data
-from dpsql.serve.catalog.relations import ANALYST, LIVE, OWNER, Place, all_settings, relations
-from dpsql.serve.catalog.translate import Question, Translator, live_name
-from dpsql.serve.fair_cache import FairCache
+from dpsql.serve.catalog.relations import ANALYST, OWNER, relations
+from dpsql.serve.catalog.translate import Question, Translator
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
@@ -82,10 +83,10 @@ class Catalog:
         self.name = name
         self._version = f"PostgreSQL 15.0 (dpsql{' ' + version if version else ''}) on DuckDB"
         columns = {table: schema.columns(table) for table in policy.tables}
-        self._place = Place(name, relations(policy, columns, views or {}, oids or {}))
+        shown = relations(policy, columns, views or {}, oids or {})
         self._tables = frozenset(table.lower() for table in policy.tables)
-        self._names = Names(self._place.relations)
-        self._connection = open_database(self._place, self._names)
+        self._connection = open_database(shown, self._session(Facts("", 0), ""))
+        self._names = Names(self._connection)
         self._questions: FairCache[_Asked, Question | UnknownQuestion] = FairCache(_KEPT)
         self._routes: FairCache[str, Route] = FairCache(_KEPT)
 
@@ -102,13 +103,13 @@ class Catalog:
         if found is not None:
             return found
         if routing.described_signal(text) is not None:
-            return Route.CATALOGUE
+            return Route.CATALOG
         # It has no relation: a constant, or a function of dpsql's own language.
-        return Route.DATA if isinstance(self._find(text, ()), UnknownQuestion) else Route.CATALOGUE
+        return Route.DATA if isinstance(self._find(text, ()), UnknownQuestion) else Route.CATALOG
 
     def knows(self, text: str, types: Sequence[pa.DataType | None] = ()) -> bool:
         """Return whether a statement is a question that was translated before; it does not parse."""
-        if self._routes.get(text) is not Route.CATALOGUE:
+        if self._routes.get(text) is not Route.CATALOG:
             return False
         return isinstance(self._questions.get((text, _oids(types))), Question)
 
@@ -143,13 +144,9 @@ class Catalog:
             raise UnknownQuestion("number of parameters")
         self._check_settings(question, facts)
         session = self._session(facts, question.sql)
-        live = {key: LIVE[key](facts, self._place) for key in question.live}
-        rows = {live_name(*key): arrow_rows(data().relations[key], made) for key, made in live.items()}
 
         def fetch(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
-            for name, table in rows.items():
-                cursor.register(name, table)
-            cursor.execute("SET VARIABLE session = $1", [session])
+            set_session(cursor, session)
             return _fetch(cursor, question.sql, list(parameters))
 
         table = self._within_limits(fetch)
@@ -180,14 +177,12 @@ class Catalog:
         except Exception as problem:  # noqa: BLE001  a form that no rule foresaw
             return UnknownQuestion(type(problem).__name__)
 
-    def _bind(self, sql: str, live: frozenset[tuple[str, str]], parameters: int) -> list[str]:
+    def _bind(self, sql: str, parameters: int) -> list[str]:
         """Return DuckDB's types of the columns of SQL that the check lets pass; asks nothing."""
 
         def describe(cursor: duckdb.DuckDBPyConnection) -> list[str]:
             check_sql(cursor, sql)
-            for key in live:
-                cursor.register(live_name(*key), arrow_rows(data().relations[key], ()))
-            cursor.execute("SET VARIABLE session = $1", [self._session(Facts("", 0), "")])
+            set_session(cursor, self._session(Facts("", 0), ""))
             found = cursor.execute(f"DESCRIBE {sql}", [None] * parameters)
             return [str(row[1]) for row in found.fetchall()]
 
@@ -198,30 +193,39 @@ class Catalog:
 
     def _check_settings(self, question: Question, facts: Facts) -> None:
         """Raise `UnknownSetting` if a question reads a setting that does not exist."""
-        known = all_settings(facts) if question.settings else {}
+        known = facts.all_settings() if question.settings else {}
         for name in question.settings:
             if name.lower() not in known:
                 raise UnknownSetting(f'unrecognized configuration parameter "{name}"')
 
     def _session(self, facts: Facts, sql: str) -> dict[str, object]:
-        """Return the facts of a session that macros read; the settings only where the SQL reads them."""
-        schemas = facts.schemas
-        settings = all_settings(facts) if "current_setting" in sql.lower() else {}
+        """Return the facts of a session, as `session.sql` has them; long ones only if the SQL reads them."""
+        settings = facts.all_settings() if "current_setting" in sql.lower() else {}
+        prepared = facts.prepared if "pg_prepared_statements" in sql else ()
+        oids = data().type_oids
         return {
-            "setting_names": list(settings),
-            "setting_values": list(settings.values()),
             "user": facts.user,
             "database": self.name,
-            "pid": facts.pid,
             "version": self._version,
-            "schema": schemas[0] if schemas else None,
-            "schemas": list(schemas),
-            "implicit_schemas": list(facts.implicit_schemas),
-            "public_is_visible": "public" in schemas,
+            "pid": facts.pid,
             "address": facts.address,
             "port": facts.port,
-            "now": datetime.now(UTC).isoformat(),
-            "server_started": of_session.SERVER_STARTED.isoformat(),
+            "schema": next(iter(facts.schemas), None),
+            "schemas": list(facts.schemas),
+            "implicit_schemas": list(facts.implicit_schemas),
+            "public_is_visible": "public" in facts.schemas,
+            "now": datetime.now(UTC),
+            "server_started": SERVER_STARTED,
+            "own_names": list(facts.settings),
+            "own_values": list(facts.settings.values()),
+            "setting_names": list(settings),
+            "setting_values": list(settings.values()),
+            "connections": [asdict(one) for one in facts.connections if "pg_stat_" in sql],
+            "prepared": [
+                asdict(one) | {"parameters": [oids.get(name, pg_types.TEXT) for name in one.parameters]}
+                for one in prepared
+            ],
+            "cursors": [asdict(one) for one in facts.cursors if "pg_cursors" in sql],
         }
 
     # Execution.
@@ -333,5 +337,5 @@ def _oids(types: Sequence[pa.DataType | None]) -> tuple[int | None, ...]:
     return tuple(None if kind is None else pg_types.arrow_oid(kind) for kind in types)
 
 
-MakeCatalogue = Callable[[Policy, "SchemaDatabase", str], Catalog]
+MakeCatalog = Callable[[Policy, "SchemaDatabase", str], Catalog]
 """What opens the catalogue of a policy, under the name of the database that clients use."""

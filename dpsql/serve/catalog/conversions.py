@@ -1,7 +1,8 @@
-"""Conversions between PostgreSQL's types, made in the tree: of literals, parameters, texts."""
+"""Conversions between PostgreSQL's types: of literals, parameters, texts; the names that a SELECT sees."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -89,22 +90,22 @@ def cast(node: exp.Expr, oid: int) -> exp.Cast:
     return exp.Cast(this=node, to=exp.DataType.build(pg_types.duckdb_type(oid), dialect="duckdb"))
 
 
-def wrap(node: exp.Expr, build: Callable[[exp.Expr], exp.Expr]) -> None:
-    """Put an expression that holds a node in the node's place."""
+def put(node: exp.Expr, build: Callable[[exp.Expr], exp.Expr]) -> None:
+    """Put what is built of a node in the node's place."""
     place = exp.Placeholder()
     node.replace(place)
     place.replace(build(node))
 
 
 class Value(NamedTuple):
-    """An expression in a tree, and its type."""
+    """A translated expression, and its type."""
 
     node: exp.Expr
     type: int | None
 
 
 class Conversions:
-    """What the rules of sources and of expressions share: parameters, and conversions in place.
+    """What the rules of sources and of expressions share: parameters, and conversions of values.
 
     The type of an expression is an OID: `UNKNOWN` for a literal or a parameter that is not decided, None
     where DuckDB is to tell it.
@@ -121,42 +122,31 @@ class Conversions:
         """Translate a query; return its columns."""
         raise NotImplementedError
 
-    def expression(self, node: exp.Expr, scope: Scope) -> int | None:
-        """Translate an expression in its place; return its type."""
+    def expression(self, node: exp.Expr, scope: Scope) -> Value:
+        """Translate an expression, and put it in its place."""
         raise NotImplementedError
 
-    def value(self, node: exp.Expr, scope: Scope) -> Value:
-        """Translate an expression in its place; return what stands there then, with its type."""
-        parent, key, place = node.parent, str(node.arg_key), node.index
-        oid = self.expression(node, scope)
-        found = parent.args[key] if parent is not None else node
-        return Value(found if place is None else found[place], oid)
-
-    def parts(self, part: object, scope: Scope) -> None:
-        """Translate an expression or several, whose types do not matter."""
-        for node in part if isinstance(part, list) else [part]:
-            if isinstance(node, exp.Expr):
-                self.expression(node, scope)
+    def values(self, parts: object, scope: Scope) -> list[Value]:
+        """Translate an expression or several, and put them in their places."""
+        nodes = [*parts] if isinstance(parts, Iterable) and not isinstance(parts, exp.Expr) else [parts]
+        return [self.expression(node, scope) for node in nodes if isinstance(node, exp.Expr)]
 
     # Parameters.
 
-    def parameter(self, node: exp.Expr) -> int:
+    def parameter(self, node: exp.Expr, scope: Scope) -> Value:
         """Translate `$1`; its type is that which the client announced, or is decided later."""
         place = node.this
         number = int(place.name) if isinstance(place, exp.Literal) and place.name.isdigit() else 0
         if not 1 <= number <= MAX_PARAMETERS:
             raise UnknownQuestion("parameter")
         oid = self._types.setdefault(number, None)
-        if oid is None:
-            return UNKNOWN
-        wrap(node, lambda inner: cast(inner, oid))
-        return oid
+        return Value(node, UNKNOWN) if oid is None else Value(cast(node, oid), oid)
 
     def settle_parameters(self, tree: exp.Expr) -> None:
         """Give the parameters that nothing has decided the type `text`."""
         for node in list(tree.find_all(exp.Parameter)):
             if not isinstance(node.parent, exp.Cast):
-                self.settle(node, TEXT)
+                put(node, lambda inner: self.settle(Value(inner, UNKNOWN), TEXT))
 
     def parameter_types(self) -> tuple[int, ...]:
         """Return the types of all parameters."""
@@ -172,33 +162,37 @@ class Conversions:
         return None if None in known else pg_types.common(oid for oid in known if oid is not None)
 
     def meet(self, values: Sequence[Value]) -> int | None:
-        """Give values that are not decided the type in which all meet; return it."""
+        """Give values that are not decided, in their places, the type in which all meet; return it."""
         oid = self.common(value.type for value in values)
-        for value in values:
-            if value.type == UNKNOWN:
-                self.settle(value.node, oid)
+        self._settle_all(values, oid)
         return oid
 
-    def alike(self, values: Sequence[Value]) -> None:
+    def alike(self, values: Sequence[Value]) -> Sequence[Value]:
         """Give values that are compared, and are not decided, the type of the first that is."""
-        decided = next((value.type for value in values if value.type != UNKNOWN), TEXT)
+        self._settle_all(values, next((value.type for value in values if value.type != UNKNOWN), TEXT))
+        return values
+
+    def _settle_all(self, values: Sequence[Value], target: int | None) -> None:
         for value in values:
             if value.type == UNKNOWN:
-                self.settle(value.node, decided)
+                put(value.node, lambda inner: self.settle(Value(inner, UNKNOWN), target))
 
-    def settle(self, node: exp.Expr, target: int | None) -> None:
-        """Give a literal or parameter a type, if it has none."""
-        node = node.unnest()
+    def settle(self, value: Value, target: int | None) -> exp.Expr:
+        """Return a literal or parameter as a value of a type, if it has none."""
+        node = value.node.unnest()
+        target = None if target == UNKNOWN else target
+        if value.type != UNKNOWN:
+            return value.node
         if isinstance(node, exp.Parameter):
-            decided = TEXT if target is None or target == UNKNOWN else target
+            decided = TEXT if target is None else target
             announced = TEXT if decided in {*NAMED_OIDS, pg_types.CHAR, pg_types.RECORD} else decided
             number = int(node.this.name)
             self._types[number] = self._types[number] or announced
-            wrap(node, lambda inner: cast(inner, announced))
-            if decided in NAMED_OIDS:
-                wrap(node.parent or node, lambda inner: _look_up(inner, decided))
-        elif isinstance(node, exp.Literal) and node.is_string and target is not None and target != UNKNOWN:
-            node.replace(self._literal(node.name, target))
+            given = cast(node, announced)
+            return _look_up(given, decided) if decided in NAMED_OIDS else given
+        if isinstance(node, exp.Literal) and target is not None:
+            return self._literal(node.name, target)
+        return value.node
 
     def _literal(self, text: str, target: int) -> exp.Expr:
         """Return the value of a literal of a type."""
@@ -232,23 +226,31 @@ class Conversions:
 
     # Conversions of values.
 
-    def convert(self, value: Value, target: int) -> None:
-        """Convert a value to another type, in its place."""
+    def convert(self, value: Value, target: int) -> exp.Expr:
+        """Return a value as one of another type."""
         if value.type == UNKNOWN:
-            self.settle(value.node, target)
-        elif target in TEXTS:
-            self.as_text(value)
-        elif target in NAMED_OIDS and value.type in TEXTS:
-            wrap(value.node, lambda inner: _look_up(inner, target))
-        elif pg_types.element(target) in TEXTS and pg_types.element(value.type) in NAMED_OIDS:
-            wrap(value.node, _show_types)
+            return self.settle(value, target)
+        if target in TEXTS:
+            return self.text(value)
+        if target in NAMED_OIDS and value.type in TEXTS:
+            return _look_up(value.node, target)
+        if pg_types.element(target) in TEXTS and pg_types.element(value.type) in NAMED_OIDS:
+            return call(f"{PREFIX}show_types", value.node)
+        return value.node
 
-    def as_text(self, value: Value) -> None:
-        """Show a value as text, in its place."""
-        if value.type == UNKNOWN:
-            self.settle(value.node, TEXT)
-        elif value.type not in TEXTS:
-            wrap(value.node, lambda inner: _text(inner, value.type))
+    def text(self, value: Value) -> exp.Expr:
+        """Return a value as PostgreSQL shows it."""
+        node, own = value
+        item = pg_types.element(own)
+        if own in TEXTS:
+            return self.settle(value, TEXT)
+        if own in NAMED_OIDS or own in VECTORS:
+            return call(f"{PREFIX}show_{NAMED_OIDS.get(own or 0, 'vector')}", node)
+        if item is not None:
+            types = item == pg_types.REGTYPE
+            texts = call(f"{PREFIX}show_types", node) if types else cast(node, pg_types.array_of(TEXT))
+            return call(f"{PREFIX}show_array", texts)
+        return cast(node, TEXT)
 
 
 def _look_up(node: exp.Expr, target: int) -> exp.Expr:
@@ -257,20 +259,6 @@ def _look_up(node: exp.Expr, target: int) -> exp.Expr:
     if kind in ("other", "procedure"):
         raise UnknownQuestion("name of another object")
     return call(f"{PREFIX}to_reg{kind}", node)
-
-
-def _show_types(node: exp.Expr) -> exp.Expr:
-    return call(f"{PREFIX}show_types", node)
-
-
-def _text(node: exp.Expr, own: int | None) -> exp.Expr:
-    item = pg_types.element(own)
-    if own in NAMED_OIDS or own in VECTORS:
-        return call(f"{PREFIX}show_{NAMED_OIDS.get(own or 0, 'vector')}", node)
-    if item is not None:
-        texts = _show_types(node) if item == pg_types.REGTYPE else cast(node, pg_types.array_of(TEXT))
-        return call(f"{PREFIX}show_array", texts)
-    return cast(node, TEXT)
 
 
 def object_key(text: str) -> str:
@@ -283,30 +271,19 @@ def object_key(text: str) -> str:
     return "".join(piece if i % 2 else piece.lower() for i, piece in enumerate(pieces)).partition("(")[0]
 
 
+_ITEM = r'\s*+(?:"((?:[^"\\]|\\.)*+)"\s*+|((?:[^{}"\\,]|\\.)++))'
+_ARRAY = re.compile(rf"\s*\{{(?:{_ITEM}(?:,{_ITEM})*+|\s*+)\}}\s*", re.DOTALL)
+
+
 def array_items(text: str) -> list[str | None]:
     r"""Return the elements of an array literal of one dimension; None for NULL.
 
     >>> array_items('{a,"b c",NULL,""}')
     ['a', 'b c', None, '']
     """
-    text = text.strip()
-    if not (text.startswith("{") and text.endswith("}")):
+    if _ARRAY.fullmatch(text) is None:
         raise UnknownQuestion("array literal")
-    items: list[str | None] = []
-    current, quoted_item, inside, escaped = "", False, False, False
-    for character in text[1:-1] + ",":
-        if escaped:
-            current, escaped = current + character, False
-        elif character == "\\":
-            escaped = True
-        elif character == '"':
-            inside, quoted_item = not inside, True
-        elif character == "," and not inside:
-            plain = current if quoted_item else current.strip()
-            items.append(None if not quoted_item and plain.upper() == "NULL" else plain)
-            current, quoted_item = "", False
-        elif character in "{}" and not inside:
-            raise UnknownQuestion("array of arrays")
-        else:
-            current += character
-    return [] if items == [""] and text[1:-1].strip() == "" else items
+    return [
+        None if plain.strip().upper() == "NULL" else re.sub(r"(?s)\\(.)", r"\1", quoted or plain.strip())
+        for quoted, plain in re.findall(_ITEM, text, re.DOTALL)
+    ]

@@ -10,19 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from dpsql.engines.duckdb.settings import connect, lock
 from dpsql.kernel.tree import quote
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.facts import UnknownQuestion
 from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, SCHEMAS, Function, Relation, data
-from dpsql.serve.catalog.relations import Place, PolicyRelation, policy_tables
+from dpsql.serve.catalog.relations import PolicyRelation, given_tables
 
 OWN_TABLE = "q:"
 """Prefix of the names of common table expressions in DuckDB's SQL: no table of DuckDB begins so."""
@@ -40,36 +39,45 @@ _SETTINGS = {
 }
 
 
-def open_database(place: Place, names: Names) -> duckdb.DuckDBPyConnection:
-    """Return the locked catalogue of a policy's relations."""
+def open_database(
+    relations: Sequence[PolicyRelation], session: Mapping[str, object]
+) -> duckdb.DuckDBPyConnection:
+    """Return the locked catalogue of a policy's relations; views are bound with the facts of a session."""
     connection = connect(_SETTINGS)
-    for schema in SCHEMAS.values():
+    for schema in (*SCHEMAS.values(), "_session"):
         connection.execute(f"CREATE SCHEMA {schema}")
-    connection.execute(";\n".join(_definition(relation) for relation in data().relations.values()))
-    for table, rows in data().tables.items():
-        if rows:
-            _insert(connection, table, arrow_rows(data().relations["pg_catalog", table], rows))
-    _add_look_ups(connection, names)
-    given = policy_tables(place)
+    known, script = data(), _read_script("session.sql")
+    views = frozenset(re.findall(r"CREATE VIEW _session\.(\w+)", script))
+    stored = [relation for relation in known.relations.values() if relation.name not in views]
+    connection.execute(";\n".join(map(_definition, stored)))
+    given = given_tables(str(session["database"]), relations)
     for name, content in given.items():
         connection.register(name, content)
-    connection.execute((files(__package__) / "policy.sql").read_text(encoding="utf-8"))
+    for table in known.tables:
+        connection.execute(f"INSERT INTO _pgc.{table} BY NAME FROM temp.main.{table}")
+    connection.execute(_read_script("policy.sql"))
     for name in given:
         connection.unregister(name)
-    _add_macros(connection, place.relations)
+    facts = {name: f"getvariable('session')['{name}']" for name in session}
+    type_of_facts, *definitions = script.format(**facts).split(";\n\n")
+    connection.execute(type_of_facts)
+    set_session(connection, session)
+    connection.execute(";\n".join(definitions))
+    for relation in known.relations.values():
+        if relation.name in views:
+            connection.execute(_view(connection, relation))
+    _add_macros(connection, relations, facts)
     lock(connection, (), None)
     return connection
 
 
-def arrow_rows(relation: Relation, rows: Sequence[Mapping[str, object]]) -> pa.Table:
-    """Return rows of a relation as a table with the relation's columns."""
-    return pa.table(
-        [
-            pa.array([row.get(name) for row in rows], pg_types.storage_type(oid))
-            for name, oid in relation.columns
-        ],
-        names=[name for name, _ in relation.columns],
-    )
+def set_session(connection: duckdb.DuckDBPyConnection, session: Mapping[str, object]) -> None:
+    """Give a connection the facts of a session, which macros and views read."""
+    connection.execute("SET VARIABLE session = CAST($1 AS _session.facts)", [session])
+
+
+def _read_script(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
 
 
 def _definition(relation: Relation) -> str:
@@ -77,87 +85,38 @@ def _definition(relation: Relation) -> str:
     return f"CREATE TABLE {SCHEMAS[relation.schema]}.{quote(relation.name)} ({columns})"
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table) -> None:
-    connection.register("dpsql_incoming", rows)
-    connection.execute(f"INSERT INTO _pgc.{table} SELECT * FROM dpsql_incoming")
-    connection.unregister("dpsql_incoming")
+def _view(connection: duckdb.DuckDBPyConnection, relation: Relation) -> str:
+    """Return the definition of a relation about the session: all its columns, with their types."""
+    told = {str(row[0]) for row in connection.execute(f"DESCRIBE _session.{relation.name}").fetchall()}
+    columns = ", ".join(
+        f"CAST({quote(name) if name in told else 'NULL'} AS {pg_types.duckdb_type(oid)}) AS {quote(name)}"
+        for name, oid in relation.columns
+    )
+    view = f"{SCHEMAS[relation.schema]}.{relation.name}"
+    return f"CREATE VIEW {view} AS SELECT {columns} FROM _session.{relation.name}"
 
 
 class Names:
-    """The names of objects, as `'name'::regclass` and the like read them, and as they are shown."""
+    """The names of objects, as `'name'::regclass` and the like read them, and as OIDs are shown."""
 
-    def __init__(self, relations: Sequence[PolicyRelation]) -> None:
-        known = data()
-        self.shown: dict[str, dict[int, str]] = {
-            "class": {},
-            "type": dict(known.type_names),
-            "proc": {row["oid"]: row["proname"] for row in known.tables["pg_proc"]},
-            "procedure": {row[0]: row[4] for row in known.functions},
-            "namespace": {row["oid"]: row["nspname"] for row in known.tables["pg_namespace"]},
-            "other": {},
-        }
-        self.keys: dict[str, dict[str, int]] = {"class": {}, "type": {}, "proc": {}}
-        self.keys["namespace"] = {name: oid for oid, name in self.shown["namespace"].items()}
-        for relation in known.relations.values():
-            self._add_class(relation, relation.schema, visible=relation.schema == "pg_catalog")
-        types = self.keys["type"]
-        for name, oid in known.type_oids.items():
-            types |= {name: oid, f"pg_catalog.{name}": oid}
-        for oid, shown in known.type_names.items():
-            types.setdefault(shown, oid)
-        for spelling in ("int", "integer", "decimal", "float", "char"):
-            types[spelling] = pg_types.oid_of_name(spelling) or 0
-        for oid, name in self.shown["proc"].items():
-            for key in (name, f"pg_catalog.{name}"):
-                self.keys["proc"].setdefault(key, oid)
-        for own in relations:
-            self._add_class(own, "public", visible=True)
-            self.shown["type"] |= {own.row_type: own.name, own.array_type: f"{own.name}[]"}
-            for oid, name in ((own.row_type, own.name), (own.array_type, f"_{own.name}")):
-                types |= {name: oid, f"public.{name}": oid}
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        def read(query: str) -> dict[Any, Any]:
+            return dict(connection.execute(query).fetchall())
 
-    def _add_class(self, relation: Relation | PolicyRelation, schema: str, *, visible: bool) -> None:
-        oid, name = relation.oid, relation.name
-        self.shown["class"][oid] = name if visible else f"{schema}.{name}"
-        self.keys["class"][f"{schema}.{name}"] = oid
-        if visible:
-            self.keys["class"].setdefault(name, oid)
+        kinds = ("class", "type", "proc", "namespace")
+        self.keys: dict[str, dict[str, int]] = {kind: read(f"FROM _pgc._{kind}_keys") for kind in kinds}
+        self.shown: dict[str, dict[int, str]] = {kind: read(f"FROM _pgc._{kind}_names") for kind in kinds}
+        self.shown |= {"procedure": read("SELECT oid, signature FROM _pgc._functions"), "other": {}}
 
 
-def _add_look_ups(connection: duckdb.DuckDBPyConnection, names: Names) -> None:
-    kinds = names.keys
-    tables: dict[str, Iterable[Sequence[Any]]] = {
-        **{f"_{kind}_names (oid UINTEGER, shown VARCHAR)": names.shown[kind].items() for kind in kinds},
-        **{f"_{kind}_keys (key VARCHAR, oid UINTEGER)": keys.items() for kind, keys in kinds.items()},
-    }
-    texts = "result VARCHAR, arguments VARCHAR, definition VARCHAR, signature"
-    tables[f"_functions (oid UINTEGER, {texts} VARCHAR)"] = data().functions
-    words = "word VARCHAR, catcode VARCHAR, barelabel BOOLEAN, catdesc VARCHAR, baredesc VARCHAR"
-    tables[f"_keywords ({words})"] = data().keywords
-    for definition, rows in tables.items():
-        connection.execute(f"CREATE TABLE _pgc.{definition}")
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        table = pa.table(columns, names=[f"c{place}" for place in range(len(columns))])
-        _insert(connection, definition.partition(" ")[0], table)
-
-
-FACTS = {
-    **dict.fromkeys(("user", "database", "version", "schema", "address", "now", "server_started"), "VARCHAR"),
-    **dict.fromkeys(("pid", "port"), "INTEGER"),
-    **dict.fromkeys(("schemas", "implicit_schemas", "setting_names", "setting_values"), "VARCHAR[]"),
-    "public_is_visible": "BOOLEAN",
-}
-"""The facts of a session that macros read from DuckDB's variable `session`, with their types."""
-
-
-def _add_macros(connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyRelation]) -> None:
+def _add_macros(
+    connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyRelation], facts: Mapping[str, str]
+) -> None:
     known = data()
-    lists = {name: f"CAST(getvariable('session')['{name}'] AS {kind})" for name, kind in FACTS.items()}
-    for name in ("now", "server_started"):
-        lists[name] = f"CAST({lists[name]} AS TIMESTAMP WITH TIME ZONE)"
     classes = known.relations.values()
     types = known.tables["pg_type"]
-    lists |= {
+    lists = {
+        **facts,
         "classes": _numbers(own.oid for own in relations),
         "row_types": _numbers(oid for own in relations for oid in (own.row_type, own.array_type)),
         "system_classes": _numbers(one.oid for one in classes if one.schema == "pg_catalog"),
@@ -204,7 +163,7 @@ _ENGINE_FUNCTIONS = frozenset(
     | {"like_escape", "not_like_escape", "ilike_escape", "not_ilike_escape", "regexp_matches", "row"}
     | {"list_contains", "list_transform", "list_bool_or", "list_bool_and", "list_value", "list_slice"}
     | {"struct_extract", "unnest", "generate_subscripts", "left", "nullif", "greatest", "least", "count_star"}
-    | {"date_part", "date_trunc", "json_object", "json_array", "concat", "concat_ws"}
+    | {"json_object", "json_array", "concat", "concat_ws"}
     | (AGGREGATES.keys() - {"every"})
 )
 """DuckDB's functions and operators that the translator or sqlglot writes."""
@@ -216,14 +175,21 @@ _REFUSED_RELATIONS = frozenset(
 
 def check_sql(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
     """Raise `UnknownQuestion` unless the SQL is one query over the catalogue's names."""
+    nodes: list[dict[str, object]] = []
+
+    def keep(node: dict[str, object]) -> dict[str, object]:
+        nodes.append(node)
+        return node
+
     try:
-        parsed = json.loads(connection.execute("SELECT json_serialize_sql($1)", [sql]).fetchall()[0][0])
+        text = connection.execute("SELECT json_serialize_sql($1)", [sql]).fetchall()[0][0]
+        parsed = json.loads(text, object_hook=keep)
     except (duckdb.Error, ValueError, RecursionError):
         raise UnknownQuestion("not parsed") from None
     statements = parsed.get("statements")
     if parsed.get("error") or not isinstance(statements, list) or len(statements) != 1:
         raise UnknownQuestion("not parsed")
-    for node in _objects(statements):
+    for node in nodes:
         kind = node.get("type")
         kind = kind if isinstance(kind, str) else ""
         if kind.endswith("_NODE") and kind not in _NODES:
@@ -237,21 +203,7 @@ def check_sql(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
                 raise UnknownQuestion("function")
 
 
-def _objects(value: object) -> Iterator[dict[str, object]]:
-    """Yield all objects of a parsed tree."""
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            yield one
-            left.extend(one.values())
-        elif isinstance(one, list):
-            left.extend(one)
-
-
 def _is_known_table(node: dict[str, object]) -> bool:
     catalog, schema, name = (str(node.get(k) or "") for k in ("catalog_name", "schema_name", "table_name"))
-    if catalog == "temp":
-        return schema == "main" and name.startswith("live_")
     own = not schema and name.startswith(OWN_TABLE)
     return not catalog and (schema in SCHEMAS.values() or own)

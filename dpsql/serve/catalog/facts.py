@@ -11,13 +11,13 @@ from typing import Literal
 import pyarrow as pa
 
 from dpsql.errors import NotSupportedError, OperationalError, ProgrammingError
-from dpsql.serve.catalog.postgres_data import ALL_SCHEMAS
+from dpsql.serve.catalog.postgres_data import ALL_SCHEMAS, data
 
 
 class Route(Enum):
     """Who answers a statement."""
 
-    CATALOGUE = "catalogue"
+    CATALOG = "catalogue"
     """All its relations lie in the two catalogue schemas, or it has none."""
     DATA = "data"
     """None of its relations lies there, or it is no query."""
@@ -96,6 +96,11 @@ class Facts:
     def implicit_schemas(self) -> tuple[str, ...]:
         """The schemas in which names are looked up: `pg_catalog` first, unless the path names it."""
         return self.schemas if "pg_catalog" in self.schemas else ("pg_catalog", *self.schemas)
+
+    def all_settings(self) -> dict[str, str]:
+        """Return the values of all settings as `SHOW` writes them, by their names in lower case."""
+        found = {str(row["name"]).lower(): str(row["shown"]) for row in data().settings}
+        return found | {name.lower(): value for name, value in self.settings.items()}
 
 
 SERVER_STARTED = datetime.now(UTC)

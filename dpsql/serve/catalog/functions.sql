@@ -5,7 +5,7 @@
 -- Lines that begin with spaces continue the one above. The body is DuckDB's SQL over the arguments a, b, ..;
 -- {lists} of the policy and {facts} of the session are filled in when its catalogue is built. The macro of
 -- `name` is `pgf_name`, and macros of one name differ in the number of their arguments. `setof`: the body is a
--- list of the rows. `same` is the type of the first argument, `element` that of its elements. No question can
+-- list of the rows. `same` is the type of the first argument, `second` of the second, `element` of an array's elements. No question can
 -- call a `show_..`: rules do.
 
 -- Limits on what a question can make of a text or an array: nested calls would double it without end.
@@ -63,6 +63,9 @@ parse_ident(text, bool) -> text[]: list_transform(string_split(a, '.'), lambda w
     '"') THEN trim(w, '"') ELSE lower(w) END)
 
 -- Numbers.
+extract(text, any) -> numeric: date_part(a, b)
+date_part(text, any) -> float8: date_part(a, b)
+date_trunc(text, any) -> second: date_trunc(a, b)
 abs(any) -> same: abs(a)
 ceil(any) -> same: ceil(a)
 ceiling(any) -> same: ceil(a)
@@ -261,6 +264,7 @@ inet_server_addr() -> inet: CAST(NULL AS VARCHAR)
 inet_server_port() -> int4: CAST(NULL AS INTEGER)
 now() -> timestamptz: {now}
 current_timestamp() -> timestamptz: {now}
+current_date() -> date: CAST({now} AS DATE)
 transaction_timestamp() -> timestamptz: {now}
 statement_timestamp() -> timestamptz: {now}
 clock_timestamp() -> timestamptz: {now}

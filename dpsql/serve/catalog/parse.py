@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
@@ -40,15 +42,36 @@ class _Dialect(Postgres):
         }
 
 
+def _plain_call(name: str) -> Callable[[PostgresParser], exp.Expr | None]:
+    """Return a parser of a call with key words among its arguments, which makes a plain call of it."""
+    read = PostgresParser.FUNCTION_PARSERS[name]
+
+    def parse_call(parser: PostgresParser) -> exp.Expr | None:
+        node = read(parser)
+        called, parts = name.lower(), [node.this, node.args.get("expression")]
+        match node:
+            case exp.Trim():
+                side = str(node.args.get("position") or "BOTH").upper()
+                called = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim")
+            case exp.StrPosition():
+                parts = [node.args["substr"], node.this]
+            case exp.Extract():
+                parts[0] = exp.Literal.string(node.name.lower())
+            case exp.Substring():
+                parts = [node.this, node.args.get("start") or exp.Literal.number(1), node.args.get("length")]
+        return exp.Anonymous(this=called, expressions=[part for part in parts if part is not None])
+
+    return parse_call
+
+
 class _Parser(PostgresParser):
     """PostgreSQL's parser without the functions that it knows: each is a plain call, with its own name."""
 
-    FUNCTIONS: ClassVar = {
-        name: PostgresParser.FUNCTIONS[name] for name in ("ARRAY", "COALESCE", "NULLIF", "GREATEST", "LEAST")
-    }
+    FUNCTIONS: ClassVar = {"ARRAY": PostgresParser.FUNCTIONS["ARRAY"]}
+    NO_PAREN_FUNCTIONS: ClassVar = {}
     FUNCTION_PARSERS: ClassVar = {
-        name: PostgresParser.FUNCTION_PARSERS[name]
-        for name in ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM")
+        "CAST": PostgresParser.FUNCTION_PARSERS["CAST"],
+        **{name: _plain_call(name) for name in ("EXTRACT", "POSITION", "SUBSTRING", "TRIM")},
     }
 
 
@@ -81,7 +104,7 @@ def _depth(tokens: Sequence[Token], opening: TokenType, closing: TokenType) -> i
 
 
 def parse(text: str, tokens: list[Token] | None = None) -> exp.Expr:
-    """Return the tree of one question: a query, or VALUES."""
+    """Return the tree of one question, a query or VALUES; names that are not quoted are in lower case."""
     tokens = tokenize(text) if tokens is None else tokens
     if tokens[0].token_type not in BEGINNINGS:
         raise UnknownQuestion("no query")
@@ -92,7 +115,10 @@ def parse(text: str, tokens: list[Token] | None = None) -> exp.Expr:
         raise UnknownQuestion("syntax") from None
     if len(trees) != 1 or not isinstance(trees[0], (exp.Query, exp.Values)):
         raise UnknownQuestion("no query")
-    return trees[0]
+    tree = normalize_identifiers(trees[0], "postgres")
+    for called in tree.find_all(exp.Anonymous):
+        called.set("this", called.name.lower())
+    return tree
 
 
 _KINDS = {
@@ -105,7 +131,7 @@ _NAMES_TOO = frozenset({TokenType.SELECT, TokenType.INSERT, TokenType.GRANT, Tok
 
 
 def _parser_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Yield tokens as the parser expects them, `OPERATOR(pg_catalog.~)` as `~`."""
+    """Yield tokens as the parser expects them: `~` for `OPERATOR(pg_catalog.~)`, `f(` for `pg_catalog.f(`."""
     place = 0
     while place < len(tokens):
         token = tokens[place]
@@ -113,6 +139,9 @@ def _parser_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
         if words[:2] == ["operator", "("] and words[2] in SCHEMAS and words[3] == ".":
             yield tokens[place + 4]
             place += 6
+            continue
+        if words[0] in SCHEMAS and words[1:2] == ["."] and words[3:] == ["("]:
+            place += 2
             continue
         before = tokens[place - 1].token_type if place else None
         if token.token_type in _NAMES_TOO and before in (TokenType.ALIAS, TokenType.DOT):
@@ -135,75 +164,19 @@ def _with_kind(token: Token, kind: TokenType) -> Token:
 def output_name(node: exp.Expr) -> str:
     """Return the name of an output column, as PostgreSQL's `FigureColname` finds it."""
     if isinstance(node, exp.Alias):
-        return fold_name(node.args["alias"])
+        return node.alias
     return _figure(node)[0] or "?column?"
-
-
-def fold_name(identifier: exp.Expr | str | None) -> str:
-    """Return a name; one that is not quoted is in lower case."""
-    if isinstance(identifier, exp.Identifier):
-        return str(identifier.this) if identifier.args.get("quoted") else str(identifier.this).lower()
-    return "" if identifier is None else str(identifier).lower()
-
-
-def call_in(node: exp.Expr) -> exp.Anonymous | None:
-    """Return the call of a function, without the schema of the catalogue before it; None for other nodes."""
-    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
-        if fold_name(node.this) not in SCHEMAS:
-            raise UnknownQuestion("schema of a function")
-        return node.expression
-    return node if isinstance(node, exp.Anonymous) else None
-
-
-def trim_function(node: exp.Expr) -> str:
-    """Return the name of the function that `trim(LEADING x FROM y)` and the like call."""
-    side = str(node.args.get("position") or "BOTH").upper()
-    return {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side, "btrim")
-
-
-SESSION: dict[type[exp.Expr], str] = {
-    exp.CurrentUser: "current_user",
-    exp.CurrentRole: "current_role",
-    exp.SessionUser: "session_user",
-    exp.CurrentCatalog: "current_catalog",
-    exp.CurrentSchema: "current_schema",
-    exp.CurrentTimestamp: "current_timestamp",
-}
-"""Functions of the session, which are written without parentheses."""
-_FIXED: dict[type[exp.Expr], str] = {
-    exp.Coalesce: "coalesce",
-    exp.Nullif: "nullif",
-    exp.Greatest: "greatest",
-    exp.Least: "least",
-    exp.Array: "array",
-    exp.Exists: "exists",
-    exp.Substring: "substring",
-    exp.StrPosition: "position",
-    exp.Extract: "extract",
-    **SESSION,
-    exp.CurrentDate: "current_date",
-    exp.Tuple: "row",
-}
 
 
 def _figure(node: exp.Expr | None) -> tuple[str, int]:
     """Return a name and how well it fits: 2 for columns and functions, 1 for types, 0 for none."""
     if node is None:
         return "", 0
-    fixed = _FIXED.get(type(node))
-    if fixed is not None:
-        return fixed, 2
     match node:
-        case exp.Column():
-            return fold_name(node.this), 2
-        case exp.Identifier():
-            return fold_name(node), 2
+        case exp.Column() | exp.Anonymous() | exp.Identifier():
+            return node.name, 2
         case exp.Dot():
             return _figure(node.expression)
-        case exp.Anonymous():
-            return fold_name(node.this), 2
-        case exp.Trim():
-            return trim_function(node), 2
         case exp.Paren() | exp.Bracket() | exp.Filter() | exp.Window() | exp.Collate():
             return _figure(node.this)
         case exp.Subquery():
@@ -214,8 +187,8 @@ def _figure(node: exp.Expr | None) -> tuple[str, int]:
         case exp.Case():
             found = _figure(node.args.get("default"))
             return found if found[1] == 2 else ("case", 1)
-        case exp.AtTimeZone():
-            return "timezone", 2
+        case exp.AtTimeZone() | exp.Array() | exp.Exists() | exp.Tuple():
+            return {exp.AtTimeZone: "timezone", exp.Tuple: "row"}.get(type(node), node.key), 2
     return "", 0
 
 
@@ -234,19 +207,8 @@ def _type_name(kind: exp.Expr) -> str:
     return next((name for name, known in data().type_oids.items() if known == oid), "")
 
 
-_TYPES = {
-    exp.DType.INT: pg_types.INT4,
-    exp.DType.DOUBLE: pg_types.FLOAT8,
-    exp.DType.FLOAT: pg_types.FLOAT4,
-    exp.DType.DECIMAL: pg_types.NUMERIC,
-    exp.DType.CHAR: pg_types.BPCHAR,
-    exp.DType.VARBINARY: pg_types.BYTEA,
-    exp.DType.TIMESTAMPNTZ: pg_types.TIMESTAMP,
-}
-
-
 def type_oid(kind: exp.Expr) -> int | None:
-    """Return the OID of a type in a cast; None if it is not known."""
+    """Return the OID of a type in a cast, by its name as sqlglot writes it; None if it is not known."""
     if not isinstance(kind, exp.DataType):
         return None
     if kind.this == exp.DType.ARRAY:
@@ -257,8 +219,7 @@ def type_oid(kind: exp.Expr) -> int | None:
     if kind.this == exp.DType.USERDEFINED:
         name = kind.args["kind"]
         if isinstance(name, exp.Dot):
-            name = name.expression if fold_name(name.this) in SCHEMAS else None
+            name = name.expression if name.this.name in SCHEMAS else None
         internal = isinstance(name, exp.Identifier) and name.name == "char"
-        return pg_types.CHAR if internal else pg_types.oid_of_name(fold_name(name))
-    name = kind.this.value if isinstance(kind.this, exp.DType) else str(kind.this)
-    return _TYPES.get(kind.this) or pg_types.oid_of_name(name.lower())
+        return pg_types.CHAR if internal else pg_types.oid_of_name(getattr(name, "name", str(name)).lower())
+    return pg_types.oid_of_name(re.sub(r"\(.*", "", kind.sql("postgres")).lower())

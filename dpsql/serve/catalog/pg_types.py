@@ -95,12 +95,8 @@ _BOUND = _POLICY | {
     _TYPES[TIMESTAMPTZ][0]: TIMESTAMPTZ,
 }
 """The type under which a column is announced that has a type of DuckDB alone."""
-_WIDTHS = {
-    **{str(_TYPES[oid][1]): oid for oid in (BOOL, INT8, INT2, INT4, FLOAT4, FLOAT8, OID)},
-    **dict.fromkeys(("int8", "uint8"), INT2),
-    "uint16": INT4,
-    "uint64": NUMERIC,
-}
+_BY_ARROW = {kind: oid for oid, (_, kind) in reversed(_TYPES.items()) if kind != pa.string()}
+"""The type of a parameter with values of an Arrow type; the first of several."""
 
 
 def element(oid: int | None) -> int | None:
@@ -155,25 +151,11 @@ def arrow_type(oid: int) -> pa.DataType:
     return pa.string() if item is None else pa.list_(arrow_type(item))
 
 
-def storage_type(oid: int) -> pa.DataType:
-    """Return the Arrow type of the values of a column inside the catalogue's database."""
-    item = element(oid)
-    if item is not None:
-        return pa.list_(storage_type(item))
-    return pa.uint32() if oid in NAMED_OIDS else arrow_type(oid)
-
-
 def arrow_oid(kind: pa.DataType) -> int:
     """Return the type of a parameter whose values have this Arrow type."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    if pa.types.is_list(kind):
         return array_of(arrow_oid(kind.value_type))
-    if pa.types.is_timestamp(kind):
-        return TIMESTAMP if kind.tz is None else TIMESTAMPTZ
-    kinds = ((pa.types.is_decimal, NUMERIC), (pa.types.is_time, TIME), (pa.types.is_date, DATE))
-    for is_kind, oid in (*kinds, (pa.types.is_binary, BYTEA)):
-        if is_kind(kind):
-            return oid
-    return _WIDTHS.get(str(kind), TEXT)
+    return NUMERIC if pa.types.is_decimal(kind) else _BY_ARROW.get(kind, TEXT)
 
 
 def column_oid(kind: SqlType) -> int:

@@ -1,11 +1,54 @@
--- The rows of the catalogue about one policy; `database.py` runs this once, over three tables that it gives:
+-- The rows of the catalogue about one policy; `database.py` runs this once, over tables that it gives:
 --
 --     given_database(name)
 --     given_relations(oid, name, kind, row_type, array_type, width, comment)
 --     given_columns(relation, number, name, type, modifier, comment)
+--     given_objects(schema, name, oid)  the relations of PostgreSQL's own schemas
+--     given_types(oid, shown), given_functions, given_keywords, given_settings  PostgreSQL's own, too
 --
 -- There is nothing in them that depends on rows of a table: no counts, sizes or statistics. OID 10 is the role
 -- that owns everything, 2200 the schema `public`, 1259 and 2249 are `pg_class` and `record`, 1009 is `text[]`.
+
+CREATE TABLE _pgc._functions AS SELECT * FROM given_functions;
+CREATE TABLE _pgc._keywords AS SELECT * FROM given_keywords;
+CREATE TABLE _pgc._settings AS SELECT * FROM given_settings;
+
+-- The names of objects: as OIDs are shown, and as `'name'::regclass` and the like find them.
+
+CREATE TABLE _pgc._class_names AS
+SELECT oid, CASE schema WHEN 'pg_catalog' THEN name ELSE schema || '.' || name END AS shown FROM given_objects
+UNION ALL SELECT oid, name FROM given_relations;
+
+CREATE TABLE _pgc._class_keys AS
+SELECT key, arg_min(oid, rank) AS oid FROM (
+  SELECT schema || '.' || name AS key, oid, 0 AS rank FROM given_objects
+  UNION ALL SELECT name, oid, 1 FROM given_objects WHERE schema = 'pg_catalog'
+  UNION ALL SELECT unnest([name, 'public.' || name]), oid, 2 FROM given_relations)
+GROUP BY key;
+
+CREATE TABLE _pgc._type_names AS
+FROM given_types
+UNION ALL SELECT row_type, name FROM given_relations
+UNION ALL SELECT array_type, name || '[]' FROM given_relations;
+
+CREATE TABLE _pgc._type_keys AS
+SELECT key, arg_min(oid, rank) AS oid FROM (
+  SELECT unnest([name, 'public.' || name]) AS key, row_type AS oid, 0 AS rank FROM given_relations
+  UNION ALL SELECT unnest(['_' || name, 'public._' || name]), array_type, 1 FROM given_relations
+  UNION ALL
+  SELECT word, oid, 2
+  FROM (VALUES ('int', 23), ('integer', 23), ('decimal', 1700), ('float', 701), ('char', 1042)) AS s(word, oid)
+  UNION ALL SELECT unnest([typname, 'pg_catalog.' || typname]), oid, 3 FROM _pgc.pg_type
+  UNION ALL SELECT shown, oid, 4 FROM given_types)
+GROUP BY key;
+
+CREATE TABLE _pgc._proc_names AS SELECT oid, proname AS shown FROM _pgc.pg_proc;
+CREATE TABLE _pgc._proc_keys AS
+SELECT key, min(oid) AS oid FROM (SELECT unnest([proname, 'pg_catalog.' || proname]) AS key, oid FROM _pgc.pg_proc)
+GROUP BY key;
+
+CREATE TABLE _pgc._namespace_names AS SELECT oid, nspname AS shown FROM _pgc.pg_namespace;
+CREATE TABLE _pgc._namespace_keys AS SELECT nspname AS key, oid FROM _pgc.pg_namespace;
 
 UPDATE _pgc.pg_namespace SET nspowner = 10;
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Sequence
 from itertools import pairwise
 from typing import Literal
@@ -10,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.serve.catalog.facts import Route, Signal, UnknownQuestion
-from dpsql.serve.catalog.parse import BEGINNINGS, call_in, fold_name, output_name, parse, tokenize
+from dpsql.serve.catalog.parse import BEGINNINGS, output_name, parse, tokenize
 from dpsql.serve.catalog.postgres_data import SCHEMAS, Relation, data
 
 
@@ -37,35 +38,41 @@ def route(text: str, tables: Container[str] = ()) -> Route | None:
         if before.token_type in (TokenType.FROM, TokenType.JOIN)
     }
     words = {token.text.lower() for token in tokens}
-    if any(source in tables for source in sources) and not any(map(_is_catalogue_name, words)):
+    if any(source in tables for source in sources) and not any(map(_is_catalog_name, words)):
         return Route.DATA
     try:
         tree = parse(text, tokens)
     except UnknownQuestion:
-        return Route.CATALOGUE if any(map(_is_catalogue_name, sources)) else Route.DATA
+        return Route.CATALOG if any(map(_is_catalog_name, sources)) else Route.DATA
     return _route_tree(tree)
 
 
-def _is_catalogue_name(word: str) -> bool:
+def _is_catalog_name(word: str) -> bool:
     return word in SCHEMAS or find("", word) is not None
 
 
 def _route_tree(tree: exp.Expr) -> Route | None:
-    own = {fold_name(table.args["alias"].this) for table in tree.find_all(exp.CTE)}
+    own = {table.alias for table in tree.find_all(exp.CTE)}
     found = set()
     for table in tree.find_all(exp.Table):
-        schema, name = fold_name(table.args.get("db")), fold_name(table.this)
+        schema, name = table.db, table.name
         if not isinstance(table.this, exp.Identifier) or (not schema and name in own):
             continue  # a function, or a common table expression
         known = schema in SCHEMAS or (not schema and find("", name) is not None)
-        found.add(Route.CATALOGUE if known else Route.DATA)
+        found.add(Route.CATALOG if known else Route.DATA)
     return Route.BOTH if len(found) > 1 else next(iter(found), None)
 
 
-_SIGNALS: dict[str, Literal["cancel", "terminate"]] = {
-    "pg_cancel_backend": "cancel",
-    "pg_terminate_backend": "terminate",
-}
+_NUMBER = r"(?:CAST)?\(*'?(?P<{}>[0-9]{{1,11}}|\$[0-9]{{1,4}})'?(?:(?: AS \w+)?\))*"
+_PID = r'(?:\w+\.)?"?pid"?'
+_LISTED = (
+    rf"FROM (?:pg_catalog\.)?pg_stat_activity(?: AS \w+)? WHERE \(?{_PID} = {_NUMBER.format('compared')}\)?"
+)
+_SIGNAL = re.compile(
+    rf"SELECT pg_(?P<kind>cancel|terminate)_backend\((?:{_NUMBER.format('number')}|(?P<listed>{_PID}))\)"
+    rf'(?: AS (?:\w+|"[^"]*"))?(?(listed) {_LISTED})'
+)
+"""The statements that are signals, as sqlglot writes them."""
 
 
 def signal(text: str, parameters: Sequence[object]) -> Signal | None:
@@ -74,50 +81,25 @@ def signal(text: str, parameters: Sequence[object]) -> Signal | None:
     ``SELECT pg_cancel_backend(4711)`` and ``SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE
     pid = 4711``, also with a parameter for the number.
     """
-    if not any(name in text.lower() for name in _SIGNALS):
+    if "_backend" not in text.lower():
         return None
     try:
         tree = parse(text)
-        item = tree.expressions[0] if isinstance(tree, exp.Select) else exp.Null()
-        call = call_in(item.unalias())
     except UnknownQuestion:
         return None
-    kind = None if call is None else _SIGNALS.get(fold_name(call.this))
-    if call is None or kind is None or len(tree.expressions) != 1 or len(call.expressions) != 1:
+    found = _SIGNAL.fullmatch(tree.sql("postgres", normalize_functions=False, comments=False))
+    if found is None or not isinstance(tree, exp.Select) or len(tree.selects) != 1:
         return None
-    number: exp.Expr | None = call.expressions[0]
-    present = {name for name, part in tree.args.items() if part not in (None, False, [])}
-    listed = present != {"expressions"}
-    if listed:
-        number = _compared_pid(tree, number) if present == {"expressions", "from_", "where"} else None
-    pid = _read_number(number, parameters)
-    return None if pid is None else Signal(kind, pid, output_name(item), listed)
+    number = found["number"] or found["compared"]
+    if number.startswith("$"):
+        number = str(dict(enumerate(parameters, start=1)).get(int(number[1:]), ""))
+    if not (number.isascii() and number.isdigit() and len(number) < 12):
+        return None
+    kind: Literal["cancel", "terminate"] = "cancel" if found["kind"] == "cancel" else "terminate"
+    return Signal(kind, int(number), output_name(tree.selects[0]), found["listed"] is not None)
 
 
 def described_signal(text: str) -> tuple[str, int] | None:
     """Return the name of the one column, and the number of parameters, of a statement that is a signal."""
     found = signal(text, ("0",))
     return None if found is None else (found.column, int(signal(text, ()) is None))
-
-
-def _compared_pid(tree: exp.Expr, argument: exp.Expr | None) -> exp.Expr | None:
-    """Return the number of `pid .. FROM pg_stat_activity WHERE pid = number`."""
-    table, condition = tree.args["from_"].this, tree.args["where"].this.unnest()
-    if not isinstance(table, exp.Table) or fold_name(table.this) != "pg_stat_activity":
-        return None
-    if fold_name(table.args.get("db")) not in ("", "pg_catalog") or not isinstance(condition, exp.EQ):
-        return None
-    columns = (argument, condition.this)
-    if not all(isinstance(one, exp.Column) and fold_name(one.this) == "pid" for one in columns):
-        return None
-    number: exp.Expr = condition.expression
-    return number
-
-
-def _read_number(node: exp.Expr | None, parameters: Sequence[object]) -> int | None:
-    while isinstance(node, (exp.Paren, exp.Cast)):
-        node = node.this
-    text = node.name if isinstance(node, exp.Literal) else ""
-    if isinstance(node, exp.Parameter) and node.this.name.isdigit():
-        text = str(dict(enumerate(parameters, start=1)).get(int(node.this.name), ""))
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else None

@@ -27,20 +27,13 @@ them grows with the square of their number and more."""
 
 def _most_copies(function: Function) -> int:
     """Return how often a macro copies an argument; binding one takes twice the time of its argument."""
-    named = (len(re.findall(rf"\b{each}\b", function.body)) for each in function.parameters)
-    return max(2, max(named, default=0))
+    return max(2, *(len(re.findall(rf"\b{each}\b", function.body)) for each in function.parameters), 0)
 
 
-def _copies_by_macro() -> dict[str, int]:
-    """Return the most copies of each macro, whatever its number of arguments."""
-    found: dict[str, int] = {}
-    for known in FUNCTIONS.values():
-        name = f"{PREFIX}{known.name}"
-        found[name] = max(found.get(name, 0), _most_copies(known))
-    return found
-
-
-_COPIES = _copies_by_macro()
+_COPIES = dict.fromkeys(("coalesce", "greatest", "least"), 1)
+for _known in FUNCTIONS.values():
+    _name = f"{PREFIX}{_known.name}"
+    _COPIES[_name] = max(_COPIES.get(_name, 0), _most_copies(_known))
 _LOOK_UPS = frozenset(f"{PREFIX}{known.name}" for known in FUNCTIONS.values() if "SELECT" in known.body)
 """The macros that read a table."""
 
@@ -67,11 +60,9 @@ def _copies_of(node: exp.Expr) -> int:
     """Return how often DuckDB copies what is in a node, at most."""
     match node:
         case exp.Anonymous():
-            return _COPIES.get(node.name, 2)
+            return _COPIES.get(node.name.lower(), 2)
         case exp.Case() if node.this is not None:
             return max(1, len(node.args.get("ifs") or ()))
-        case exp.Nullif():
-            return 2
     return 1
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel
-from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog import pg_types
@@ -19,15 +18,14 @@ from dpsql.serve.catalog.conversions import Scope, Source, SourceColumn, Tables,
 from dpsql.serve.catalog.database import OWN_TABLE, Names
 from dpsql.serve.catalog.expressions import Expressions
 from dpsql.serve.catalog.facts import CatalogColumn, UnknownQuestion
-from dpsql.serve.catalog.parse import call_in, fold_name, output_name, parse
+from dpsql.serve.catalog.parse import output_name, parse
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import FUNCTIONS, SCHEMAS
-from dpsql.serve.catalog.relations import LIVE
 from dpsql.serve.catalog.routing import find
 from dpsql.serve.catalog.size import MAX_RELATIONS, check_size
 
-Bind = Callable[[str, frozenset[tuple[str, str]], int], Sequence[str]]
-"""Returns DuckDB's types of the columns of SQL over these live relations, with so many parameters."""
+Bind = Callable[[str, int], Sequence[str]]
+"""Returns DuckDB's types of the columns of SQL with so many parameters."""
 
 MAX_COLUMNS = 1_664
 """The most columns of a query, as many as PostgreSQL has: without it, `*` could double them at each level."""
@@ -50,11 +48,6 @@ _REFUSED = (
 """Parts of a query that the catalogue does not follow, and statements inside a query."""
 
 
-def live_name(schema: str, name: str) -> str:
-    """Return the name under which the rows of a live relation are registered."""
-    return f"live_{schema}_{name}"
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     """A translated question, for every session and any values of its parameters."""
@@ -65,8 +58,6 @@ class Question:
     """The types of `$1`, `$2`, .."""
     settings: tuple[str, ...]
     """The settings that must exist."""
-    live: frozenset[tuple[str, str]]
-    """The relations whose rows are made when it is asked."""
     changes: tuple[tuple[str, str, bool], ...]
 
 
@@ -75,7 +66,6 @@ class Translator(Expressions):
 
     def __init__(self, names: Names, types: Sequence[int | None] = ()) -> None:
         super().__init__(names, types)
-        self._live: set[tuple[str, str]] = set()
         self._expanded = 0
         """The columns that `*` has stood for until now."""
 
@@ -84,20 +74,19 @@ class Translator(Expressions):
         tree = parse(text)
         if any(isinstance(node, _REFUSED) for node in tree.walk()):
             raise UnknownQuestion("part of a query")
-        holder = exp.Subquery(this=normalize_identifiers(tree, "postgres"))
+        holder = exp.Subquery(this=tree)
         for values in list(holder.find_all(exp.Values)):
             _name_columns(values)
         columns = self.query(holder.this, None, {})
         self.settle_parameters(holder)
         check_size(holder)
         sql = holder.this.sql("duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
-        told = bind(sql, frozenset(self._live), len(self.parameter_types()))
+        told = bind(sql, len(self.parameter_types()))
         return Question(
             sql=sql,
             columns=tuple(_column_of(column, kind) for column, kind in zip(columns, told, strict=True)),
             parameters=self.parameter_types(),
             settings=tuple(self.settings),
-            live=frozenset(self._live),
             changes=tuple(self.changes),
         )
 
@@ -121,7 +110,7 @@ class Translator(Expressions):
             case _:
                 raise UnknownQuestion(type(node).__name__)
         for part in ("order", "limit", "offset"):
-            self.parts(node.args.get(part), scope)
+            self.values(node.args.get(part), scope)
         return columns
 
     def _common_tables(self, with_: exp.Expr, outer: Scope | None, tables: Tables) -> Tables:
@@ -141,22 +130,12 @@ class Translator(Expressions):
             self._source(from_.this, scope)
         self._joins(node, scope)
         items = self._items(node, scope)
-        names = [output_name(item) for item in items]
-        values = [item.this if isinstance(item, exp.Alias) else item for item in items]
-        node.set(
-            "expressions",
-            [
-                exp.alias_(value, name, quoted=True, copy=False)
-                for value, name in zip(values, names, strict=True)
-            ],
-        )
-        columns = [
-            SourceColumn(name, self.expression(item.this, scope))
-            for name, item in zip(names, node.expressions, strict=True)
-        ]
+        named = [exp.alias_(item.unalias(), output_name(item), quoted=True, copy=False) for item in items]
+        node.set("expressions", named)
+        columns = [SourceColumn(item.alias, self.expression(item.this, scope).type) for item in named]
         for name, part in list(node.args.items()):
             if name not in ("expressions", "from_", "joins", "with_"):
-                self.parts(part, scope)
+                self.values(part, scope)
         return columns
 
     def _items(self, node: exp.Select, scope: Scope) -> list[exp.Expr]:
@@ -188,16 +167,16 @@ class Translator(Expressions):
                 scope.merged += [name for name in new if name in before and name not in scope.merged]
             using = [column.name for column in join.args.get("using") or []]
             scope.merged += [name for name in using if name not in scope.merged]
-            self.parts(join.args.get("on"), scope)
+            self.values(join.args.get("on"), scope)
 
     def _source(self, node: exp.Expr, scope: Scope) -> None:
         """Translate an item of FROM, which comes into the scope, and its joins."""
         match node:
             case exp.Table(this=exp.Identifier()):
                 self._relation(node, scope)
-            case exp.Table() | exp.Lateral() if call_in(node.this) is not None:
+            case exp.Table(this=exp.Anonymous()) | exp.Lateral(this=exp.Anonymous()):
                 self._function(node, scope)
-            case exp.Subquery() if _holds_table(node.this):
+            case exp.Subquery() if isinstance(node.unnest(), exp.Table):
                 self._source(node.this, scope)
             case exp.Subquery():
                 self._add(node, scope, self.query(node.this, scope, scope.tables), "subquery")
@@ -205,7 +184,7 @@ class Translator(Expressions):
                 self._add(node, scope, self.query(node.this.this, scope, scope.tables), "subquery")
             case exp.Values():
                 rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
-                types = [[self.expression(cell, scope) for cell in row] for row in rows]
+                types = [[value.type for value in self.values(row, scope)] for row in rows]
                 columns = [SourceColumn("", self.common(cells)) for cells in zip(*types, strict=True)]
                 self._add(node, scope, columns, "values")
             case _:
@@ -235,40 +214,33 @@ class Translator(Expressions):
         relation = find(schema, name)
         if relation is None or node.catalog:
             raise UnknownQuestion("relation")
-        key = (relation.schema, relation.name)
-        if key in LIVE:
-            self._live.add(key)
-            place = ("temp", "main", live_name(*key))
-        else:
-            place = ("", SCHEMAS[relation.schema], relation.name)
-        for part, text in zip(("catalog", "db", "this"), place, strict=True):
-            node.set(part, exp.to_identifier(text, quoted=True) if text else None)
+        node.set("db", exp.to_identifier(SCHEMAS[relation.schema], quoted=True))
+        node.set("this", exp.to_identifier(relation.name, quoted=True))
         columns = [SourceColumn(column, oid) for column, oid in relation.columns]
         self._add(node, scope, columns, name, relation.oid)
 
     def _function(self, node: exp.Expr, scope: Scope) -> None:
         """Replace a function in FROM by a query: a row for each element of its list, or for its value."""
-        alias, function = node.args.get("alias"), call_in(node.this)
-        if function is None or fold_name(node.args.get("db")) not in ("", *SCHEMAS):
+        alias, function, name = node.args.get("alias"), node.this, node.this.name
+        if node.text("db"):
             raise UnknownQuestion("function")
-        name = fold_name(function.this)
         single = alias.name if alias is not None and alias.name else name
         known = FUNCTIONS.get((name, len(function.expressions)))
         if name == "unnest" and len(function.expressions) > 1:
-            types = [self.expression(part, scope) for part in list(function.expressions)]
-            columns = [SourceColumn("unnest", pg_types.element(oid or 0)) for oid in types]
-            lists = function.expressions
+            values = self.values(function.expressions, scope)
+            columns = [SourceColumn("unnest", pg_types.element(value.type)) for value in values]
+            lists = [value.node for value in values]
             cells: list[exp.Expr] = [call("unnest", part) for part in lists]
         elif known is not None and known.returns_set:
-            oid = self.macro(known, function, scope)
-            lists, rows = [function], call("unnest", function)
+            found, oid = self.macro(known, function, scope)
+            lists, rows = [found], call("unnest", found)
             fields = [SourceColumn(field, pg_types.function_type(kind)) for field, kind in known.fields]
             columns = fields or [SourceColumn(single, oid)]
             keys = [exp.Literal.string(column.name) for column in fields]
             cells = [call("struct_extract", rows.copy(), key) for key in keys] or [rows]
         else:
-            value = self.value(exp.Paren(this=function).this, scope)
-            columns, lists, cells = [SourceColumn(single, value.type)], [], [value.node]
+            found, oid = self.function(function, scope)
+            columns, lists, cells = [SourceColumn(single, oid)], [], [found]
         items = [
             exp.alias_(cell, column.name, quoted=True) for cell, column in zip(cells, columns, strict=True)
         ]
@@ -314,9 +286,3 @@ def _column_of(column: SourceColumn, kind: str) -> CatalogColumn:
     oid = pg_types.oid_of_duckdb(kind) if column.type is None else column.type
     oid = TEXT if oid == UNKNOWN else oid
     return CatalogColumn(column.name, pg_types.arrow_type(oid), oid)
-
-
-def _holds_table(node: exp.Expr) -> bool:
-    while isinstance(node, exp.Subquery):
-        node = node.this
-    return isinstance(node, exp.Table)

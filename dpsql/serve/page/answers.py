@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from dpsql.release import Release
-    from dpsql.render.grid import Column
+    from dpsql.render.grid import TextColumn
     from dpsql.serve.answer import Answer
     from dpsql.serve.client import Client
     from dpsql.serve.confirm import SpendingRule
@@ -198,7 +198,7 @@ def _rows_facts(table: pa.Table, first: int, rows: int) -> Facts:
     return {"columns": columns, "rows": listed, "first_row": first, "rows_in_all": table.num_rows}
 
 
-def _texts_facts(columns: list[Column]) -> list[Facts]:
+def _texts_facts(columns: list[TextColumn]) -> list[Facts]:
     """Return columns of texts as people read them; blanks align numbers in a terminal only."""
     return [
         {

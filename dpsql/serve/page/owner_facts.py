@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import Error
 from dpsql.language import Query, parse, tables_in
-from dpsql.ledger.limits import Limits
+from dpsql.ledger import Limits
 from dpsql.policy import UnitColumn, UnitRow, UnitVia, describe_protected
-from dpsql.render.figures import charged
+from dpsql.render.figures import show_spent
 from dpsql.serve.json_facts import Facts, bounds_facts, budget_facts, domain_facts
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _shares(entries: Sequence[Entry], name_of: Callable[[Entry], str]) -> list[F
         spent[name] += entry.charged.epsilon or 0
     names = sorted(spent, key=lambda name: (-spent[name], name))
     return [
-        {"name": name, "statements": asked[name], "epsilon": float(charged(spent[name]))} for name in names
+        {"name": name, "statements": asked[name], "epsilon": float(show_spent(spent[name]))} for name in names
     ]
 
 
@@ -88,7 +88,7 @@ def _over_time(entries: Sequence[Entry]) -> list[Facts]:
     points, spent = [], Fraction(0)
     for entry in reversed(entries):
         spent += entry.charged.epsilon or 0
-        points.append({"when": entry.when.isoformat(), "epsilon": float(charged(spent))})
+        points.append({"when": entry.when.isoformat(), "epsilon": float(show_spent(spent))})
     step = -(-len(points) // _POINTS) or 1
     return [*points[:-1:step], *points[-1:]]
 
@@ -98,8 +98,8 @@ def _entry(entry: Entry, policy: Policy) -> Facts:
         "entry": entry.entry,
         "when": entry.when.isoformat(" ", "seconds"),
         "analyst": entry.analyst,
-        "epsilon": None if entry.charged.epsilon is None else float(charged(entry.charged.epsilon)),
-        "delta": float(charged(entry.charged.delta)),
+        "epsilon": None if entry.charged.epsilon is None else float(show_spent(entry.charged.epsilon)),
+        "delta": float(show_spent(entry.charged.delta)),
         "mechanism": entry.mechanism,
         "tables": tables_of(entry.statement, policy),
         "state": entry.state,

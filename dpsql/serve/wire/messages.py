@@ -35,7 +35,7 @@ def check_length(announced: bytes, limit: int, least: int = 4) -> int:
     return length - 4
 
 
-class Body(messages.Body):
+class Body(messages.MessageBody):
     """The body of a client's message."""
 
     malformed = ProtocolViolation

@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from dpsql.cli.output import FORMATS, Output
+from dpsql.cli.output import FORMATS, AnswerOutput
 from dpsql.composition import ends, schema_of, with_ends
 from dpsql.dbapi.cursor import Cursor
 from dpsql.kernel.loss import Charge
@@ -67,7 +67,7 @@ def files(_: Session, cursor: Cursor, release: Release, table: pa.Table, folder:
             file = folder / f"answer.{name}"
             wanted = release.table if intervals else table
             for exact in (False, True):
-                out = Output(name, str(file), intervals=intervals, exact_digits=exact)
+                out = AnswerOutput(name, str(file), intervals=intervals, exact_digits=exact)
                 with redirect_stderr(io.StringIO()) as said:
                     out.write(table, release, Charge())
                     out.close()

@@ -16,7 +16,7 @@ from dpsql.owner.verifying import verify
 from dpsql.policy import RangeDomain, TableDomain, ValuesDomain, load
 from dpsql.release import Release, from_arrow, to_arrow
 from dpsql.release.release import cell, from_bytes, to_bytes
-from dpsql.render.data import described
+from dpsql.render.data import add_metadata
 from dpsql.render.lines import SLOTS, Outside, line, sentences, slot
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
@@ -125,7 +125,7 @@ def test_it_is_shown_everywhere(opened: Callable[..., Session]) -> None:
     assert facts["line"] == [release.line]
     assert round(facts["outside"]["value"]) == 60
     assert facts["null_group"] is True
-    metadata = described(release.rows, release).schema.metadata
+    metadata = add_metadata(release.rows, release).schema.metadata
     assert metadata[b"dpsql.line"].decode() == release.line
     assert metadata[b"dpsql.null_group"] == b"true"
 

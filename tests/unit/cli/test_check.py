@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,10 +84,10 @@ class Owner:
         with duckdb.connect() as connection:
             connection.execute(f"COPY ({sql}) TO '{self.folder / table}.parquet' (FORMAT parquet)")
 
-    def check(self, *args: str) -> Done:
+    def check(self, *args: str, facts: bool = False) -> Done:
         path = self.folder / "dpsql.toml"
         path.write_text(self.policy)
-        code = main(["-p", str(path), *args, "check"])
+        code = main(["-p", str(path), *args, "check", *(["--facts"] if facts else [])])
         out, err = self._capfd.readouterr()
         return Done(code, out, err)
 
@@ -555,3 +556,50 @@ def test_instants_that_are_declared_as_times_are_told(owner: Owner) -> None:
     plain = owner.policy.replace('unique = [["visit_id"]]', columns + ' = [["visit_id"]]')
     owner.policy = plain[: plain.index("[tables.visits.domain]")] + plain[plain.index("[tables.pages]") :]
     assert "are read as times of UTC" in owner.check().lines("note")["tables.visits.columns.seen"]
+
+
+# --- the facts on which proofs rest ---------------------------------------------------------------------
+
+
+ASKED = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = .1) COUNT(DISTINCT user_id) FROM visits"
+
+
+def facts_of_json(owner: Owner) -> list[dict[str, str]]:
+    shown = owner.check("--format", "json", facts=True)
+    assert shown.code == 0, shown.err
+    found: list[dict[str, str]] = json.loads(shown.out)
+    return found
+
+
+def test_facts_are_shown_as_proofs_have_them(owner: Owner) -> None:
+    shown = owner.check("--format", "table", facts=True)
+    assert shown.code == 0, shown.err
+    visits = shown.out[shown.out.index("visits\n") :]
+    assert "rows        a row belongs to the unit in user_id" in visits
+    assert "columns     visit_id BIGINT, user_id BIGINT, page VARCHAR, hour INTEGER, mobile BOOLEAN" in visits
+    assert "unique      visit_id" in visits
+    pages, *_, domain = facts_of_json(owner)
+    assert (pages["table"], pages["rows"], pages["unique"]) == ("pages", "public", "page")
+    assert domain["rows"] == "distinct public values, 2 at most"
+
+
+def test_facts_that_do_not_hold_of_a_public_table_are_told(owner: Owner) -> None:
+    owner.put("pages", "SELECT * FROM (VALUES ('home'), ('home')) AS r(page)")
+    assert facts_of_json(owner)[0]["unique"] == "page (not so in its rows)"
+
+
+def test_facts_are_compared_with_those_of_the_newest_charge(owner: Owner) -> None:
+    assert "the ledger has no charge under this policy yet" in owner.check(facts=True).err
+    with closing(Session(owner.folder / "dpsql.toml")) as session:
+        session.run(ASKED)
+        digest = session.facts.digest
+        assert session.ledger.facts == digest
+    assert f"facts {digest}: the newest charge of the ledger rests on them" in owner.check(facts=True).err
+    owner.put("visits", VISITS.replace("(i % 24)::INTEGER", "(i % 24)::BIGINT"))
+    told = owner.check(facts=True).err
+    assert f"the newest charge of the ledger rests on others, {digest}" in told
+    with closing(Session(owner.folder / "dpsql.toml")) as session:
+        session.run(ASKED)
+        assert session.ledger.facts == session.facts.digest != digest
+        assert session.ledger.check() == []
+    assert "the newest charge of the ledger rests on them" in owner.check(facts=True).err

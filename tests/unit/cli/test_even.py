@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.cli import main
-from dpsql.cli.even import LARGEST, Target, decimal, digits, least_error
+from dpsql.cli.even import LARGEST, ErrorTarget, least_error, round_digits, write_decimal
 from dpsql.cli.exits import ExitCode
 from dpsql.policy import load
 from dpsql.session import Session
@@ -77,7 +77,7 @@ def prices(out: str) -> list[Fraction]:
 def widths(folder: Path, error: Fraction, statements: list[str]) -> list[float]:
     """Half the widths of the statements' intervals, as EXPLAIN predicts them at a default error."""
     session = Session(load(folder / "dpsql.toml"))
-    session.run(f"SET dp_error = {decimal(error)}")
+    session.run(f"SET dp_error = {write_decimal(error)}")
     found = []
     for text in statements:
         facts = json.loads(session.run(f"EXPLAIN (FORMAT JSON) {text}").table.column(0)[0].as_py())
@@ -222,9 +222,9 @@ def test_they_go_with_statements(ask: Ask, option: str) -> None:
 
 def test_on_a_server_a_percentage_is_refused() -> None:
     with pytest.raises(click.UsageError, match=r"needs the policy's smallest_interesting"):
-        Target(error=Fraction(5), percent=True).known(None)
-    assert Target(error=Fraction(5)).known(None) == 5
-    assert Target(total=Fraction(5)).known(None) is None
+        ErrorTarget(error=Fraction(5), percent=True).known(None)
+    assert ErrorTarget(error=Fraction(5)).known(None) == 5
+    assert ErrorTarget(total=Fraction(5)).known(None) is None
 
 
 @pytest.mark.parametrize("fixed", [Fraction(0), Fraction(1, 2)])
@@ -238,7 +238,7 @@ def test_the_search_ends_close_to_the_total(fixed: Fraction, weight: Fraction) -
 
     error = least_error(cost, cost(LARGEST), Fraction(2))
     assert Fraction("1.97") < cost(error) <= 2
-    assert error == digits(error)
+    assert error == round_digits(error)
     assert len(asked) < 12
 
 
@@ -254,4 +254,4 @@ def test_the_search_ends_at_a_cap_and_at_jumps() -> None:
     for total in (Fraction(1, 100), Fraction(1, 10), Fraction(1)):
         error = least_error(jumping, Fraction(0), total)
         assert jumping(error) <= total
-        assert jumping(error - digits(error / 500)) > total * Fraction(97, 100) or error == 20
+        assert jumping(error - round_digits(error / 500)) > total * Fraction(97, 100) or error == 20

@@ -15,7 +15,7 @@ import pytest
 
 from dpsql.cli import app, main
 from dpsql.cli.exits import ExitCode
-from dpsql.render.terminal import PIPED_WIDTH
+from dpsql.render.grid import PIPED_WIDTH
 
 ASK = (
     "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) diagnosis, COUNT(DISTINCT patient_id) AS n "

@@ -70,7 +70,7 @@ def run(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtur
             terminal = io.StringIO()
             terminal.isatty = lambda: True  # type: ignore[method-assign]  # somebody is there to be asked
             monkeypatch.setattr(sys, "stdin", terminal)
-            monkeypatch.setattr(init, "_asked", lambda question, default="": next(given) or default)
+            monkeypatch.setattr(init, "_prompt", lambda question, default="": next(given) or default)
         else:
             monkeypatch.setattr(sys, "stdin", io.StringIO())
         code = main(list(args))
@@ -393,8 +393,8 @@ def test_the_real_question_goes_to_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(" 3 \n\n"))
-    assert init._asked("how many", "1") == "3"
-    assert init._asked("how many", "1") == "1"
+    assert init._prompt("how many", "1") == "3"
+    assert init._prompt("how many", "1") == "1"
     out, err = capfd.readouterr()
     assert out == ""
     assert "how many [1]: " in err

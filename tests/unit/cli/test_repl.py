@@ -12,13 +12,13 @@ import pytest
 
 from dpsql.cli import app, main
 from dpsql.cli.exits import ExitCode
-from dpsql.cli.output import FORMATS, Output
+from dpsql.cli.output import FORMATS, AnswerOutput
 from dpsql.cli.repl.commands import COMMANDS
-from dpsql.cli.repl.completion import Names, completions
+from dpsql.cli.repl.completion import CompletionNames, completions
 from dpsql.cli.repl.line_input import Piped, complete
 from dpsql.cli.repl.loop import Repl, names_of
 
-NAMES = Names(
+NAMES = CompletionNames(
     {"visits": ("patient_id", "diagnosis_code", "minutes"), "diagnoses": ("code", "diagnosis")},
     tuple(COMMANDS),
     FORMATS,
@@ -67,7 +67,7 @@ class Desk:
 
     def type(self, *lines: str | BaseException, yes: bool = True, mode: str = "csv") -> Person:
         person = Person(lines, yes=yes)
-        self.repl = Repl(self.session, Output(mode, None), person, self._policy)
+        self.repl = Repl(self.session, AnswerOutput(mode, None), person, self._policy)
         self.code = self.repl.run()
         self.repl.output.close()
         self.out, self.err = self._capfd.readouterr()
@@ -131,7 +131,7 @@ def test_commands_of_psql(desk: Desk, tmp_path: Path) -> None:
 def test_a_pipe_runs_its_last_statement_and_knows_no_lines_within_texts(desk: Desk) -> None:
     person = Person(["SELECT 'a", ".quit", "' AS a;", "SELECT 2 AS b"])
     person.interactive = False
-    Repl(desk.session, Output("csv", None), person, None).run()
+    Repl(desk.session, AnswerOutput("csv", None), person, None).run()
     assert desk.session.ran == ["SELECT 'a\n.quit\n' AS a", "SELECT 2 AS b"]
 
 

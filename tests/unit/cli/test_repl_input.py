@@ -17,11 +17,11 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from dpsql.cli.repl import line_input
-from dpsql.cli.repl.completion import Names
+from dpsql.cli.repl.completion import CompletionNames
 from dpsql.cli.repl.line_input import Piped, reader
-from dpsql.cli.repl.reader import Reader
+from dpsql.cli.repl.state import LineReader
 
-NAMES = Names({"visits": ("patient_id", "diagnosis_code")}, (".help",), ("csv",))
+NAMES = CompletionNames({"visits": ("patient_id", "diagnosis_code")}, (".help",), ("csv",))
 
 ENTER, CTRL_C, CTRL_D, UP = "\r", "\x03", "\x04", "\x1b[A"
 
@@ -39,7 +39,7 @@ def keys(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PipeInput]:
         yield pipe
 
 
-def typed(keys: PipeInput, text: str, reader_: Reader | None = None) -> str:
+def typed(keys: PipeInput, text: str, reader_: LineReader | None = None) -> str:
     keys.send_text(text)
     return (reader_ or reader(lambda: NAMES)).line("dpsql> ", "")
 
@@ -102,13 +102,15 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(
 
 
 @pytest.fixture
-def plain(home: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
+def plain(home: Path, monkeypatch: pytest.MonkeyPatch) -> LineReader:
     monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
     return reader(lambda: NAMES)
 
 
-def test_without_prompt_toolkit_python_reads_the_line(plain: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_prompt_toolkit_python_reads_the_line(
+    plain: LineReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
     prompts: list[str] = []
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(isatty=lambda: True))
 
@@ -123,12 +125,12 @@ def test_without_prompt_toolkit_python_reads_the_line(plain: Reader, monkeypatch
     assert prompts == ["dpsql> ", "  ...> "]
 
 
-def test_what_is_missing_is_told_in_one_line(plain: Reader, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_missing_is_told_in_one_line(plain: LineReader, capfd: pytest.CaptureFixture[str]) -> None:
     reader(lambda: NAMES)
     assert capfd.readouterr().err.splitlines()[-1].endswith("pip install 'dpsql[repl]'")
 
 
-def test_readline_completes(plain: Reader, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readline_completes(plain: LineReader, monkeypatch: pytest.MonkeyPatch) -> None:
     import readline
 
     line = "SELECT * FROM visits v WHERE v.pat"
@@ -143,7 +145,7 @@ def test_a_prompt_never_goes_to_a_redirected_stdout(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT 1;\ny\n"))
-    line = line_input._Terminal(line_input._typed)
+    line = line_input._Terminal(line_input._read_line)
     assert line.line("dpsql> ", "") == "SELECT 1;"
     assert line.ask("sure? ")
     with pytest.raises(EOFError):
@@ -158,7 +160,7 @@ def test_a_prompt_never_goes_to_a_redirected_stdout(
 )
 def test_only_a_yes_is_a_yes(monkeypatch: pytest.MonkeyPatch, answer: str, *, yes: bool) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO(answer + "\n"))
-    assert line_input._Terminal(line_input._typed).ask("sure? ") is yes
+    assert line_input._Terminal(line_input._read_line).ask("sure? ") is yes
 
 
 def test_a_pipe_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpsql.errors import QueryRefused
-from dpsql.estimates.linear import half_width
+from dpsql.estimates.half_widths import laplace_half_width
 from dpsql.places import NumberPlace
 from dpsql.policy import load
 from dpsql.release import Release, places_of
@@ -84,10 +84,10 @@ def test_sums_have_the_exact_law_of_their_noises(session: Session) -> None:
     )
     (scale,) = {round(float(each) / math.sqrt(2), 2) for each in column(found, number(found, "n").stddev)}
     assert scale == 1
-    assert halves(found, "d")[1:] == pytest.approx(half_width((1.0, 1.0), 0.95), rel=1e-3)
+    assert halves(found, "d")[1:] == pytest.approx(laplace_half_width((1.0, 1.0), 0.95), rel=1e-3)
     assert math.isnan(halves(found, "d")[0]), "there is no previous row"
     for row, half in enumerate(halves(found, "run")[1:], start=2):
-        assert half == pytest.approx(half_width((1.0,) * row, 0.95), rel=1e-3)
+        assert half == pytest.approx(laplace_half_width((1.0,) * row, 0.95), rel=1e-3)
     assert halves(found, "week") == pytest.approx(halves(found, "n") / 7)
     assert column(found, number(found, "run").stddev)[11] == pytest.approx(math.sqrt(24), rel=0.01)
 

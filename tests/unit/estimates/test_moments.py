@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
 from dpsql.estimates.fieller import mean_width
-from dpsql.estimates.linear import half_width, half_widths
+from dpsql.estimates.half_widths import laplace_half_width, laplace_half_widths
 from dpsql.estimates.moments import largest_variance, least_variance
 
 LEVEL = Fraction(95, 100)
@@ -76,8 +76,8 @@ def test_no_groups_have_no_estimates() -> None:
 @pytest.mark.parametrize("weights", [(1.0, 0.3), (1.0, 0.999), (4.0, 2.5, 1.0), (0.8, 0.3, 0.2)])
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
 def test_partial_fractions_and_inversion_agree(weights: tuple[float, ...], confidence: float) -> None:
-    by_formula = float(half_widths(np.array([weights]), confidence)[0])
-    assert by_formula == pytest.approx(half_width(weights, confidence), rel=1e-3)
+    by_formula = float(laplace_half_widths(np.array([weights]), confidence)[0])
+    assert by_formula == pytest.approx(laplace_half_width(weights, confidence), rel=1e-3)
 
 
 def test_the_quantile_of_the_mean_s_noise_is_as_published() -> None:

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.ledger import events
 from dpsql.kernel.loss import Charge
-from dpsql.ledger import GroupCap, Ledger, Opening, RefinementStep, Request, Reservation, Settled, events
+from dpsql.ledger import GroupCap, Ledger, Opening, RefinementStep, Request, Reservation, Settled
 
 TENTH = Charge(Fraction(1, 10))
 

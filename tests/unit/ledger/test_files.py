@@ -17,9 +17,10 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import InternalError, OperationalError, PolicyError
+from dpsql.kernel.ledger import store
+from dpsql.kernel.ledger.tables import VERSION
 from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.ledger import LadderRequest, Ledger, RefinementStep, Request, Reservation, faults
-from dpsql.ledger.migration import VERSION
+from dpsql.ledger import LadderRequest, Ledger, RefinementStep, Request, Reservation
 from tests.kept_ladders import reserve_one
 
 TENTH = Charge(Fraction(1, 10))
@@ -347,15 +348,15 @@ def test_a_ledger_that_vanishes_or_is_replaced_in_use(path: Path, tmp_path: Path
 
 
 def test_a_busy_ledger_waits_and_then_says_so(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert faults.BUSY_SECONDS == 5
+    assert store.BUSY_SECONDS == 5
     with open_at(path) as ledger, raw(path) as other:
-        monkeypatch.setattr(faults, "BUSY_SECONDS", 0.05)
+        monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(OperationalError, match="busy") as caught:
             reserve(ledger)
         one_line(caught.value)
         assert ledger.budget().spent == TENTH  # reading needs no waiting
-        monkeypatch.setattr(faults, "BUSY_SECONDS", 60)
+        monkeypatch.setattr(store, "BUSY_SECONDS", 60)
         release = threading.Timer(0.1, other.execute, ["ROLLBACK"])
         other.execute("PRAGMA busy_timeout = 0")
         release.start()

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, PolicyError
+from dpsql.kernel.ledger import process_identity
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
-from dpsql.ledger import GroupCap, LadderRequest, process_identity
+from dpsql.ledger import GroupCap, LadderRequest
 from dpsql.ledger.ledger import Opening
 from tests.kept_ladders import (
     Open,

@@ -208,7 +208,7 @@ def test_a_ladder_is_in_the_mark_before_it_is_shown(
         def fails(*given: object) -> None:
             raise OSError(28, "No space left on device")
 
-        from dpsql.ledger.mark_file import MarkFile
+        from dpsql.ledger.mark import MarkFile
 
         with monkeypatch.context() as full:
             full.setattr(MarkFile, "write", fails)

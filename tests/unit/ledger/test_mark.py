@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.ledger import store
+from dpsql.kernel.ledger.events import stored_totals
+from dpsql.kernel.ledger.totals import Row
 from dpsql.kernel.loss import Charge, Totals
-from dpsql.ledger import Ledger, Opening, Reservation, faults, files
-from dpsql.ledger.events import Total, stored_totals
-from dpsql.ledger.mark import Mark
-from dpsql.ledger.mark_file import Kept, MarkFile
+from dpsql.ledger import Ledger, Opening, Reservation, files
+from dpsql.ledger.mark import Kept, Mark, MarkFile
 
 TENTH = Charge(Fraction(1, 10))
 
@@ -161,7 +162,7 @@ def test_a_release_of_another_process_is_in_the_mark_before_it_is_given_again(
 ) -> None:
     with open_at(path) as one, open_at(path) as other:
         with monkeypatch.context() as patch:
-            patch.setattr(other._mark, "cover", lambda store, seen: None)  # killed before the mark
+            patch.setattr(other._mark, "cover", lambda store, event: None)  # killed before the mark
             spend(other, key="k")
         assert read(state).event != one.head()
         assert one.find("k", "ann") is not None
@@ -451,7 +452,7 @@ def test_a_line_is_added_for_each_answer_and_a_long_file_written_anew(path: Path
     assert all(before < after for before, after in pairwise(sizes[:40]))
 
 
-def totals_of(ledger: Ledger) -> dict[str, Total]:
+def totals_of(ledger: Ledger) -> dict[str, Row]:
     with ledger._store.read() as connection:
         return stored_totals(connection)
 
@@ -531,7 +532,7 @@ def test_a_mark_is_read_back(path: Path, state: Path) -> None:
 def test_a_mark_that_is_held_makes_others_wait_and_then_says_so(
     path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(faults, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
     with ledger_in_use(path) as ledger:
         lock = os.open(mark_file(state).with_name(mark_file(state).name + ".lock"), os.O_RDWR)
         assert files.lock(lock)

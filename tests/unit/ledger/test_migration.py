@@ -14,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import OperationalError
+from dpsql.kernel.facts import ByRow, Facts, TableFacts
+from dpsql.kernel.ledger.tables import VERSION
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
-from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep
-from dpsql.ledger.migration import VERSION
+from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep, Request
 from dpsql.policy import BudgetPolicy
+from dpsql.types import BIGINT
 from tests.kept_ladders import reserve_one
 
 DATA = Path(__file__).parent / "data"
@@ -26,6 +28,9 @@ DUMP = DATA / "ledger_version_4.sql"
 
 VERSION_5 = DATA / "ledger_version_5.sql"
 """A ledger as version 5 has it, with costs at orders, Gaussian noise, a group and restored amounts."""
+
+VERSION_6 = DATA / "ledger_version_6.sql"
+"""A ledger as version 6 has it, with kept ladders too: settled, failed, cancelled and without an end."""
 
 TOTAL = Charge(Fraction(10), Fraction(1, 1000))
 
@@ -139,7 +144,7 @@ def test_versions_before_it_are_brought_up_to_date(path: Path, before: int, gone
 
 def test_what_was_reserved_before_is_ended_after(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_at(path) as ledger:
-        monkeypatch.setattr("dpsql.ledger.process_identity.current", lambda: "elsewhere|1|1")
+        monkeypatch.setattr("dpsql.kernel.ledger.process_identity.current", lambda: "elsewhere|1|1")
         from dpsql.ledger import Reservation
 
         nine = Reservation(9, PrivacyLoss.of(Fraction(1, 2)))
@@ -248,13 +253,6 @@ def test_version_5_stays_as_it_is_and_gets_a_table_of_ladders(tmp_path: Path) ->
     assert version(path) == VERSION
 
 
-def test_version_5_has_the_structure_of_a_new_one(tmp_path: Path) -> None:
-    path = of_version_5(tmp_path / "ledger.sqlite")
-    open_at(path).close()
-    open_at(tmp_path / "new.sqlite").close()
-    assert structure(path) == structure(tmp_path / "new.sqlite")
-
-
 OLD_5 = [
     # Version 5 of dpsql reads or writes totals in each transaction that charges, ends or shares anything,
     "SELECT epsilon, delta, cost, alpha FROM scope WHERE name = 'policy'",
@@ -277,6 +275,78 @@ def test_a_dpsql_of_version_5_that_has_it_open_can_charge_nothing(tmp_path: Path
         for statement in OLD_5:
             with pytest.raises(sqlite3.OperationalError, match="no such table: scope"):
                 old.execute(statement)
+
+
+# --- from version 6 on ---------------------------------------------------------------------------------
+
+OF_VERSION_6 = {
+    **ZCDP,
+    "groups": {"team": GroupCap(("ann", "bob", "cem"), Charge(Fraction(8), Fraction(1, 1000)))},
+}
+"""The policy of the ledger of version 6."""
+
+
+def of_version_6(path: Path) -> Path:
+    with raw(path) as connection:
+        connection.executescript(VERSION_6.read_text())
+    return path
+
+
+RECORDED = {5: of_version_5, 6: of_version_6}
+
+
+def test_version_6_stays_as_it_is_and_its_next_charge_tells_of_the_facts(tmp_path: Path) -> None:
+    path = of_version_6(tmp_path / "ledger.sqlite")
+    before, facts = content(path), Facts((TableFacts("visits", ByRow(), (("cost", BIGINT),), kind="visit"),))
+    with Ledger.open(path, **OF_VERSION_6) as ledger:  # type: ignore[arg-type]
+        assert str(ledger.head()) == "28-fff6d407c30d8fb5"
+        shown = ["6.69332 of 10", "4.4054 of 6", "1.15649 of 5", "0.31875 of 5"]
+        for name, spent in zip((None, "ann", "bob", "cem"), shown, strict=True):
+            assert f"epsilon {spent} spent" in repr(ledger.budget(name))
+        states = [charge.state for charge in ledger.ladder_charges()]
+        assert states == ["settled", "failed", "cancelled", "reserved"]
+        assert (ledger.check(), ledger.facts) == ([], None)
+        assert content(path) == before
+        asked = [Request("r", "m", Charge(Fraction(1, 8)))]
+        ledger.reserve_all(analyst="dee", statement="s", requests=asked, facts=facts)
+        assert (ledger.facts, ledger.check()) == (facts.digest, [])
+        event = ledger.event(28)
+        assert event is not None
+        assert str(event) == "28-fff6d407c30d8fb5"
+    after = content(path)
+    assert after["event"][:28] == before["event"]
+    assert after["entry"][:12] == before["entry"]
+    assert version(path) == VERSION
+
+
+@pytest.mark.parametrize("before", [5, 6])
+def test_later_versions_have_the_structure_of_a_new_one(tmp_path: Path, before: int) -> None:
+    path = RECORDED[before](tmp_path / "ledger.sqlite")
+    open_at(path).close()
+    open_at(tmp_path / "new.sqlite").close()
+    assert structure(path) == structure(tmp_path / "new.sqlite")
+
+
+@pytest.mark.parametrize("recorded", [DUMP, VERSION_5, VERSION_6])
+def test_all_that_a_recorded_ledger_holds_stays(tmp_path: Path, recorded: Path) -> None:
+    """All tables byte by byte; entries and events of those versions whose form is the present one."""
+    path = tmp_path / "ledger.sqlite"
+    with raw(path) as connection:
+        connection.executescript(recorded.read_text())
+        connection.execute("CREATE TABLE IF NOT EXISTS bounds (number INTEGER)")
+        before = content(path)
+        if not before["bounds"]:
+            connection.execute("DROP TABLE bounds")
+    Ledger.open(path, **OF_VERSION_6).close()  # type: ignore[arg-type]
+    after = content(path)
+    for name in ("progress", "refinement", "part", "cancelled", "running", "bounds"):
+        assert after[name] == before[name], name
+    width = len(before["release"][0])
+    assert [row[:width] for row in after["release"]] == before["release"]
+    if recorded is not DUMP:
+        assert after["entry"] == before["entry"]
+        assert after["event"][: len(before["event"])] == before["event"]
+        assert after["restored"] == before["restored"] != []
 
 
 def test_a_version_that_came_while_it_was_open_is_refused(path: Path) -> None:
@@ -338,12 +408,16 @@ while True:
     new |= {"total" in tables, "bounds" in tables}
     if before == 5:
         old, new = {"scope" in tables}, {"total" in tables, "bounds" in tables}
-    assert (old, new) == ({version == before}, {version == 6}), point
+    if before == 6:  # its tables are those of version 7
+        assert version in (6, 7) and {"total", "bounds"} <= tables, point
+    else:
+        assert (old, new) == ({version == before}, {version == 7}), point
     assert not {name for name in tables if name.endswith(("_before", "_now"))}, point
     with opened() as ledger:
         assert ledger.check() == [], point
         assert ledger.budget().spent.epsilon == spent, point
-        assert len(ledger.entries()) == entries and len(ledger.releases("ann")) == {4: 5, 5: 4}[before], point
+        assert len(ledger.entries()) == entries, point
+        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4}[before], point
     seen.append(version)
     if code == 0:
         break
@@ -363,14 +437,14 @@ print(len(seen), *sorted(set(seen)))
         *(pytest.param(*each, marks=pytest.mark.slow) for each in (("execute", 3), ("call", 1))),
     ],
 )
-@pytest.mark.parametrize(("before", "entries", "spent"), [(4, 10, "344/105"), (5, 12, "10")])
+@pytest.mark.parametrize(("before", "entries", "spent"), [(4, 10, "344/105"), (5, 12, "10"), (6, 12, "10")])
 def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     path: Path, tmp_path: Path, where: str, stride: int, before: int, entries: int, spent: str
 ) -> None:
-    path = path if before == 4 else of_version_5(tmp_path / "five.sqlite")
+    path = path if before == 4 else RECORDED[before](tmp_path / "later.sqlite")
     command = [sys.executable, "-c", KILLED, *map(str, (path, where, stride, before, entries, spent))]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     steps, *versions = ran.stdout.split()
-    assert versions == [str(before), "6"]
-    assert int(steps) * stride > (120 if before == 4 else 45)
+    assert versions == [str(before), "7"]
+    assert int(steps) * stride > {4: 120, 5: 45, 6: 30}[before]

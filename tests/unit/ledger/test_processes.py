@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from dpsql.errors import BudgetExceeded, InterfaceError, OperationalError
+from dpsql.kernel.ledger import process_identity
 from dpsql.kernel.loss import Charge
-from dpsql.ledger import Ledger, Reservation, process_identity
+from dpsql.ledger import Ledger, Reservation
 
 PRELUDE = """
 import json, os, sys, threading

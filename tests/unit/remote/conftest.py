@@ -39,7 +39,7 @@ _COPY = re.compile(r"COPY \((.*)\n\) TO STDOUT \(FORMAT arrow, RELEASE\)", re.DO
 
 
 class LocalWire:
-    """Answers in place of `Wire`, as the server does, from a session in this process."""
+    """Answers in place of `ServerWire`, as the server does, from a session in this process."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -115,7 +115,7 @@ def local(policy: Path) -> Iterator[Session]:
 def wire(local: Session, monkeypatch: pytest.MonkeyPatch) -> LocalWire:
     """The connection that every remote session of the test gets."""
     made = LocalWire(local)
-    monkeypatch.setattr(remote_session, "Wire", lambda target, password: made)
+    monkeypatch.setattr(remote_session, "ServerWire", lambda target, password: made)
     monkeypatch.setenv("DPSQL_PASSWORD", "a password of the test")
     return made
 

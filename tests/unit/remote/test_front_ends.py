@@ -34,7 +34,7 @@ def target(wire: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         wire.lost = False
         return wire
 
-    monkeypatch.setattr(remote_session, "Wire", connected)
+    monkeypatch.setattr(remote_session, "ServerWire", connected)
     monkeypatch.delenv("DPSQL_USER", raising=False)
     return found
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import InterfaceError, OperationalError
-from dpsql.remote import Target
-from dpsql.remote.password import password_of
+from dpsql.remote import Target, find_password
 
 
 def test_a_url_is_read() -> None:
@@ -93,25 +92,25 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_the_first_line_that_fits_counts(file: Path, target: Target, found: str) -> None:
-    assert password_of(target) == found
+    assert find_password(target) == found
 
 
 def test_the_environment_comes_before_the_file_and_the_caller_before_both(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DPSQL_PASSWORD", "of the environment")
-    assert password_of(Target("h", user="alice")) == "of the environment"
-    assert password_of(Target("h", user="alice", password="given")) == "given"
+    assert find_password(Target("h", user="alice")) == "of the environment"
+    assert find_password(Target("h", user="alice", password="given")) == "given"
 
 
 def test_a_file_that_others_can_read_is_not_used(file: Path) -> None:
     file.chmod(0o640)
     with pytest.raises(OperationalError, match="no password for alice on h") as caught:
-        password_of(Target("h", user="alice"))
+        find_password(Target("h", user="alice"))
     assert "DPSQL_PASSWORD" in str(caught.value)
 
 
 def test_without_any_source_the_places_are_named(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     os.remove(file)
     with pytest.raises(OperationalError, match="pgpass"):
-        password_of(Target("h", user="carol"))
+        find_password(Target("h", user="carol"))

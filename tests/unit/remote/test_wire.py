@@ -14,7 +14,7 @@ from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused
 from dpsql.login.messages import message
 from dpsql.remote import Target
 from dpsql.remote.sending import Outgoing, Sent
-from dpsql.remote.wire import Wire, text
+from dpsql.remote.wire import ServerWire, text
 from dpsql.serve.scram import ScramServer, Verifier
 
 PASSWORD = "correct horse battery"
@@ -129,7 +129,7 @@ def test_a_login_and_a_statement(serve: Callable[..., Target]) -> None:
         server.send(message(b"N", b"SNOTICE\0Msaid\0Hdo it\0\0"), message(b"C", text("SELECT 1")), READY)
         assert server.receive() == (b"X", b"")
 
-    wire = Wire(serve(script), PASSWORD)
+    wire = ServerWire(serve(script), PASSWORD)
     assert wire.parameters == {"server_version": "15.0"}
     reply = wire.ask(plain("SELECT 42 AS a"))
     assert (reply.columns, reply.rows, reply.notices) == (["a"], [["42"]], ["said\nHint: do it"])
@@ -141,7 +141,7 @@ def test_a_login_and_a_statement(serve: Callable[..., Target]) -> None:
 
 def refused_login(target: Target, match: str, password: str = PASSWORD) -> Error:
     with pytest.raises(OperationalError, match=match) as caught:
-        Wire(target, password)
+        ServerWire(target, password)
     return caught.value
 
 
@@ -257,7 +257,7 @@ def test_a_message_of_a_wrong_length_ends_the_login(serve: Callable[..., Target]
     refused_login(serve(script), "wrong length")
 
 
-def logged_in(serve: Callable[..., Target], *replies: bytes) -> Wire:
+def logged_in(serve: Callable[..., Target], *replies: bytes) -> ServerWire:
     def script(server: Server) -> None:
         server.log_in()
         server.receive()
@@ -265,7 +265,7 @@ def logged_in(serve: Callable[..., Target], *replies: bytes) -> Wire:
         server.connection.shutdown(socket.SHUT_WR)
         server.connection.recv(100)
 
-    return Wire(serve(script), PASSWORD)
+    return ServerWire(serve(script), PASSWORD)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_a_cancel_request_has_the_key_and_waits_to_be_heard(serve: Callable[...,
         server.send(b"N")
         heard.append(server.take(16))
 
-    wire = Wire(serve(Server.log_in, cancelled), PASSWORD)
+    wire = ServerWire(serve(Server.log_in, cancelled), PASSWORD)
     wire.cancel()
     assert heard == [struct.pack("!iiii", 16, 80877102, 7, 8)]
     wire.abort()

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from dpsql.kernel.loss import Charge
 from dpsql.release import Release
 from dpsql.render.cells import cut, escape_controls, pad, width
-from dpsql.render.figures import Estimate, at_unit, charged, left, number, unit_of
-from dpsql.render.grid import Column, Style, box, fit, markdown
+from dpsql.render.figures import Estimate, at_unit, number, show_left, show_spent, unit_of
+from dpsql.render.grid import Style, TextColumn, box, fit, markdown
 from dpsql.render.plots import bars
 from dpsql.render.readable import footer, price
 from dpsql.render.table import as_markdown, as_table
@@ -84,12 +84,12 @@ def test_every_interval_is_shaded_however_small(
     ],
 )
 def test_budgets_are_rounded_against_the_analyst(amount: str, up: str, down: str) -> None:
-    assert (charged(Fraction(amount)), left(Fraction(amount))) == (up, down)
+    assert (show_spent(Fraction(amount)), show_left(Fraction(amount))) == (up, down)
 
 
 @given(st.fractions(min_value=0, max_value=10**9, max_denominator=10**12))
 def test_rounding_never_favours_the_analyst(amount: Fraction) -> None:
-    up, down = Fraction(charged(amount)), Fraction(left(amount))
+    up, down = Fraction(show_spent(amount)), Fraction(show_left(amount))
     assert down <= amount <= up
     assert up - down <= amount / 500
 
@@ -229,7 +229,7 @@ def test_cut_text_fits(text: str, cells: int) -> None:
 )
 def test_every_line_fits_and_all_are_equally_wide(cells: list[tuple[str, str, bool]], columns: int) -> None:
     made = [
-        Column(escape_controls(name), [escape_controls(cell)], right=right) for name, cell, right in cells
+        TextColumn(escape_controls(name), [escape_controls(cell)], right=right) for name, cell, right in cells
     ]
     for encoding in ("utf-8", "ascii"):
         style = Style(columns, encoding)
@@ -240,7 +240,7 @@ def test_every_line_fits_and_all_are_equally_wide(cells: list[tuple[str, str, bo
 
 
 def test_numbers_are_never_cut_but_left_out() -> None:
-    columns = [Column(f"column{i}", ["123456789"], right=True, firm=True) for i in range(9)]
+    columns = [TextColumn(f"column{i}", ["123456789"], right=True, firm=True) for i in range(9)]
     fitted, left_out = fit(columns, Style(40))
     assert [column.cells[0] for column in fitted] == ["123456789", "123456789", "…"]
     assert left_out == 7
@@ -248,13 +248,13 @@ def test_numbers_are_never_cut_but_left_out() -> None:
 
 
 def test_the_widest_column_gives_way() -> None:
-    columns = [Column("a", ["x" * 50]), Column("b", ["y" * 20]), Column("c", ["z" * 3])]
+    columns = [TextColumn("a", ["x" * 50]), TextColumn("b", ["y" * 20]), TextColumn("c", ["z" * 3])]
     fitted, _ = fit(columns, Style(50))
     assert [column.width for column in fitted] == [18, 19, 3]
 
 
 def test_markdown_escapes_what_markdown_would_read() -> None:
-    text = markdown([Column("a|b", ["<b>x</b> & *y* `z` [l](u) \\ _e_ snake_case ~s~"])])
+    text = markdown([TextColumn("a|b", ["<b>x</b> & *y* `z` [l](u) \\ _e_ snake_case ~s~"])])
     assert text.splitlines()[2] == (
         r"| &lt;b&gt;x&lt;/b&gt; &amp; \*y\* \`z\` \[l\](u) \\ \_e\_ snake_case \~s\~ |"
     )

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dpsql.render.cells import width
 from dpsql.render.grid import Style
-from dpsql.render.rounding import rounded
-from dpsql.render.shortening import shortened
+from dpsql.render.rounding import round_rows
+from dpsql.render.shortening import shorten
 from dpsql.render.table import as_table
 
 CLINICS = [f"Clinic {letter}" for letter in "ABCDEF"]
@@ -54,7 +54,7 @@ WORDS = st.lists(st.text("ab(*)'日", min_size=1, max_size=12), min_size=1, max_
 
 @given(statements=st.lists(WORDS, min_size=1, max_size=4), cells=st.integers(2, 60))
 def test_a_shortened_statement_fits_and_keeps_its_ends(statements: list[str], cells: int) -> None:
-    for statement, short in zip(statements, shortened(statements, cells), strict=True):
+    for statement, short in zip(statements, shorten(statements, cells), strict=True):
         words = statement.split()
         assert width(short) <= cells
         if width(" ".join(words)) <= cells:
@@ -91,6 +91,6 @@ def test_long_sql_of_an_explanation_loses_its_middle(columns: int) -> None:
 def test_numbers_that_the_statement_asks_for_are_rounded_too(fakes: SimpleNamespace) -> None:
     release = fakes.top_k(3)
     renamed = release.rows.append_column("spread", release.table.column("n_stddev"))
-    found = rounded(renamed.append_column("other", pa.array([1.25, 2.5, 3.75])), release)
+    found = round_rows(renamed.append_column("other", pa.array([1.25, 2.5, 3.75])), release)
     assert found.column("spread").to_pylist() == [21.0, 21.0, 21.0]
     assert found.column("other").to_pylist() == [1.25, 2.5, 3.75]

@@ -19,7 +19,7 @@ from dpsql.serve.accounts import Users
 from dpsql.serve.mcp import http_app
 from dpsql.serve.service import Service
 from dpsql.serve.user import Account, User
-from tests.served import Catalogue, clinic
+from tests.served import AnsweredCatalog, clinic
 
 ADDRESS = "127.0.0.1:8433"
 
@@ -36,7 +36,7 @@ class Programs:
                 made, _, self.tokens[f"{name} {label}"] = before.with_token(label, None)
                 accounts[name] = made
         config = replace(ServeConfig(), users=file)
-        self.service = Service(config, clinic(folder), Users.load(file), catalogue=lambda *_: Catalogue())
+        self.service = Service(config, clinic(folder), Users.load(file), catalog=lambda *_: AnsweredCatalog())
         self.file = file
         self.application = http_app(self.service, Address("127.0.0.1", 8433), McpConfig())
         self.client = TestClient(cast("Any", self.application), f"http://{ADDRESS}")

@@ -11,12 +11,13 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from dpsql.kept_plans import plan_key
 from dpsql.language import Options
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate, scopes
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
-from dpsql.serve.statement_caches import DataCache, Planned, key
+from dpsql.serve.statement_caches import DataCache, Planned
 from tests.served import ALICE, BOB, client_of, run, serving
 
 POLICY = """
@@ -110,9 +111,9 @@ def test_another_text_or_value_has_another_plan(
 
 
 def test_values_of_other_types_have_other_keys() -> None:
-    keys = {key("q", (value,), Options()) for value in (1, 1.0, True, "1", None)}
+    keys = {plan_key("q", (value,), Options()) for value in (1, 1.0, True, "1", None)}
     assert len(keys) == 5
-    assert key("q", (), Options(epsilon=Fraction(1))) != key("q", (), Options())
+    assert plan_key("q", (), Options(epsilon=Fraction(1))) != plan_key("q", (), Options())
 
 
 def test_analysts_with_another_cap_have_other_plans(tmp_path: Path) -> None:
@@ -123,7 +124,7 @@ def test_analysts_with_another_cap_have_other_plans(tmp_path: Path) -> None:
     for accounting, different in (('delta = 1e-6\naccounting = "zcdp"', True), ("delta = 1e-6", False)):
         path.write_text(POLICY.replace("epsilon = 100\n", f"epsilon = 100\n{accounting}\n") + caps)
         policy = load(path)
-        ann, bob, eve = (key("q", (), Options(), scopes(policy, name)) for name in ("ann", "bob", "eve"))
+        ann, bob, eve = (plan_key("q", (), Options(), scopes(policy, name)) for name in ("ann", "bob", "eve"))
         assert ann == eve
         assert (ann != bob) is different
 

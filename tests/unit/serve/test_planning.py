@@ -22,7 +22,7 @@ from dpsql.serve.errors import TimedOut
 from dpsql.serve.service import Service
 from dpsql.serve.shared import SHORT
 from dpsql.serve.statement_run import StatementRun
-from tests.served import BOB, Catalogue, client_of, run, serving
+from tests.served import BOB, AnsweredCatalog, client_of, run, serving
 from tests.unit.test_database import states
 
 POLICY = """
@@ -224,7 +224,7 @@ def test_a_plan_that_is_given_up_keeps_its_policy_open(service: Service, long: P
 def test_a_catalogue_question_keeps_no_turn_of_planning(service: Service, tmp_path: Path) -> None:
     begun, go = threading.Event(), threading.Event()
 
-    class Slow(Catalogue):
+    class Slow(AnsweredCatalog):
         def answer(self, text: str, facts: Facts, *given: Any) -> CatalogAnswer:
             begun.set()
             assert go.wait(60)

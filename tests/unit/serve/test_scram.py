@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.login.saslprep import prepare
-from dpsql.login.scram import PLAIN, PLUS, stored
+from dpsql.login.scram import PLAIN, PLUS, hash_key, prepare_password
 from dpsql.serve.scram import (
     MOST_KEYS,
     Keys,
@@ -219,13 +218,13 @@ def test_keys_are_what_the_rfc_says() -> None:
     [("I\u00adX", "IX"), ("user", "user"), ("USER", "USER"), ("\u00aa", "a"), ("\u2168", "IX")],
 )
 def test_passwords_are_prepared(given: str, prepared: str) -> None:
-    assert prepare(given) == prepared
+    assert prepare_password(given) == prepared
 
 
 @pytest.mark.parametrize("password", ["\u0007", "\u0627\u0031", "a\u0627", "a\U0001f600b", "a\ue000"])
 def test_a_password_that_clients_send_differently_is_refused(password: str) -> None:
     with pytest.raises(ValueError, match="password"):
-        prepare(password)
+        prepare_password(password)
 
 
 def test_two_spellings_of_a_password_are_one(scram_client: Any) -> None:
@@ -240,17 +239,17 @@ def test_as_many_keys_are_tried_whatever_the_user_has(
 
     def counted(data: bytes) -> bytes:
         tried.append(data)
-        return stored(data)
+        return hash_key(data)
 
     many = Verifier.join([Verifier.of(f"token number {i}", VERIFIER.salt) for i in range(MOST_KEYS)])
     counts = []
     for verifier in (VERIFIER, many, Verifier.mock(b"secret", "nobody")):
         client, server = scram_client("not it at all"), ScramServer(verifier, None)
         final = client.final(server.first(PLAIN, client.first()))
-        monkeypatch.setattr("dpsql.serve.scram.stored", counted)
+        monkeypatch.setattr("dpsql.serve.scram.hash_key", counted)
         tried.clear()
         with pytest.raises(ScramRejectedError):
             server.final(final)
         counts.append(len(tried))
-        monkeypatch.setattr("dpsql.serve.scram.stored", stored)
+        monkeypatch.setattr("dpsql.serve.scram.hash_key", hash_key)
     assert counts == [MOST_KEYS] * 3

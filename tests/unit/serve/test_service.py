@@ -40,7 +40,7 @@ from dpsql.serve.metrics import StatementRecord
 from dpsql.serve.service import Service
 from dpsql.serve.statement_pool import Hold
 from dpsql.serve.user import User
-from tests.served import ALICE, BOB, Accounts, Catalogue, client_of, run, serving
+from tests.served import ALICE, BOB, Accounts, AnsweredCatalog, client_of, run, serving
 from tests.unit.test_database import ENDLESS, states
 
 POLICY = """
@@ -446,7 +446,7 @@ def test_a_reload_holds_from_the_next_statement_on(service: Service, folder: Pat
 
 
 async def _closed(generation: Any) -> None:
-    await until(lambda: generation.catalogue.closed)
+    await until(lambda: generation.catalog.closed)
 
 
 def test_what_runs_ends_on_the_policy_on_which_it_began(service: Service, folder: Path, held: Held) -> None:
@@ -458,7 +458,7 @@ def test_what_runs_ends_on_the_policy_on_which_it_began(service: Service, folder
         waiting = asyncio.create_task(third.answer(where(1)))
         await until(lambda: service.figures().waiting == 1)
         await asyncio.to_thread(service.reload)
-        assert not before.catalogue.closed  # type: ignore[attr-defined]  # the fake's
+        assert not before.catalog.closed  # type: ignore[attr-defined]  # the fake's
         assert (await bob.answer("SELECT page FROM pages")).table.num_rows == 2
         held.go.set()
         assert (await running).release is not None
@@ -747,10 +747,10 @@ def test_the_name_of_the_database_may_stand_before_a_table(service: Service) -> 
 
 
 def test_the_catalogue_is_closed_with_the_service(folder: Path) -> None:
-    made: list[Catalogue] = []
+    made: list[AnsweredCatalog] = []
 
-    def make() -> Catalogue:
-        made.append(Catalogue())
+    def make() -> AnsweredCatalog:
+        made.append(AnsweredCatalog())
         return made[-1]
 
     with serving(folder / "dpsql.toml", make=make):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import PolicyError
-from dpsql.login.certificate import binding
+from dpsql.login.certificate import hash_for_binding
 from dpsql.serve import tls
 
 pytest.importorskip("cryptography")
@@ -52,17 +52,17 @@ EC = ec.generate_private_key(ec.SECP256R1())
 @pytest.mark.parametrize("algorithm", [hashes.SHA224(), hashes.SHA256(), hashes.SHA384(), hashes.SHA512()])
 def test_the_hash_of_the_signature_binds(key: Key, algorithm: hashes.HashAlgorithm) -> None:
     der = signed(key, algorithm).public_bytes(serialization.Encoding.DER)
-    assert binding(der) == hashlib.new(algorithm.name, der).digest()
+    assert hash_for_binding(der) == hashlib.new(algorithm.name, der).digest()
 
 
 def test_a_signature_without_a_hash_binds_nothing() -> None:
     for certificate in (signed(ed25519.Ed25519PrivateKey.generate(), None), signed(RSA, None, pss=True)):
-        assert binding(certificate.public_bytes(serialization.Encoding.DER)) == b""
+        assert hash_for_binding(certificate.public_bytes(serialization.Encoding.DER)) == b""
 
 
 @pytest.mark.parametrize("der", [b"", b"\x30", b"\x30\x82\xff\xff", b"\x30\x03\x30\x01\x00", b"\xff" * 40])
 def test_what_is_no_certificate_binds_nothing(der: bytes) -> None:
-    assert binding(der) == b""
+    assert hash_for_binding(der) == b""
 
 
 def test_a_certificate_is_made_once(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import threading
 import duckdb
 import pytest
 
-from dpsql.engines.protocol import Cancelled
 from dpsql.engines.worker import RunningStatement, running_statement
+from dpsql.kernel.charged_work import Cancelled
 from dpsql.serve.catalog import Catalog, Facts, QuestionTimedOut, QuestionTooLarge, UnknownQuestion
 from dpsql.serve.catalog import catalog as of_catalog
 from dpsql.serve.catalog.database import check_sql
@@ -44,8 +44,10 @@ UNKNOWN = [
     "SELECT * FROM _pgc.pg_class",
     "SELECT * FROM _pgc._functions",
     "SELECT * FROM main.pg_class",
-    "SELECT * FROM temp.main.live_pg_catalog_pg_roles",
-    "SELECT * FROM live_pg_catalog_pg_roles",
+    "SELECT * FROM temp.main.pg_roles",
+    "SELECT * FROM _session.pg_roles",
+    "SELECT * FROM _pgc._settings",
+    "SELECT getvariable('session')",
     "WITH x AS (SELECT * FROM _pgc.pg_class) SELECT * FROM x",
     "SELECT show_short('a')",
     "SELECT pgf_show_short('a')",
@@ -244,6 +246,9 @@ def test_the_database_is_locked(catalog: Catalog) -> None:
         "SELECT * FROM duckdb_settings()",
         "SELECT * FROM duckdb_tables",
         "SELECT * FROM main.pg_class",
+        "SELECT * FROM _session.pg_roles",
+        "SELECT * FROM temp.main.given_relations",
+        "SELECT getvariable('session')",
         "SELECT * FROM other._pgc.pg_class",
         "SELECT main.pgf_lower('a')",
         "SELECT 1; SELECT 2",

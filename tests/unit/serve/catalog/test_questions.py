@@ -26,7 +26,7 @@ def catalog() -> Catalog:
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: f"{s.number}-{s.origin}")
 def test_answers_are_those_of_postgresql(catalog: Catalog, statement: Statement) -> None:
     expected = EXPECTED[str(statement.number)]
-    assert catalog.route(statement.text) is Route.CATALOGUE
+    assert catalog.route(statement.text) is Route.CATALOG
     found = ours(catalog, FACTS, statement.text)
     assert found.error == ""
     assert [list(column) for column in zip(found.names, found.oids, strict=True)] == expected["columns"]

@@ -29,11 +29,11 @@ from dpsql.serve.catalog import (
     Encryption,
     Facts,
     PreparedRow,
-    Route,
     UnknownObject,
     UnknownQuestion,
     UnknownSetting,
 )
+from dpsql.serve.catalog.postgres_data import data
 from dpsql.types import SqlType, column_type
 from tests.serve.catalog_cases import OIDS, Declared, policy
 
@@ -193,6 +193,24 @@ def test_an_unknown_object_is_named(catalog: Catalog) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("literal", "items"),
+    [
+        ("{}", []),
+        ('{ a , "b, c" , NULL, "NULL" }', ["a", "b, c", None, "NULL"]),
+        (r'{"a\"b",c\,d,""}', ['a"b', "c,d", ""]),
+    ],
+)
+def test_array_literals(catalog: Catalog, literal: str, items: list[str | None]) -> None:
+    assert rows(catalog.answer(f"SELECT '{literal}'::text[]", FACTS)) == [(items,)]
+
+
+@pytest.mark.parametrize("literal", ["{a,}", "{,a}", "{,}", '{"a"b}', '{"a}', "{a", "a", "{{1}}"])
+def test_malformed_array_literals_are_not_known(catalog: Catalog, literal: str) -> None:
+    with pytest.raises(UnknownQuestion):
+        catalog.answer(f"SELECT '{literal}'::text[]", FACTS)
+
+
 def test_live_relations(catalog: Catalog) -> None:
     began = datetime(2026, 11, 22, 12, tzinfo=UTC)
     facts = Facts(
@@ -229,6 +247,28 @@ def test_live_relations(catalog: Catalog) -> None:
     assert rows(catalog.answer("SELECT count(*) FROM pg_stat_activity", FACTS)) == [(0,)]
 
 
+@pytest.mark.parametrize("relation", ["pg_roles", "pg_user", "pg_settings", "pg_cursors", "pg_stat_activity"])
+def test_relations_about_the_session_have_postgresqls_columns(catalog: Catalog, relation: str) -> None:
+    columns = catalog.describe(f"SELECT * FROM {relation}", FACTS).columns
+    kept = data().relations["pg_catalog", relation].columns
+    assert tuple((column.name, column.oid) for column in columns) == kept
+
+
+def test_settings_of_the_session_stand_among_those_of_postgresql(catalog: Catalog) -> None:
+    facts = Facts("alice", 1, {"JIT": "on", "work_mem": "64kB", "Custom.Thing": "it's"})
+    text = """SELECT name, setting, category FROM pg_settings
+              WHERE name IN ('jit', 'work_mem', 'Custom.Thing') ORDER BY lower(name)"""
+    assert rows(catalog.answer(text, facts)) == [
+        ("Custom.Thing", "it's", "dpsql"),
+        ("jit", "on", "Query Tuning / Other Planner Options"),
+        ("work_mem", "4096", "Resource Usage / Memory"),
+    ]
+    shown = (
+        "SELECT current_setting('work_mem'), current_setting('custom.thing'), current_setting('temp_buffers')"
+    )
+    assert rows(catalog.answer(shown, facts)) == [("64kB", "it's", "8MB")]
+
+
 def test_changes_of_settings(catalog: Catalog) -> None:
     answer = catalog.answer(
         "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new", FACTS
@@ -259,91 +299,6 @@ def test_sessions_in_threads(catalog: Catalog) -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-# --- routes and signals
-
-
-@pytest.mark.parametrize(
-    ("text", "route"),
-    [
-        ("SELECT relname FROM pg_class", Route.CATALOGUE),
-        (
-            "SELECT relname FROM pg_catalog.pg_class c JOIN information_schema.tables t ON true",
-            Route.CATALOGUE,
-        ),
-        ("select * from INFORMATION_SCHEMA.columns", Route.CATALOGUE),
-        ("SELECT 1", Route.CATALOGUE),
-        ("select version()", Route.CATALOGUE),
-        ("select current_schema()", Route.CATALOGUE),
-        ('SELECT "a" FROM (SELECT 1 AS "a") AS "q"', Route.CATALOGUE),
-        ("SELECT * FROM unnest(current_schemas(true))", Route.CATALOGUE),
-        ("WITH visits AS (SELECT oid FROM pg_class) SELECT * FROM visits", Route.CATALOGUE),
-        ("SELECT 'visits' FROM pg_class", Route.CATALOGUE),
-        ("SELECT * FROM pg_class WINDOW w AS (ORDER BY oid) FOO BAR", Route.CATALOGUE),
-        ("SELECT COUNT(*) FROM visits", Route.DATA),
-        ("SELECT COUNT(*) FROM public.visits", Route.DATA),
-        ("SELECT pg_class FROM visits", Route.DATA),
-        ("SELECT 'pg_class' FROM visits", Route.DATA),
-        ("SELECT clinic, COUNT(*) FROM visits GROUP BY 1 TOP 3", Route.DATA),
-        ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) FROM visits", Route.DATA),
-        ("SELECT strftime(DATE '2024-01-01', '%Y')", Route.DATA),
-        ("SELECT * FROM range(3)", Route.DATA),
-        ("SELECT * FROM tables", Route.DATA),
-        ("SHOW PRIVACY BUDGET", Route.DATA),
-        ("EXPLAIN SELECT COUNT(*) FROM visits", Route.DATA),
-        ("DESCRIBE visits", Route.DATA),
-        ("BEGIN", Route.DATA),
-        ("", Route.DATA),
-        ("SELECT 'open", Route.DATA),
-        ("SELECT COUNT(*) FROM visits, pg_class", Route.BOTH),
-        ("SELECT relname FROM pg_class WHERE EXISTS (SELECT 1 FROM visits)", Route.BOTH),
-        ("WITH c AS (SELECT * FROM pg_class) SELECT * FROM c JOIN visits ON true", Route.BOTH),
-    ],
-)
-def test_routes(catalog: Catalog, text: str, route: Route) -> None:
-    assert catalog.route(text) is route
-    assert catalog.route(text) is route
-
-
-@pytest.mark.parametrize(
-    ("text", "parameters", "kind", "pid"),
-    [
-        ("SELECT pg_cancel_backend(12)", [], "cancel", 12),
-        ("select pg_catalog.pg_terminate_backend(12);", [], "terminate", 12),
-        ("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid='4711'", [], "terminate", 4711),
-        ("SELECT pg_cancel_backend(pid) FROM pg_catalog.pg_stat_activity WHERE (pid = 9)", [], "cancel", 9),
-        ("SELECT pg_cancel_backend($1)", [7], "cancel", 7),
-        ("SELECT pg_cancel_backend($1::int)", ["7"], "cancel", 7),
-    ],
-)
-def test_signals(catalog: Catalog, text: str, parameters: list[object], kind: str, pid: int) -> None:
-    found = catalog.signal(text, parameters)
-    assert found is not None
-    assert (found.kind, found.pid) == (kind, pid)
-    assert found.column == f"pg_{kind}_backend"
-    assert found.rows is ("pg_stat_activity" in text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "SELECT 1",
-        "SELECT 'pg_cancel_backend(1)'",
-        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity",
-        "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE pid > 3",
-        "SELECT pg_cancel_backend(1), pg_cancel_backend(2)",
-        "SELECT pg_cancel_backend(1) FROM pg_class",
-        "SELECT pg_cancel_backend(1 + 1)",
-        "SELECT pg_cancel_backend($1)",
-        "SELECT pg_cancel_backend(99999999999999)",
-    ],
-)
-def test_other_statements_are_no_signals(catalog: Catalog, text: str) -> None:
-    assert catalog.signal(text) is None
-    if "pg_cancel_backend(" in text and not text.startswith("SELECT '"):
-        with pytest.raises(UnknownQuestion):
-            catalog.answer(text, FACTS, [1] if "$1" in text else [])
 
 
 # --- policies
@@ -474,30 +429,3 @@ def test_nothing_of_the_rows_is_told(catalog: Catalog) -> None:
         "pg_constraint",
     ):
         assert rows(catalog.answer(f"SELECT count(*) FROM {name}", FACTS)) == [(0,)]
-
-
-def test_a_statement_over_tables_is_routed_by_its_words(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dpsql.serve.catalog.routing.parse", None)
-    assert catalog.route("SELECT clinic, COUNT(*) AS c FROM Visits WHERE cost > 1 GROUP BY 1") is Route.DATA
-    assert catalog.route('SELECT 1 AS c FROM a JOIN "visits" ON TRUE') is Route.DATA
-    for text in ("SELECT 1 AS c FROM nosuch", "SELECT 'pg_class' AS c FROM visits", "SELECT 'from visits'"):
-        with pytest.raises(TypeError):  # it has to be parsed
-            catalog.route(text)
-
-
-def test_a_question_is_known_once_it_was_translated() -> None:
-    catalog = Catalog(policy(), Declared(), "clinic", oids=OIDS)
-    text = "SELECT relname FROM pg_class WHERE oid = $1"
-    assert not catalog.knows(text, [pa.int64()])
-    catalog.route(text)
-    assert not catalog.knows(text, [pa.int64()])
-    catalog.answer(text, FACTS, [16386], [pa.int64()])
-    assert catalog.knows(text, [pa.int64()])
-    assert not catalog.knows(text)
-    catalog.route("SELECT COUNT(*) FROM visits")
-    assert not catalog.knows("SELECT COUNT(*) FROM visits")
-    with pytest.raises(UnknownQuestion):
-        catalog.answer("SELECT nosuch FROM pg_class", FACTS)
-    assert not catalog.knows("SELECT nosuch FROM pg_class")

@@ -46,7 +46,7 @@ from tests.serve import frontend as f
 from tests.serve.bench import Bench
 from tests.serve.bench import run as on_bench
 from tests.serve.catalog_cases import OIDS, Declared, statements
-from tests.serve.catalog_cases import policy as catalogue_policy
+from tests.serve.catalog_cases import policy as catalog_policy
 from tests.unit.serve.golden import dialogues
 from tests.unit.serve.page.conftest import Site
 
@@ -275,8 +275,8 @@ def catalogue() -> dict[str, list[str]]:
             found[f"{each.number} {each.origin}, binary"] = _lines(await alice.ask(*portal))
         return {name: _shortened(lines) for name, lines in found.items()}
 
-    made = Catalog(catalogue_policy(), Declared(), "shop", oids=OIDS)
-    with opened(catalogue=lambda *_: made) as (service, _):
+    made = Catalog(catalog_policy(), Declared(), "shop", oids=OIDS)
+    with opened(catalog=lambda *_: made) as (service, _):
         return on_bench(asked)
 
 

@@ -20,7 +20,7 @@ from dpsql.serve.gate import Throttle
 from dpsql.serve.page.application import http_app
 from dpsql.serve.service import Service
 from dpsql.serve.user import Account, User
-from tests.served import Catalogue, let_in
+from tests.served import AnsweredCatalog, let_in
 
 PASSWORD = "correct horse battery"
 HOSTILE = "<img src=x onerror=alert(1)>\"'&</script>\x1b[31m\u202e"
@@ -148,7 +148,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         made, _, token = Account(User("agent", "agent")).with_token(None, None)
         accounts["agent"] = made
     config = ServeConfig(users=file, http=HttpConfig(Address("127.0.0.1", 8080)))
-    service = Service(config, folder / "dpsql.toml", Users.load(file), catalogue=lambda *_: Catalogue())
+    service = Service(config, folder / "dpsql.toml", Users.load(file), catalog=lambda *_: AnsweredCatalog())
     throttle, events = service.gate.throttle, []
 
     def log(event: str, fields: Mapping[str, object]) -> None:

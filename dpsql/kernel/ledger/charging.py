@@ -1,0 +1,267 @@
+"""The life of a charge: reserve, step, then settle, fail or cancel. Each inside one write transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import Any
+
+from dpsql.errors import InterfaceError, InternalError
+from dpsql.kernel.ledger import events, limits, process_identity, refinements
+from dpsql.kernel.ledger.amounts import read_charge, read_loss, rounded_up, too_wide, write_charge
+from dpsql.kernel.ledger.events import Event
+from dpsql.kernel.ledger.records import Request, Reservation, Settled
+from dpsql.kernel.ledger.scopes import Caps, order_of, policy_budget
+from dpsql.kernel.ledger.spending import add_loss, admit, exceeded, spend_own
+from dpsql.kernel.ledger.totals import POLICY, added_amounts, names_of, total_at_order, write_total
+from dpsql.kernel.loss import Charge, PrivacyLoss, dominated
+from dpsql.kernel.loss import settled as settled_loss
+
+_FIXED = ("entry", "at", "analyst", "statement", "reading", "mechanism", "reserved_loss", "shared", "holder")
+"""The columns of an entry that never change."""
+
+
+def reserve(
+    connection: sqlite3.Connection,
+    caps: Caps,
+    analyst: str,
+    statement: str,
+    requests: Sequence[Request],
+    *,
+    stream: bool = False,
+) -> Reservation:
+    """Charge the maximum of all releases of a statement if every cap allows their sum.
+
+    Else it raises, having written nothing. The releases hold one slot: together they fail at most once.
+    """
+    price = sum((request.charge for request in requests), Charge())
+    if not requests or any(request.charge.epsilon <= 0 for request in requests) or price.delta >= 1:
+        raise InternalError("a private statement costs an epsilon above 0 and a delta below 1")
+    losses = [refinements.reserved_loss(connection, request) for request in requests]
+    if not all(loss.parts for loss in losses):
+        raise InternalError("a private statement has a loss")
+    loss = sum(losses, PrivacyLoss())
+    caps.check_listed(analyst)
+    limits.check(connection, caps.limits, analyst)
+    if caps.per_query is not None and price.epsilon > caps.per_query:
+        left = policy_budget(connection, caps).remaining
+        raise exceeded(price, Charge(caps.per_query, left.delta), "query")
+    spend_own(connection, caps, analyst, loss, price=price)
+    admit(policy_budget(connection, caps), loss, price)
+    add_loss(connection, POLICY, order_of(caps.filter), loss, loss)
+    entries, at = list[int](), now()
+    for request, reserved in zip(requests, losses, strict=True):
+        who = (analyst, statement, request.selection, request.mechanism)
+        entries.append(enter(connection, reserved, who, shared=False, at=at))
+        if request.refines is not None:
+            refinements.begin(connection, entries[-1], analyst, request.charge, request.refines)
+        if request.places > 1:
+            place = (entries[-1], entries[0], request.place, request.places)
+            connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", place)
+    limits.take_slot(connection, analyst)
+    content = {"entries": [entry_content(connection, entry) for entry in entries]}
+    events.append(connection, "reserve", content, names_of(connection, analyst))
+    parts = tuple(zip(entries, losses, strict=True))
+    return Reservation(entries[0], loss, parts if len(parts) > 1 else (), stream=stream)
+
+
+def step(connection: sqlite3.Connection, reservation: Reservation, number: int, charge: Charge) -> None:
+    """Record what a stream has spent, including the answer that it returns next."""
+    if len(reservation.entries) > 1:
+        raise InternalError("a stream has one entry")
+    _reserved(connection, reservation)
+    last, before = progress(connection, reservation.entry)
+    if number != last + 1:
+        raise InternalError("a stream's steps are written in order, by one user of its reservation")
+    if not before.fits(charge) or not charge.fits(reservation.loss.charge):
+        raise InternalError("what a stream has spent lies between what it had spent and what is reserved")
+    connection.execute(
+        "INSERT INTO progress VALUES (?, ?, ?, ?)", (reservation.entry, number, *write_charge(charge))
+    )
+
+
+def progress(connection: sqlite3.Connection, entry: int) -> tuple[int, Charge]:
+    """Return the number of a stream's last step, and what it had spent by then."""
+    row = connection.execute(
+        "SELECT step, epsilon, delta FROM progress WHERE entry = ? ORDER BY step DESC LIMIT 1", (entry,)
+    ).fetchone()
+    return (row[0], read_charge(*row[1:])) if row is not None else (0, Charge())
+
+
+def settle(
+    connection: sqlite3.Connection,
+    reservation: Reservation,
+    settled: Sequence[Settled],
+) -> tuple[tuple[int, ...], Event]:
+    """Lower a reservation to the realised charges and store the releases.
+
+    It returns the numbers of the releases, and the event that says so.
+    """
+    at, analyst, mine = _reserved(connection, reservation)
+    if len(settled) != len(reservation.entries):
+        raise InternalError("the releases of a statement are settled together")
+    number_of_event = events.newest(connection).n + 1
+    names = names_of(connection, analyst)
+    numbers, content = [], []
+    for (entry, reserved), ended in zip(reservation.entries, settled, strict=True):
+        charged = _settled(connection, entry, reserved, ended.charge, stream=reservation.stream)
+        charged = _lowered(connection, [POLICY, *names], reserved, charged)
+        release = (at, analyst, ended.reuse_key, ended.payload, number_of_event)
+        number = store(connection, entry, release)
+        connection.execute(
+            "UPDATE entry SET state = 'settled', charged_loss = ?, release = ? WHERE entry = ?",
+            (str(charged), number, entry),
+        )
+        numbers.append(number)
+        content.append(release_content(entry, number, charged, ended.reuse_key, ended.payload))
+    limits.release_slot(connection, analyst, mine)
+    event = events.append(connection, "settle", {"releases": content}, names)
+    return tuple(numbers), event
+
+
+def release_content(
+    entry: int, number: int, charged: PrivacyLoss, reuse_key: str | None, payload: bytes | None
+) -> dict[str, Any]:
+    """Return what an event says of a release: its entry, its loss, the hash of its payload."""
+    return {
+        "entry": entry,
+        "release": number,
+        "charged_loss": str(charged),
+        "reuse_key": reuse_key,
+        "payload": events.digest(payload),
+    }
+
+
+def _settled(
+    connection: sqlite3.Connection,
+    entry: int,
+    reserved: PrivacyLoss,
+    realised: Charge | PrivacyLoss,
+    *,
+    stream: bool,
+) -> PrivacyLoss:
+    """Return what an entry is charged in the end."""
+    epsilon, delta = realised.epsilon, realised.delta
+    most = reserved.epsilon
+    if delta > reserved.delta or (most is not None and (epsilon is None or epsilon > most)):
+        raise InternalError("a statement's realised charge is more than what was reserved for it")
+    if connection.execute("SELECT 1 FROM refinement WHERE entry = ?", (entry,)).fetchone():
+        return PrivacyLoss(reserved.parts, delta)
+    if isinstance(realised, PrivacyLoss):
+        if stream:
+            raise InternalError("a stream is settled to a charge")
+        if not dominated(realised, reserved):
+            raise InternalError("a part of a statement's loss is more than what was reserved for it")
+        found = realised
+    elif epsilon == most:
+        found = PrivacyLoss(reserved.parts, delta)
+    else:
+        found = settled_loss(reserved, PrivacyLoss.of(realised.epsilon, delta), stream=stream)
+    if not progress(connection, entry)[1].fits(Charge(found.epsilon or Fraction(0), delta)):
+        raise InternalError("a stream is settled for less than its answers have cost")
+    return found
+
+
+def _lowered(
+    connection: sqlite3.Connection,
+    names: Sequence[str],
+    reserved: PrivacyLoss,
+    charged: PrivacyLoss,
+) -> PrivacyLoss:
+    """Lower totals from an entry's reserved loss to the one it is charged; return the latter."""
+    before = [total_at_order(connection, name, None) for name in names]
+    for total in before:
+        if total.order is not None and charged.cost(total.order) > reserved.cost(total.order):
+            raise InternalError("a statement's realised cost is more than what was reserved for it")
+    after = [total.moved(reserved, charged) for total in before]
+    if any(too_wide(total.totals, added_amounts(reserved, charged, total.order)) for total in after):
+        charged = rounded_up(charged)
+        after = [total.moved(reserved, charged) for total in before]
+    for name, total in zip(names, after, strict=True):
+        write_total(connection, name, total)
+    return charged
+
+
+def end(connection: sqlite3.Connection, reservation: Reservation, *, failed: bool) -> None:
+    """End a reservation without an answer: it stays charged in full, and counts as failed or cancelled."""
+    _, analyst, mine = _reserved(connection, reservation)
+    state = "failed" if failed else "cancelled"
+    for entry, _ in reservation.entries:
+        connection.execute("UPDATE entry SET state = ? WHERE entry = ?", (state, entry))
+    limits.release_slot(connection, analyst, mine)
+    limits.add(connection, state, analyst)
+    content = {"entries": [entry for entry, _ in reservation.entries]}
+    events.append(connection, "fail" if failed else "cancel", content, names_of(connection, analyst))
+
+
+def enter(
+    connection: sqlite3.Connection,
+    loss: PrivacyLoss,
+    who: tuple[str, str, str, str],
+    *,
+    shared: bool,
+    at: str,
+) -> int:
+    """Write an entry: its reserved loss, and who asked what, when, with what selection and mechanism."""
+    cursor = connection.execute(
+        "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_loss, charged_loss, state,"
+        " shared, holder) VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
+        (at, *who, str(loss), str(loss), int(shared), process_identity.current()),
+    )
+    if cursor.lastrowid is None:
+        raise InternalError("the ledger gave an entry no number")
+    return cursor.lastrowid
+
+
+def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple[str, str, str]:
+    """Return time, analyst and process of a reservation; raise if it has ended, or is only a part of one."""
+    found = []
+    for entry, loss in reservation.entries:
+        row = connection.execute(
+            "SELECT reserved_loss, state, at, analyst, holder FROM entry WHERE entry = ?", (entry,)
+        ).fetchone()
+        if row is None or read_loss(row[0]) != loss:
+            raise InternalError("the ledger holds no such reservation")
+        if row[1] != "reserved":
+            raise InternalError("a reservation was ended twice")
+        if row[4] != process_identity.current():
+            raise InterfaceError("a reservation belongs to the process that made it")
+        found.append(row[2:])
+    together = connection.execute(
+        "SELECT entry FROM part WHERE first = (SELECT first FROM part WHERE entry = ?)", (reservation.entry,)
+    ).fetchall()
+    if together and {entry for entry, _ in reservation.entries} != {entry for (entry,) in together}:
+        raise InternalError("the releases of a statement end together")
+    at, analyst, holder = found[0]
+    return at, analyst, holder
+
+
+def entry_content(connection: sqlite3.Connection, entry: int) -> dict[str, Any]:
+    """Return what an event says of an entry: everything in it that never changes."""
+    row = connection.execute(f"SELECT {', '.join(_FIXED)} FROM entry WHERE entry = ?", (entry,)).fetchone()
+    found = dict(zip(_FIXED, row, strict=True))
+    for name, columns in (("part", "first, place, places"), ("refinement", "parent, epsilon")):
+        row = connection.execute(f"SELECT {columns} FROM {name} WHERE entry = ?", (entry,)).fetchone()
+        if row is not None:
+            found[name] = list(row)
+    return found
+
+
+def now() -> str:
+    """Return the present time as the ledger writes it."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def store(
+    connection: sqlite3.Connection, entry: int, content: tuple[str, str, str | None, bytes | None, int]
+) -> int:
+    """Store a release: when it was asked for, by whom, its reuse key, its payload, its event's number."""
+    cursor = connection.execute(
+        "INSERT INTO release (entry, at, analyst, reuse_key, payload, event) VALUES (?, ?, ?, ?, ?, ?)",
+        (entry, *content),
+    )
+    if cursor.lastrowid is None:
+        raise InternalError("the ledger gave a release no number")
+    return cursor.lastrowid

@@ -1,0 +1,163 @@
+"""The life of a kept ladder: charged to everybody, measured, kept. Each step inside one write transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from dpsql.errors import BudgetExceeded, InterfaceError, InternalError
+from dpsql.kernel.ledger import events, process_identity
+from dpsql.kernel.ledger.amounts import DamagedError, read_loss, shown
+from dpsql.kernel.ledger.charging import now
+from dpsql.kernel.ledger.events import Event
+from dpsql.kernel.ledger.records import LadderRequest, LadderReservation, StoredLadder
+from dpsql.kernel.ledger.scopes import Caps, ScopeBudget, all_budgets, order_of, scope_words
+from dpsql.kernel.ledger.spending import add_loss
+from dpsql.kernel.ledger.totals import BOUNDS, POLICY
+from dpsql.kernel.loss import Charge, PrivacyLoss
+
+_FIXED: Final = ("number", "at", "source", "measure", "version", "statement", "loss", "holder")
+"""The columns of a ladder that never change."""
+
+
+def reserve(
+    connection: sqlite3.Connection, caps: Caps, requests: Sequence[LadderRequest]
+) -> tuple[LadderReservation, ...]:
+    """Charge ladders to the policy, each analyst and each group, if all their caps allow all of them.
+
+    Else it raises, having written nothing. The loss is the same whatever the result turns out to be, so
+    nothing is given back when it is settled.
+    """
+    for each in requests:
+        if not each.loss.epsilon or each.loss.delta:
+            raise InternalError("a ladder has a loss of pure differential privacy, above 0")
+    loss = sum((each.loss for each in requests), PrivacyLoss())
+    if not requests:
+        raise InternalError("no ladder is asked for")
+    check_room(connection, caps, loss)
+    for name in (POLICY, BOUNDS):
+        add_loss(connection, name, order_of(caps.filter), loss, loss)
+    at, holder, numbers = now(), process_identity.current(), list[int]()
+    for each in requests:
+        cursor = connection.execute(
+            "INSERT INTO bounds (at, source, measure, version, statement, loss, holder, state)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved')",
+            (at, each.source, each.measure, each.version, each.statement, str(each.loss), holder),
+        )
+        if cursor.lastrowid is None:
+            raise InternalError("the ledger gave a ladder no number")
+        numbers.append(cursor.lastrowid)
+    content = {"ladders": [content_of(connection, number) for number in numbers]}
+    events.append(connection, "bounds", content)
+    return tuple(LadderReservation(*each) for each in zip(numbers, requests, strict=True))
+
+
+def check_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) -> None:
+    """Raise `BudgetExceeded`, which names them, if scopes do not admit the loss of ladders."""
+    refusing = [budget for budget in all_budgets(connection, caps) if not budget.admits(loss)]
+    if refusing:
+        raise _exceeded(loss.charge, refusing)
+
+
+def settle(connection: sqlite3.Connection, reservation: LadderReservation, payload: bytes) -> StoredLadder:
+    """Keep what was measured; from now on every analyst knows it."""
+    _check_reserved(connection, reservation)
+    if not payload:
+        raise InternalError("a ladder that was measured is not empty")
+    n = events.newest(connection).n + 1
+    connection.execute(
+        "UPDATE bounds SET state = 'settled', payload = ?, event = ? WHERE number = ?",
+        (payload, n, reservation.number),
+    )
+    content = {"ladder": reservation.number, "payload": events.digest(payload)}
+    events.append(connection, "bounds-settle", content)
+    (found,) = kept(connection, "b.number = ?", (reservation.number,))
+    return found
+
+
+def fail(connection: sqlite3.Connection, reservation: LadderReservation) -> None:
+    """End a reservation without a ladder: it stays charged in full."""
+    _check_reserved(connection, reservation)
+    connection.execute("UPDATE bounds SET state = 'failed' WHERE number = ?", (reservation.number,))
+    events.append(connection, "bounds-fail", {"ladder": reservation.number})
+
+
+def end_all(connection: sqlite3.Connection) -> list[int]:
+    """End all reservations, of any process, without a ladder; return their numbers."""
+    rows = connection.execute("SELECT number FROM bounds WHERE state = 'reserved' ORDER BY number").fetchall()
+    connection.execute("UPDATE bounds SET state = 'cancelled' WHERE state = 'reserved'")
+    return [number for (number,) in rows]
+
+
+def kept(
+    connection: sqlite3.Connection, chosen: str = "1", given: Sequence[object] = ()
+) -> list[StoredLadder]:
+    """Return the ladders that were measured, as a condition chooses them, the newest last."""
+    rows = connection.execute(
+        "SELECT b.number, b.at, b.source, b.measure, b.version, b.statement, b.loss, b.payload, e.n, e.hash"
+        f" FROM bounds b LEFT JOIN event e ON e.n = b.event WHERE b.state = 'settled' AND {chosen}"
+        " ORDER BY b.number",
+        tuple(given),
+    )
+    return [_kept(*row) for row in rows]
+
+
+def _kept(
+    number: int,
+    at: str,
+    source: str,
+    measure: str,
+    version: str,
+    statement: str,
+    loss: str,
+    payload: bytes,
+    n: int | None,
+    found: str,
+) -> StoredLadder:
+    if n is None:
+        raise DamagedError(f"the event of ladder {number} is missing")
+    when, event = datetime.fromisoformat(at), Event(n, found)
+    return StoredLadder(number, when, source, measure, version, statement, read_loss(loss), payload, event)
+
+
+def content_of(connection: sqlite3.Connection, number: int) -> dict[str, Any] | None:
+    """Return what an event says of a ladder: everything in it that never changes; None: there is none."""
+    row = connection.execute(f"SELECT {', '.join(_FIXED)} FROM bounds WHERE number = ?", (number,)).fetchone()
+    return None if row is None else dict(zip(_FIXED, row, strict=True))
+
+
+def _check_reserved(connection: sqlite3.Connection, reservation: LadderReservation) -> None:
+    """Raise unless a reservation is one of this process that has not ended."""
+    asked = reservation.request
+    row = connection.execute(
+        "SELECT source, measure, version, statement, loss, state, holder FROM bounds WHERE number = ?",
+        (reservation.number,),
+    ).fetchone()
+    if row is None or row[:5] != (
+        asked.source,
+        asked.measure,
+        asked.version,
+        asked.statement,
+        str(asked.loss),
+    ):
+        raise InternalError("the ledger holds no such ladder")
+    if row[5] != "reserved":
+        raise InternalError("a ladder was ended twice")
+    if row[6] != process_identity.current():
+        raise InterfaceError("a reservation belongs to the process that made it")
+
+
+def _exceeded(asked: Charge, refusing: Sequence[ScopeBudget]) -> BudgetExceeded:
+    """Return the error that names all scopes which refuse a ladder; the owner alone reads it."""
+    left = [f"{scope_words(each.name)} ({shown(each.remaining.epsilon, up=False)} left)" for each in refusing]
+    least = min((each.remaining for each in refusing), key=lambda charge: charge.epsilon)
+    return BudgetExceeded(
+        f"what all analysts are to know costs epsilon {shown(asked.epsilon, up=True)} of the policy's budget"
+        f" and of that of every analyst and group; too little is left of {', '.join(left)}\n"
+        "Hint: raise these budgets in the policy, or take these accounts out of it, then ask again",
+        (asked.epsilon, asked.delta),
+        (least.epsilon, least.delta),
+        scope=refusing[0].name,
+    )

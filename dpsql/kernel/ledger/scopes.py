@@ -1,0 +1,232 @@
+"""The scopes of a policy: its caps, what each scope has spent, and whether it admits one more loss."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from dpsql.errors import PolicyError
+from dpsql.kernel.ledger.amounts import shown, write, write_charge
+from dpsql.kernel.ledger.limits import Limits
+from dpsql.kernel.ledger.totals import (
+    POLICY,
+    Stored,
+    group_scope,
+    keep_members,
+    ladder_total,
+    members_total,
+    owner,
+    scope,
+    total_at_order,
+    write_total,
+)
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
+from dpsql.kernel.loss.renyi import largest_epsilon
+
+ANYBODY = "*"
+"""Stands for every analyst whom the policy does not name."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCap:
+    """The cap on what several analysts spend together."""
+
+    members: tuple[str, ...]
+    cap: Charge
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """Caps of the policy: on the total, on each analyst, on groups of analysts, on one statement."""
+
+    total: Charge
+    per_query: Fraction | None
+    analysts: Mapping[str, Charge]
+    """Cap by name; `*` is that of each analyst not named. If there is any cap, other analysts are refused."""
+    limits: Limits
+    groups: Mapping[str, GroupCap] = field(default_factory=dict)
+    filter_of: Callable[[Charge], Filter] = Filter.of
+    """What a scope with a budget admits."""
+
+    @property
+    def filter(self) -> Filter:
+        """What the policy's scope admits."""
+        return self.filter_of(self.total)
+
+    def own_filter(self, analyst: str) -> Filter | None:
+        """Return what an analyst's own scope admits; None if there is no cap."""
+        cap = self.of(analyst)
+        return None if cap is None else self.filter_of(cap)
+
+    @property
+    def filters(self) -> dict[str, Filter]:
+        """What each budget of the policy admits, by its key in the policy's file."""
+        return {
+            "budget": self.filter,
+            **{f"analysts.{_key(name)}": self.filter_of(cap) for name, cap in self.analysts.items()},
+            **{f"groups.{_key(name)}": self.filter_of(group.cap) for name, group in self.groups.items()},
+        }
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """The caps as an event tells them."""
+        return {
+            "total": write_charge(self.total),
+            "per_query": None if self.per_query is None else write(self.per_query),
+            "analysts": {name: write_charge(cap) for name, cap in self.analysts.items()},
+            "groups": {
+                name: [*group.members, *write_charge(group.cap)] for name, group in self.groups.items()
+            },
+            "limits": astuple(self.limits),
+            "conversion_delta": write(self.filter.conversion_delta),
+            "alpha": None if (order := order_of(self.filter)) is None else write(order),
+        }
+
+    def groups_of(self, analyst: str) -> list[tuple[str, GroupCap]]:
+        """Return the groups that an analyst belongs to, by name."""
+        return [(name, group) for name, group in self.groups.items() if analyst in group.members]
+
+    def of(self, analyst: str) -> Charge | None:
+        """Return an analyst's own cap; None if there is none."""
+        return self.analysts.get(analyst, self.analysts.get(ANYBODY))
+
+    def check_listed(self, analyst: str) -> None:
+        """Refuse an analyst whom the policy does not list, if it lists any. Names are compared exactly."""
+        if self.analysts and self.of(analyst) is None:
+            raise PolicyError(
+                f"the policy lists its analysts, and {analyst!r} is none of them",
+                hint="give a name that it lists (analyst=..., --analyst NAME); for everybody else the owner"
+                ' writes [analysts."*"]',
+            )
+
+
+def _key(name: str) -> str:
+    return name if name.isidentifier() else f'"{name}"'
+
+
+def order_of(each: Filter | None) -> Fraction | None:
+    """Return the order of a scope's costs; None if it has none."""
+    return None if each is None or each.order_way is None else each.order_way.order
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeBudget:
+    """A scope: its name, what it admits, and its total so far."""
+
+    name: str
+    filter: Filter
+    totals: Totals
+
+    def admits(self, loss: PrivacyLoss) -> bool:
+        """Whether a statement with this loss may run."""
+        return self.filter.admits(self.totals, loss)
+
+    @property
+    def remaining(self) -> Charge:
+        """The largest epsilon and the largest delta that a statement may still have."""
+        admits, totals = self.filter, self.totals
+        zero = Fraction(0)
+        left = [zero]
+        if totals.epsilon is not None:
+            left.append(admits.epsilon - totals.epsilon)
+        if admits.order_way is not None and totals.cost < admits.order_way.limit:
+            left.append(largest_epsilon(admits.order_way.limit - totals.cost, admits.order_way.order))
+        return Charge(max(left), max(admits.mechanism_delta - totals.delta, zero))
+
+    @property
+    def spent(self) -> Charge:
+        """What is spent: an epsilon that is proven by now, or all of it; and delta.
+
+        Under `zcdp` the part of delta that serves the conversion of costs counts as spent.
+        """
+        admits, totals = self.filter, self.totals
+        epsilon = totals.epsilon
+        if admits.conversion_delta:
+            epsilon = admits.spent(totals)
+        return Charge(admits.epsilon if epsilon is None else epsilon, totals.delta + admits.conversion_delta)
+
+
+def policy_budget(connection: sqlite3.Connection, caps: Caps) -> ScopeBudget:
+    """Return the budget of the policy's scope."""
+    return ScopeBudget(POLICY, caps.filter, total_at_order(connection, POLICY, order_of(caps.filter)).totals)
+
+
+def analyst_budget(connection: sqlite3.Connection, caps: Caps, analyst: str) -> ScopeBudget | None:
+    """Return the budget of an analyst's own scope, with all kept ladders; None if there is no cap on it."""
+    own = caps.own_filter(analyst)
+    if own is None:
+        return None
+    asked = total_at_order(connection, scope(analyst), order_of(own)).totals
+    return ScopeBudget(scope(analyst), own, asked + ladder_total(connection, order_of(own)))
+
+
+def group_budget(connection: sqlite3.Connection, caps: Caps, name: str, group: GroupCap) -> ScopeBudget:
+    """Return the budget that the members of a group have together.
+
+    It bounds what they learn when they put together all that each of them knows. A ladder is one release that
+    all of them know: what they know together has it once, so its loss is added once, not once a member. What
+    they have asked is added member by member, since each answer has noise of its own.
+    """
+    admits = caps.filter_of(group.cap)
+    asked = members_total(connection, name, group.members, order_of(admits))
+    return ScopeBudget(group_scope(name), admits, asked + ladder_total(connection, order_of(admits)))
+
+
+def all_budgets(connection: sqlite3.Connection, caps: Caps) -> list[ScopeBudget]:
+    """Return the budgets of all scopes that have one: whatever is released to everybody counts in each.
+
+    These are the policy's, those of the analysts whom the policy lists and of all others who have asked and
+    have a cap, that of an analyst who has not asked yet (`*`), and those of the groups.
+    """
+    asked = connection.execute("SELECT name FROM total WHERE name >= 'analyst ' AND name < 'analyst!'")
+    analysts = sorted({*caps.analysts, *(name.removeprefix(scope("")) for (name,) in asked)})
+    owned = [analyst_budget(connection, caps, analyst) for analyst in analysts]
+    grouped = [group_budget(connection, caps, *named) for named in caps.groups.items()]
+    return [policy_budget(connection, caps), *(each for each in owned if each is not None), *grouped]
+
+
+def check_ladders(connection: sqlite3.Connection, caps: Caps) -> None:
+    """Raise `PolicyError` if a cap is less than what the kept ladders cost, which counts in every scope."""
+    for key, admits in caps.filters.items():
+        kept = ladder_total(connection, order_of(admits))
+        if not admits.admits(kept, PrivacyLoss()):
+            over = "delta" if kept.epsilon is not None and kept.epsilon <= admits.epsilon else "epsilon"
+            cost = getattr(kept, over)
+            costs = f"{over} {shown(cost, up=True)}" if cost is not None else "more than any epsilon"
+            raise PolicyError(
+                f"{key}: the kept ladders of this ledger cost {costs}, which counts in every budget, but this"
+                f" one is {over} {shown(getattr(admits, over), up=False)}",
+                hint="give it at least that: what `dpsql bounds` told everybody stays spent",
+            )
+
+
+def reorder(connection: sqlite3.Connection, caps: Caps) -> None:
+    """Add up the costs of all scopes at the orders of the policy, from all entries."""
+    for (name,) in connection.execute("SELECT name FROM total").fetchall():
+        analyst = owner(name)  # None: the total and the ladders have the order of the policy
+        if name.startswith(group_scope("")):
+            connection.execute("DELETE FROM total WHERE name = ?", (name,))
+            continue
+        order = order_of(caps.filter if analyst is None else caps.own_filter(analyst))
+        total = total_at_order(connection, name, order)
+        if order is None:
+            total = Stored(replace(total.totals, cost=Fraction(0)))
+        write_total(connection, name, total)
+    for name, group in caps.groups.items():
+        order = order_of(caps.filter_of(group.cap))
+        if order is not None:
+            keep_members(connection, name, group.members, order)
+
+
+def scope_words(name: str) -> str:
+    """Return whose budget a scope is, for the owner.
+
+    >>> scope_words("policy"), scope_words("analyst *"), scope_words("group guests")
+    ("the policy's budget", 'each new analyst (*)', 'group guests')
+    """
+    if name == POLICY:
+        return "the policy's budget"
+    return "each new analyst (*)" if name == scope(ANYBODY) else name

@@ -1,0 +1,212 @@
+"""The totals of the scopes: of the policy, of each analyst, and of analysts at the order of a group."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from dpsql.errors import OperationalError
+from dpsql.kernel.ledger.amounts import DamagedError, read, read_loss, write
+from dpsql.kernel.loss import PrivacyLoss, Totals
+
+POLICY: Final = "policy"
+"""The scope of everything that is released to anybody."""
+
+BOUNDS: Final = "bounds"
+"""The scope of the kept ladders, which all analysts know: its total counts in that of each of them."""
+
+_GROUP: Final = "group "
+_ZERO: Final = Fraction(0)
+
+Row = tuple[str | None, str, str | None, str | None]
+"""A total as it is stored: epsilon, delta, cost, and the order of the cost."""
+
+
+def scope(analyst: str) -> str:
+    """Return the name of an analyst's own scope."""
+    return f"analyst {analyst}"
+
+
+def group_scope(group: str) -> str:
+    """Return the name of a group's scope, for messages: its total is that of its members."""
+    return f"{_GROUP}{group}"
+
+
+def member(group: str, analyst: str) -> str:
+    """Return the name of what an analyst has spent, at the order of a group's costs."""
+    return _GROUP + json.dumps([group, analyst])
+
+
+def owner(name: str) -> str | None:
+    """Return the analyst whose entries a scope adds up; None: it is the policy's, or that of the ladders."""
+    if name in (POLICY, BOUNDS):
+        return None
+    if name.startswith(_GROUP):
+        return str(json.loads(name.removeprefix(_GROUP))[1])
+    return name.removeprefix(scope(""))
+
+
+def base(name: str) -> str:
+    """Return the scope whose entries a scope adds up: of a member of a group the analyst's own."""
+    analyst = owner(name)
+    return name if analyst is None else scope(analyst)
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A total, and the order of its cost; None: it has no cost."""
+
+    totals: Totals
+    order: Fraction | None = None
+
+    @classmethod
+    def read(cls, row: Row) -> Stored:
+        """Read a row; `DamagedError` for anything that `row` does not return."""
+        epsilon, delta, cost, order = row
+        if (cost is None) != (order is None):
+            raise DamagedError("a cost without its order")
+        amounts = (
+            None if epsilon is None else read(epsilon),
+            read(delta),
+            _ZERO if cost is None else read(cost),
+        )
+        return cls(Totals(*amounts), None if order is None else read(order))
+
+    @property
+    def row(self) -> Row:
+        """The total as it is stored."""
+        totals, order = self.totals, self.order
+        return (
+            None if totals.epsilon is None else write(totals.epsilon),
+            write(totals.delta),
+            None if order is None else write(totals.cost),
+            None if order is None else write(order),
+        )
+
+    def moved(self, reserved: PrivacyLoss, charged: PrivacyLoss) -> Stored:
+        """Return the total after an entry was settled."""
+        try:
+            less = added_amounts(reserved, reserved, self.order)
+            totals = self.totals - less + added_amounts(reserved, charged, self.order)
+        except ValueError:
+            raise DamagedError("a total is less than what it is the sum of") from None
+        return replace(self, totals=totals)
+
+
+def added_amounts(reserved: PrivacyLoss, charged: PrivacyLoss, order: Fraction | None) -> Totals:
+    """Return what an entry adds to a total with costs at an order.
+
+    It has no epsilon if its reserved loss has none, whatever was charged in the end.
+    """
+    epsilon = None if reserved.epsilon is None else charged.epsilon
+    return Totals(epsilon, charged.delta, _ZERO if order is None else charged.cost(order))
+
+
+def read_total(connection: sqlite3.Connection, name: str) -> Stored | None:
+    """Return the total of a scope as it is stored; None if there is none."""
+    row = connection.execute(
+        "SELECT epsilon, delta, cost, alpha FROM total WHERE name = ?", (name,)
+    ).fetchone()
+    if row is not None:
+        return Stored.read(row)
+    if name == POLICY:  # written when the ledger was made, and never deleted
+        raise DamagedError("the policy's total is missing")
+    return None
+
+
+def total_at_order(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Stored:
+    """Return the total of a scope with costs at an order; None: at that of the stored ones."""
+    found = read_total(connection, name)
+    if found is not None and order in (None, found.order):
+        return found
+    if found is None and name.startswith(_GROUP):
+        found = read_total(connection, scope(owner(name) or ""))
+    if found is None:
+        return Stored(Totals(), order)
+    return Stored(replace(found.totals, cost=_added_up(connection, name, order)), order)
+
+
+def ladder_total(connection: sqlite3.Connection, order: Fraction | None) -> Totals:
+    """Return the total of all kept ladders, with costs at an order; None: without costs.
+
+    It is stored once and added where a scope is looked at, so that it counts in every analyst's and group's
+    scope from the first moment on, whenever this scope appears, is deleted or gets another name.
+    """
+    totals = total_at_order(connection, BOUNDS, order).totals
+    return replace(totals, cost=_ZERO) if order is None else totals
+
+
+def write_total(connection: sqlite3.Connection, name: str, total: Stored) -> None:
+    """Write the total of a scope."""
+    connection.execute("INSERT OR REPLACE INTO total VALUES (?, ?, ?, ?, ?)", (name, *total.row))
+
+
+def members_total(
+    connection: sqlite3.Connection, group: str, members: Iterable[str], order: Fraction | None
+) -> Totals:
+    """Return the total of several analysts, at the order of their group's costs.
+
+    It is added up at each charge, so that it is right at once when the policy changes who belongs to a group.
+    """
+    found = Totals()
+    for analyst in members:
+        name = scope(analyst) if order is None else member(group, analyst)
+        total = total_at_order(connection, name, order)
+        found += total.totals if order is not None else replace(total.totals, cost=_ZERO)
+    return found
+
+
+def keep_members(connection: sqlite3.Connection, group: str, members: Iterable[str], order: Fraction) -> None:
+    """Store what each member of a group has spent at the order of the group's costs, where it is not."""
+    for analyst in members:
+        name = member(group, analyst)
+        found = read_total(connection, name)
+        if found is None or found.order != order:
+            write_total(connection, name, total_at_order(connection, name, order))
+
+
+def names_of(connection: sqlite3.Connection, analyst: str) -> list[str]:
+    """Return the stored scopes that an analyst's entries count in, but for the policy's."""
+    rows = connection.execute("SELECT name FROM total WHERE name >= 'group [' AND name < 'group \\'")
+    groups = [name for (name,) in rows if owner(name) == analyst]
+    return [scope(analyst), *groups]
+
+
+def _added_up(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Fraction:
+    """Return the cost at an order of all entries and ladders of a scope, and of what was restored."""
+    if order is None:
+        return _ZERO
+    analyst, losses = owner(name), list[tuple[str, int]]()
+    if name != BOUNDS:
+        chosen, given = ("shared = 0", ()) if analyst is None else ("analyst = ?", (analyst,))
+        query = f"SELECT charged_loss, COUNT(*) FROM entry WHERE {chosen} GROUP BY 1"
+        losses += connection.execute(query, given).fetchall()
+    if analyst is None:
+        losses += connection.execute("SELECT loss, COUNT(*) FROM bounds GROUP BY 1").fetchall()
+    cost = sum((n * _cost(loss, order) for loss, n in losses), _ZERO)
+    rows = connection.execute("SELECT cost, alpha, most FROM restored WHERE scope = ?", (base(name),))
+    return cost + sum((restored_cost(row, order) for row in rows), _ZERO)
+
+
+@lru_cache(maxsize=4096)
+def _cost(loss: str, order: Fraction) -> Fraction:
+    """Return the cost of a stored loss: that of each ladder is asked for at each charge."""
+    return read_loss(loss).cost(order)
+
+
+def restored_cost(row: tuple[str | None, str | None, str | None], order: Fraction) -> Fraction:
+    """Return what was restored to a scope, at an order: cost and order as stored, and its largest cost."""
+    cost, at, most = row
+    if cost is not None and at is not None and read(at) == order:
+        return read(cost)
+    if most is None:
+        raise OperationalError(
+            "what was restored to this ledger has no cost at another order: the budget's epsilon, delta and"
+            " accounting have to stay what they were"
+        )
+    return read(most)
