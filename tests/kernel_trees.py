@@ -33,6 +33,7 @@ from dpsql.kernel.tree import (
     Window,
     conjunction,
 )
+from dpsql.kernel.tree.exact import whole
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, VARCHAR
 
 
@@ -69,7 +70,7 @@ def stored(alias: str, name: str) -> Column:
 
 
 def n(value: int) -> Expr:
-    return Constant(value, BIGINT)
+    return whole(value)
 
 
 def select(

@@ -61,7 +61,7 @@ def mutant(name: str, focus: str, *edits: tuple[str, str, str, str]) -> Mutant:
     return Mutant(name, edits, (focus,))
 
 
-TOTAL = 'return (*([Aggregate("COUNT", row)] if self.number else []), Aggregate("SUM", row))'
+TOTAL = 'return (Aggregate("SUM", row),)'
 SLIPS = (
     mutant(
         "DOUBLEs are summed, not steps",

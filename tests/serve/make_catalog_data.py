@@ -84,7 +84,9 @@ def settings(analyst: Source) -> list[list[object]]:
     """Return the settings with PostgreSQL's own values, not those of the server that is asked."""
     columns = [str(row[0]) for row in analyst.rows(f"{_SETTINGS} ORDER BY attnum")]
     found = []
-    asked = "SELECT *, current_setting(name) FROM pg_settings WHERE name !~ '^shared_memory_size' ORDER BY name"
+    asked = (
+        "SELECT *, current_setting(name) FROM pg_settings WHERE name !~ '^shared_memory_size' ORDER BY name"
+    )
     for *row, shown in analyst.rows(asked):
         one = dict(zip(columns, row, strict=True))
         if one["source"] == "command line" or str(one["name"]).startswith("log"):

@@ -11,8 +11,7 @@ from fractions import Fraction
 from dpsql.analysis.grids import MOST_STEPS, Grid
 from dpsql.analysis.released.aggregate import Part
 from dpsql.kernel import tree
-from dpsql.kernel.tree import Argument, Binary, Call, Case, Counted, Expr, IsNull, Paren, UnitValue
-from dpsql.kernel.tree.exact import furthest, huge, in_least_steps, whole
+from dpsql.kernel.tree import Argument, Counted, Expr, UnitValue
 from dpsql.lazy_dataclass import dataclass
 
 
@@ -52,7 +51,7 @@ class GroupSum(SumPart):
     def counted(self, *row: Expr) -> Counted:
         """See `Part`; of one row a unit, the row's value is the unit's total."""
         alone = self.grid.total(row[0], single=True) if self.single else None
-        return UnitValue(row, False, self.grid.total(Argument(0)), alone)
+        return UnitValue(row, self.grid.total(Argument(0)), alone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -232,21 +231,7 @@ class UnitMean(Part):
         return UnitMean, self.vector
 
     def counted(self, *row: Expr) -> Counted:
-        """See `Part`: of the number of the unit's values, and their sum."""
-        one = Case(((IsNull(row[0], negated=True), whole(1)),), whole(0))
-        alone = self._part(one, row[0]) if self.vector.single else None
-        return UnitValue(row, True, self._part(Argument(0), Argument(1)), alone)
-
-    def _part(self, rows: Expr, total: Expr) -> Expr:
-        vector, width = self.vector, max(self.vector.grid.width, 1)
-        exact = furthest(in_least_steps(total, vector.scale))
-        above = Paren(Binary("-", exact, _times(huge(rows), vector.grid.low)))
-        cut = Call("LEAST", (Call("GREATEST", (above, whole(0))), _times(huge(rows), width)))
-        mean = Binary("//", _times(cut, self.whole // width), Call("NULLIF", (huge(rows), whole(0))))
-        own: Expr = Paren(mean)
-        made = own if self.place else Paren(Binary("-", whole(self.whole), own))
-        return Case(((Binary(">", rows, whole(0)), made),))
-
-
-def _times(number: Expr, factor: int) -> Expr:
-    return Paren(Binary("*", number, whole(factor))) if factor != 1 else number
+        """See `Part`."""
+        of, width = self.vector, max(self.vector.grid.width, 1)
+        fine = self.whole // width
+        return tree.UnitMean(row, of.grid.low, width, fine, of.scale, self.place, of.single)

@@ -18,7 +18,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.kernel.check.distinct import never_null
-from dpsql.kernel.check.intervals import ends_of
 from dpsql.kernel.check.proof import (
     NONE,
     Proof,
@@ -180,7 +179,8 @@ def _number(proof: Proof, query: Select, source: Relation, expr: Expr, *, single
                 proof.note("single rows", "a unit has at most one row in each group")
                 return Number(0, 1)
             if name.upper() == "SUM" and len(arguments) == 1 and exact(proof.value(arguments[0], query).type):
-                low, high = ends_of(proof, arguments[0], query)
+                added = proof.value(arguments[0], query)
+                low, high = added.low, added.high
                 if INFINITY in (-low, high):
                     proof.refuse("a sum of values without bounds", expr)
                 ends = int(min(low, 0) // 1), -int(-max(high, 0) // 1)

@@ -223,13 +223,6 @@ class Relation:
         reached = self.closure(names)
         return any(unique <= reached for unique in self.unique)
 
-    def groups_of_unit(self, names: Names) -> int | None:
-        """Return in at most how many different values of some columns the rows of one unit are; None: any."""
-        if names <= self.closure(()):
-            return 1
-        found = [most for by, most in self.few if names <= self.closure(by)]
-        return min(found, default=None)
-
 
 def name_of(column: Column) -> str:
     """Return the name by which sets of columns have a column: as `Facts.reads` of the tree."""

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from dpsql.kernel.check.counts import relation_of_numbers
 from dpsql.kernel.check.implied import implies
-from dpsql.kernel.check.intervals import ends_of
 from dpsql.kernel.check.proof import (
     Proof,
     conjuncts,
@@ -40,6 +39,7 @@ from dpsql.kernel.tree import (
     Moment,
     RowSum,
     Select,
+    UnitMean,
     Units,
     UnitValue,
     Weighted,
@@ -136,6 +136,11 @@ class _Rule:
                 return Claim(0, self._most(most, part), most)
             case UnitValue():
                 return self._value(part, names)
+            case UnitMean(_, _, width, fine):
+                self._scale(part, part.scale)
+                if self.node.by_rows:
+                    self._check_single(self.single, part)
+                return Claim(0, self._most(width, part) * self._most(fine, part))
             case CappedSum(_, most):
                 return self._capped(part, self._most(most, part))
             case RowSum(_, most, _):
@@ -176,12 +181,19 @@ class _Rule:
             self.proof.refuse("a value of a unit that reads more than its sums", part)
         if not reads_of(value) <= names or subqueries(value) or has_window(value) or has_aggregate(value):
             self.proof.refuse("a value of a unit that reads more than its row", part)
-        return Claim(*ends_of(self.proof, value if self.node.by_rows else self.node.value_of(part), select))
+        found = self.proof.value(value if self.node.by_rows else self.node.value_of(part), select)
+        return Claim(found.low, found.high)
+
+    def _scale(self, part: Counted, scale: int) -> Value:
+        """Return the values of a part, if they have so many decimals, or are whole numbers."""
+        x = self._x(part)
+        if scale != (x.type.scale if x.type.name == "DECIMAL" else 0 if exact(x.type) else -1):
+            self.proof.refuse("a sum in steps that are not those of its values", part)
+        return x
 
     def _capped(self, part: CappedSum, most: int) -> Claim:
-        x = self._x(part)
-        scale = x.type.scale if x.type.name == "DECIMAL" else 0 if exact(x.type) else -1
-        if scale != part.scale or part.size_of_step < 1 or (part.type == INTEGER and not fits(x, BIGINT)):
+        x = self._scale(part, part.scale)
+        if part.size_of_step < 1 or (part.type == INTEGER and not fits(x, BIGINT)):
             self.proof.refuse("a sum in steps that are not those of its values", part)
         self._alone(part)
         return Claim(-most if x.low < 0 else 0, most if x.high > 0 else 0, most)
@@ -205,6 +217,7 @@ _NOTES: dict[type[Counted], str] = {
     KeptValues: "kept values",
     WeightedRows: "telescoped rows",
     UnitValue: "value of a unit",
+    UnitMean: "mean",
     CappedSum: "capped sum",
     RowSum: "ratio",
     Moment: "moments",

@@ -32,6 +32,7 @@ what could fail; ``exact`` sums of whole numbers; ``writer`` its SQL; ``build`` 
 from dpsql.kernel.tree.bounded import Bounded, Sampled, count_cells
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
 from dpsql.kernel.tree.counted import (
+    COUNTED,
     CappedRows,
     CappedSum,
     Counted,
@@ -39,6 +40,7 @@ from dpsql.kernel.tree.counted import (
     KeptValues,
     Moment,
     RowSum,
+    UnitMean,
     Units,
     UnitValue,
     WeightedRows,
@@ -121,6 +123,7 @@ from dpsql.kernel.tree.weighted import Weighted
 from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql, with_text
 
 __all__ = [
+    "COUNTED",
     "DOMAIN_SCHEMA",
     "EXACT",
     "MOST",
@@ -186,6 +189,7 @@ __all__ = [
     "Steps",
     "Try",
     "Unary",
+    "UnitMean",
     "UnitValue",
     "Units",
     "Unnest",

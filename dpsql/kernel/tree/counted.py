@@ -27,6 +27,7 @@ from dpsql.kernel.tree.expressions import (
     Call,
     Case,
     Cast,
+    IsNull,
     Paren,
 )
 from dpsql.kernel.tree.node import Expr, Node, replaced
@@ -228,14 +229,12 @@ class WeightedRows(Counted):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitValue(Counted):
-    """The sum over units of a value computed of the sum (and the `number`) of a unit's rows in the group.
+    """The sum over units of a value that is computed of the sum of a unit's rows in the group.
 
-    *Claim:* the least and the greatest value of `value`, and 0; NULL adds nothing. In `value`, `Argument`s
-    stand for the number, if there is one, and the sum. `alone` is the value of the only row of a unit in the
-    group.
+    *Claim:* the least and the greatest value of `value`, and 0; NULL adds nothing. In `value`, an `Argument`
+    stands for the sum. `alone` is the value of the only row of a unit in the group.
     """
 
-    number: bool
     value: Expr
     alone: Expr | None
 
@@ -245,7 +244,7 @@ class UnitValue(Counted):
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
         """See `Counted`."""
-        return (*([Aggregate("COUNT", row)] if self.number else []), Aggregate("SUM", row))
+        return (Aggregate("SUM", row),)
 
     def counted(self, values: Exprs) -> Expr:
         """Return the value of a unit."""
@@ -264,6 +263,45 @@ def _filled(template: Expr, values: Exprs) -> Expr:
 
     made = change(replaced(template, change))
     return made if isinstance(made, Expr) else template
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitMean(Counted):
+    """The sum over units of the average of a unit's values in the group, or of what that lacks to the most.
+
+    Values have `scale` decimals, or none; the average is from `low` steps on, of `width` steps, each of
+    `fine` parts, and at `place` 0 it is what it lacks to all of them.
+
+    *Claim:* 0 to W = `width` times `fine`. Of n > 0 values the sum less n `low` is cut to 0 .. n `width`,
+    so that, times `fine` and divided by n, it is from 0 to W; so is W less that. A unit without a value
+    adds nothing. Of one row (`single`: a unit has one in a group) n is 1 or 0.
+    """
+
+    low: int
+    width: int
+    fine: int
+    scale: int
+    place: int
+    single: bool
+
+    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
+        """See `Counted`."""
+        one = Case(((IsNull(row[0], negated=True), whole(1)),), whole(0))
+        return self.of_units(unit, (one, row[0])) if self.single else None
+
+    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
+        """See `Counted`: the number of the unit's values, and their sum."""
+        return Aggregate("COUNT", row), Aggregate("SUM", row)
+
+    def of_units(self, unit: Expr, values: Exprs) -> Expr:
+        """See `Counted`."""
+        n, total = values
+        exact, rows = furthest(in_least_steps(total, self.scale)), huge(n)
+        above = Paren(Binary("-", exact, _times(rows, self.low)))
+        cut = Call("LEAST", (Call("GREATEST", (above, whole(0))), _times(rows, self.width)))
+        own: Expr = Paren(Binary("//", _times(cut, self.fine), Call("NULLIF", (rows, whole(0)))))
+        made = own if self.place else Paren(Binary("-", whole(self.width * self.fine), own))
+        return saturated(Aggregate("SUM", (Case(((Binary(">", n, whole(0)), made),)),)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -436,3 +474,10 @@ class Moment(Counted):
 
 def _times(number: Expr, factor: int) -> Expr:
     return Paren(Binary("*", number, whole(factor))) if factor != 1 else number
+
+
+COUNTED: tuple[type[Counted], ...] = (
+    *(Units, FewUnits, CappedRows, KeptValues, WeightedRows),
+    *(UnitValue, UnitMean, CappedSum, RowSum, Moment),
+)
+"""All that is counted."""

@@ -381,11 +381,11 @@ CASES = [
     ),
     Rule(
         "value of a unit",
-        in_domain(of_units(UnitValue((c("s.f0"),), False, cut(Argument(0), -3, 4), None))),
+        in_domain(of_units(UnitValue((c("s.f0"),), cut(Argument(0), -3, 4), None))),
         -3,
         4,
         None,
-        in_domain(of_units(UnitValue((c("s.f0"),), False, cut(c("w.r0"), -3, 4), None))),
+        in_domain(of_units(UnitValue((c("s.f0"),), cut(c("w.r0"), -3, 4), None))),
         "a value of a unit that reads more than its sums",
     ),
     Rule(
