@@ -16,6 +16,7 @@ from dpsql.exclusive import Turn
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.loss import Number, exact
 from dpsql.kernel.mechanisms import Checked, GuessAndCheck, MedianOracle
+from dpsql.kernel.release import Run, Spending
 from dpsql.language import Parameters, Scalar, plain, plain_text
 from dpsql.ledger import Ledger
 from dpsql.prepared import PlannedCount
@@ -88,7 +89,7 @@ class _Stream:
         if self._session.turn.in_own_process:
             self.close()
 
-    def _answer(self, text: str, parameters: Parameters, ask: Callable[[int], Checked]) -> Checked:
+    def _answer(self, text: str, parameters: Parameters, ask: Callable[[Run], Checked]) -> Checked:
         words, values = plain_text(text), plain(parameters)
         with self._session.statement():
             if not self.open:
@@ -99,11 +100,11 @@ class _Stream:
                 raise OperationalError("the misses are used up: open another stream")
             return self._run.step(lambda: self._asked(counting, ask))
 
-    def _asked(self, counting: PlannedCount, ask: Callable[[int], Checked]) -> Paid[Checked]:
+    def _asked(self, counting: PlannedCount, ask: Callable[[Run], Checked]) -> Paid[Checked]:
         """Count and answer; called by `Running.step` under a reservation that was written before."""
-        count = int(counting.count().n[0][0])
+        run = Run(counting.count(), Spending(self._mechanism.plan.loss))
         self._run.confirm()
-        return Paid(ask(count), self._mechanism.charge)
+        return Paid(ask(run), self._mechanism.charge)
 
 
 def _one_count(plan: Plan) -> None:
@@ -135,7 +136,7 @@ class CheckedCounts(_Stream):
         The guess may depend on public data and on earlier answers, on nothing else.
         """
         value = exact(guess)
-        return self._answer(text, parameters, lambda count: self._checker.check(count, value))
+        return self._answer(text, parameters, lambda run: run.check(self._checker, value))
 
 
 class MedianCounts(_Stream):
@@ -160,4 +161,4 @@ class MedianCounts(_Stream):
     def count(self, text: str, cells: ArrayLike, parameters: Parameters = None) -> Checked:
         """Answer one count; its guess is the median of the hypotheses' counts in these cells."""
         mask = self._oracle.mask(plain_array(cells))
-        return self._answer(text, parameters, lambda count: self._oracle.ask(count, mask))
+        return self._answer(text, parameters, lambda run: run.ask(self._oracle, mask))

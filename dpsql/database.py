@@ -12,7 +12,6 @@ from typing import Any, Protocol, Self
 
 from dpsql.analysis import CompiledQuery, check_sealed, widened
 from dpsql.engines import (
-    Counts,
     Engine,
     KeptCounts,
     Untranslatable,
@@ -25,6 +24,7 @@ from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.fair_cache import FairCache
 from dpsql.kept_ladders import LedgerLadders
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass

@@ -21,8 +21,9 @@ from dpsql.analysis import (
 )
 from dpsql.answers import WIDE, Method
 from dpsql.database import Engines
-from dpsql.engines import Cancelled, Counts, Untranslatable, listed_counts
-from dpsql.errors import InternalError
+from dpsql.engines import FAILED, Cancelled, Untranslatable
+from dpsql.errors import InternalError, OperationalError
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge, Filter
 from dpsql.language import Describe, ExplainForm, Options, Query, Set, Show
 from dpsql.lazy_dataclass import dataclass
@@ -154,7 +155,10 @@ class PlannedCount:
         query = compiled or self.plan.compiled
         counts = self.engines.count(query, tables_read(self.policy, query.tables))
         if query.sparse is not None:
-            counts = listed_counts(query.sparse, counts, self.engines.schema_database.candidates)
+            listed = counts.listed(query.sparse, self.engines.schema_database.candidates)
+            if listed is None:
+                raise OperationalError(FAILED)
+            counts = listed
         reads = [
             t
             for t in self.reads

@@ -25,9 +25,15 @@ READING = {
     "loss": "what an answer costs",
     "noise": "exact noise",
     "order": "counts in a public order, and of large domains",
+    "sealed": "handles of what nobody else reads",
+    "changes": "how far one unit changes what a mechanism takes",
     "counts": "exact counts, which nobody else sees",
-    "program": "what is asked of counts",
-    "release": "price, charge, count, noise",
+    "sorting": "their public order",
+    "kept": "copies of counts, which are overwritten",
+    "frames": "errors without what they were about",
+    "release": "the steps that run mechanisms on counts",
+    "parted": "steps in each of several partitions",
+    "figures": "numbers that follow from a search of bounds",
     "mechanisms": "what is released of counts",
     "ledger": "what was spent",
     "charged_work": "charge, run, settle",
@@ -35,7 +41,10 @@ READING = {
 }
 """The parts of the kernel in the order to read them, and what they are about; some are there later."""
 
-DECIDES = ("facts", "check", "exact_bounds", "loss", "counts", "program", "release")
+DECIDES = (
+    *("facts", "check", "exact_bounds", "loss"),
+    *("sealed", "changes", "counts", "sorting", "kept", "frames", "release", "parted", "figures"),
+)
 """The parts that decide what may be released, and what it costs."""
 
 NAMED = 3

@@ -6,10 +6,11 @@ analysis or of the kernel's checker: nothing is counted for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from dpsql.analysis.plan import Plan
 from dpsql.kernel.check import Certificate, Change, Keys, NotCertified
+from dpsql.kernel.mechanisms import FULL
 from dpsql.language import TopK, TopPerPartition
 
 _DECLARED = (Keys.ONE, Keys.DECLARED)
@@ -17,9 +18,72 @@ _DECLARED = (Keys.ONE, Keys.DECLARED)
 
 def check_claims(plan: Plan) -> None:
     """Raise `NotCertified` if a claim of a plan is lower than what is certified of its queries."""
-    found = [*lower_claims(plan, plan.compiled.certificate)]
+    _refuse(lower_claims(plan, plan.compiled.certificate))
+    for search in plan.ladders:
+        ladder = search.ladder
+        check_search(search.compiled.certificate, ladder.bounds, ladder.fine)
+
+
+def check_search(certificate: Certificate, bounds: Sequence[int], fine: int | None = None) -> None:
+    """Raise `NotCertified` if what is claimed of a search is lower than what is certified of its query."""
+    _refuse(lower_claims_of_search(certificate, bounds, fine))
+
+
+def check_numbers(certificate: Certificate, most: int) -> None:
+    """Raise `NotCertified` unless a query has one group, to whose numbers one unit adds so much at most."""
+    claims = [] if certificate.keys is Keys.ONE else [f"the groups are {certificate.keys.value}, claimed one"]
+    _refuse(claims + [text for each in certificate.numbers for text in _beyond(each, 0, most)])
+
+
+def score_change(certificate: Certificate) -> int:
+    """Return how far one unit changes the score of a bound, as the query of a search is certified.
+
+    It is in one cell. To the score of a bound it adds what it adds to the cell's own score, or `FULL`.
+    """
+    units, scores = certificate.number("n1"), certificate.number("n2")
+    if certificate.most_groups != 1 or units is None or scores is None:
+        raise NotCertified("the scores of a search")
+    return max(FULL * units.high, scores.high)
+
+
+def _refuse(claims: Iterable[str]) -> None:
+    found = [*claims]
     if found:
         raise NotCertified("; ".join(found))
+
+
+def _beyond(change: Change, low: int, high: int) -> Iterator[str]:
+    if change.low < low or change.high > high:
+        yield f"{change.column} changes by {change.low} to {change.high}, claimed {low} to {high}"
+
+
+def lower_claims_of_search(
+    certificate: Certificate, bounds: Sequence[int], fine: int | None
+) -> Iterator[str]:
+    """Yield what is claimed of the cells of a search (`kernel.mechanisms.RungBins`) and is not certified.
+
+    A unit is in one cell, of those that exceed so many bounds. To the score there it adds at most `FULL`, to
+    totals at most the next bound, and to excesses at most what is between the two.
+    """
+    if certificate.most_groups != 1 or certificate.keys is not Keys.CELLS:
+        yield f"one unit changes {certificate.most_groups} cells, claimed 1"
+    first, last = dict(certificate.cells).get("n0", (-1, len(bounds) + 1))
+    if first < 0 or last > len(bounds):
+        yield f"cells are from {first} to {last}, claimed 0 to {len(bounds)}"
+    numbers = {change.column: change for change in certificate.numbers}
+    for name, most in (("n1", 1), ("n2", FULL), ("n5", 1)):
+        if name in numbers:
+            yield from _beyond(numbers[name], 0, most)
+    for name in ("n3", "n4", "n6"):
+        signed = name == "n6" or (name == "n3" and "n5" in numbers)
+        for place, low, high in numbers[name].rungs if name in numbers else ():
+            if not (name != "n3") <= place < len(bounds):
+                continue  # no sum of these is read
+            below = bounds[place - 1] if place else 0
+            most = bounds[place] if name == "n3" else bounds[place] - below
+            size = max(below // fine, 1) if fine is not None and name == "n3" else 1
+            if size * max(high, -low) > most or (low < 0 and not signed):
+                yield f"{name} changes by {low} to {high} in cell {place}, claimed {most // size}"
 
 
 def lower_claims(plan: Plan, certificate: Certificate) -> Iterator[str]:
@@ -31,10 +95,8 @@ def lower_claims(plan: Plan, certificate: Certificate) -> Iterator[str]:
         if change is None:
             yield f"{name} is not certified"
             continue
-        low = 0 if count.monotone else -count.bound
         high = 1 if place == plan.existence else count.bound
-        if change.low < low or change.high > high:
-            yield f"{name} changes by {change.low} to {change.high}, claimed {low} to {high}"
+        yield from _beyond(change, 0 if count.monotone else -count.bound, high)
         total, certified = plan.total(place), _total(plan, certificate, change)
         if total is not None and (certified is None or certified > total):
             yield f"{name} changes by {certified} in all groups, claimed {total}"

@@ -78,13 +78,6 @@ class Excess:
             raise InternalError("a bound is a whole number of steps")
         return int(found)
 
-    def in_steps(self, exact: int) -> int:
-        """Return so many steps of the search in its own steps, which divide the bound: within the limit.
-
-        Rounded down, a change by at most a multiple of its step stays one by at most as much.
-        """
-        return max(-_LARGEST, min(int(exact // self.size), _LARGEST))
-
     @property
     def step(self) -> Fraction:
         """What a step is worth, in the unit of what is measured."""

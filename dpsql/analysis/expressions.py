@@ -273,9 +273,22 @@ def literal_domain(values: Sequence[Typed]) -> KeyDomain | None:
 def listed(values: Iterable[Expr], where: Expr | None = None) -> Select:
     """Return the query of a domain that consists of constants, in their order."""
     v, o = Column("", "v"), Column("", "o")
-    rows = tuple((node, Constant(i, INTEGER)) for i, node in enumerate(values))
+    rows = tuple((_with_one_zero(node), Constant(i, INTEGER)) for i, node in enumerate(values))
     items = (Item(v), Item(Aggregate("MIN", (o,)), "o"))
     return Select(items, Values(rows, "r", ("v", "o")), where, group=(v,))
+
+
+def _with_one_zero(node: Expr) -> Expr:
+    """Return a constant, 0 for the other zero of DOUBLEs: of equal values a domain has one, as rows do."""
+    inner = node
+    while isinstance(inner, Paren):
+        inner = inner.inner
+    if isinstance(inner, Unary) and isinstance(inner.operand, Constant) and inner.operand == _ZERO:
+        return _ZERO
+    return node
+
+
+_ZERO = Constant(0.0, DOUBLE)
 
 
 def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:

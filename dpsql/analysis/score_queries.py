@@ -155,17 +155,17 @@ def _query_with_bounds_as_rows(
     listed = Values(tuple(rows), "v", names)
     each = Select(tuple(Item(Column("v", name), name) for name in names), listed)
     value, (number, more, less, *rest) = Column("w", "a"), columns("r", "b", len(names))
-    low, high = rest[0], rest[-1]
+    ends: list[Expr] = [*rest]
     if wide:
-        low, high = (Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2))
-        low = Call("LEAST", (low, whole(bounds[-1])))  # which it is without
+        ends = [Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2)]
+        ends[0] = Call("LEAST", (ends[0], whole(bounds[-1])))  # which it is without
+    low, high = ends
     there = Binary("AND", Binary(">", value, low), Binary("<=", value, high))
     last = Call("GREATEST", (low, whole(0)))
     # Cut before and after they are multiplied, neither of which changes the score.
-    parts = Binary("//", Paren(Binary("-", value, last)), less)
-    score = Binary("*", _between(parts, FULL), more)
+    beyond = Binary("//", Paren(Binary("-", value, last)), less)
+    score = Call("LEAST", (Binary("*", _between(beyond, FULL), more), whole(FULL)))
     added = _sums(sums, Aggregate("MAX", (last,)), fine)
-    score = Call("LEAST", (score, whole(FULL)))
     numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
     source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
     return Select(items("n", numbers), source, group=(number,))

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.analysis import blocks
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.claims import check_numbers, check_search
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.grids import in_search
@@ -95,7 +96,9 @@ class UnitMeasure:
         """
         server = self._policy.engine != "duckdb"
         query = score_query(self._units, self.bounds, by_excess=True, wide=self.wide, server=server)
-        return self._sealed(query, Sums.NONE.value, one_row=False)
+        made = self._sealed(query, Sums.NONE.value, one_row=False)
+        check_search(made.certificate, self.bounds)
+        return made
 
     def above(self, ends: Sequence[int]) -> tuple[CompiledQuery, ...]:
         """Return the queries of how many units are above each of some ends, each of one row."""
@@ -110,7 +113,9 @@ class UnitMeasure:
         return tuple(self._asked(part) for part in parts)
 
     def _asked(self, numbers: Sequence[Expr]) -> CompiledQuery:
-        return self._sealed(Select(items("n", numbers), Derived(self._units, "v")), len(numbers))
+        made = self._sealed(Select(items("n", numbers), Derived(self._units, "v")), len(numbers))
+        check_numbers(made.certificate, 1)
+        return made
 
     def _sealed(self, query: Select, size: int, *, one_row: bool = True) -> CompiledQuery:
         order = () if one_row else None

@@ -14,6 +14,7 @@ from sqlglot import exp
 
 from dpsql.analysis import blocks
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.claims import check_numbers
 from dpsql.analysis.column_bounds import bounds_of_column
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
@@ -127,7 +128,9 @@ def _compiled(
     found = Select(listed, Derived(units, "v"))
     used = tuple(sorted(compiler.used))
     sealed = seal(found, catalog, policy, used, len(listed), order=())
-    return ValueMeasure(sealed, rows, width, grid.step, bounds.low, bounds.high)
+    measure = ValueMeasure(sealed, rows, width, grid.step, bounds.low, bounds.high)
+    check_numbers(sealed.certificate, measure.moved)
+    return measure
 
 
 def _units(made: From, row: Expr, ends: tuple[int, int], *, by_row: bool) -> Select:

@@ -15,8 +15,8 @@ from dpsql.answers.gaussian import enough, wished
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.shown import measured_in_all, notes, released
 from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
-from dpsql.engines import Counts
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.release import Run
 from dpsql.language import AllGroups, Options, Scalar
 from dpsql.lazy_dataclass import dataclass
 
@@ -49,9 +49,9 @@ class AllNumbers:
         made = [_method(of_share(plan, users, together, options), preferred) for together, _ in divided]
         return cls(plan, tuple(made), _quoted(plan, made))
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Measure everything; which groups are shown depends on noisy values and public orders alone."""
-        return measured_in_all(self.plan, self.parts, counts)
+        return measured_in_all(self.plan, self.parts, run)
 
 
 def users_of(plan: Plan) -> dict[int, set[int]]:

@@ -27,7 +27,7 @@ from dpsql.estimates import (
 )
 from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel import mechanisms
-from dpsql.kernel.loss import PrivacyLoss
+from dpsql.kernel.release import Rows, Run
 from dpsql.lazy_dataclass import dataclass
 
 Values = dict[tuple[tuple[int, ...], Formula], Combined]
@@ -77,16 +77,13 @@ class Block:
             self.planned[groups] = self.share.noise(size, resolution=self.resolution)
         return self.planned[groups]
 
-    def run(
-        self, numbers: Sequence[NDArray[np.int64]], index: NDArray[np.int64]
-    ) -> tuple[dict[int, NDArray[np.float64]], PrivacyLoss]:
-        """Measure the numbers of the groups at these positions, in this order; return them by place."""
-        measured = self.noise(len(index)).run(
-            np.concatenate([numbers[place][index] for place in self.places])
-        )
-        return dict(
-            zip(self.places, measured.value.reshape(len(self.places), -1), strict=True)
-        ), measured.loss
+    def run(self, run: Run, rows: Rows) -> dict[int, NDArray[np.float64]]:
+        """Measure the numbers of released groups, in their order; return them by place."""
+        return self.by_place(run.measure(self.noise(len(rows)), self.places, rows).value)
+
+    def by_place(self, value: NDArray[np.float64]) -> dict[int, NDArray[np.float64]]:
+        """Return what was measured by the places of the numbers."""
+        return dict(zip(self.places, value.reshape(len(self.places), -1), strict=True))
 
     def estimates(
         self, values: dict[int, NDArray[np.float64]], level: Fraction, all_level: Fraction

@@ -7,22 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
-from dpsql.analysis import Contribution, Plan, ReleasedAggregate
+from dpsql.analysis import Contribution, Plan, ReleasedAggregate, score_change
 from dpsql.analysis.excess import Excess, clipped_step, excesses
 from dpsql.answers import measuring
 from dpsql.answers.excess import WithExcess, beside
 from dpsql.answers.excess_apart import ExcessApart
 from dpsql.answers.excess_words import merge_properties, not_known
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
-from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms
+from dpsql.kernel.figures import Figure, Of, run_of_figures
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.release import Run, Spending
 from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass
 
@@ -111,13 +108,13 @@ class BoundSearches(KeepsQuote):
 
     def search(self, place: int) -> mechanisms.Ladder:
         """Return the mechanism that finds one of the bounds."""
-        size, noise = len(self.plan.ladders[place].ladder.bounds), self._groups / self.first_epsilon
-        if self.plan.ladders[place].ladder.of is Contribution.ROWS and self._averages:
+        searched = self.plan.ladders[place]
+        size, noise = len(searched.ladder.bounds), self._groups / self.first_epsilon
+        if searched.ladder.of is Contribution.ROWS and self._averages:
             noise *= AVERAGES
         ranged = self.plan.layout.order is not None
-        return mechanisms.Ladder.plan(
-            size, self.epsilon, noise=noise, sensitivity=mechanisms.FULL, ranged=ranged
-        )
+        most = score_change(searched.compiled.certificate)
+        return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=most, ranged=ranged)
 
     @property
     def _groups(self) -> int:
@@ -139,74 +136,51 @@ class BoundSearches(KeepsQuote):
         numbers = [output.formula for output in self.plan.outputs if output.kind == "count"]
         return bool(numbers) and all(isinstance(each, Average) for each in numbers)
 
-    def find(self, counts: Sequence[Counts]) -> tuple[tuple[int, ...], PrivacyLoss]:
-        """Return the places of the bounds that are chosen, and the privacy loss.
+    def find(self, searches: Sequence[Run]) -> tuple[int, ...]:
+        """Return the places of the bounds that are chosen, by what their queries have counted."""
+        pairs = enumerate(zip(self.plan.ladders, searches, strict=True))
+        return tuple(run.search(self.search(i), len(each.ladder.bounds)) for i, (each, run) in pairs)
 
-        `counts` have, for each of the plan's ladders, what the scores of its bounds follow from.
-        """
-        places, loss = [], PrivacyLoss()
-        for place, each in enumerate(counts):
-            found = self.search(place).run(self.scores(place, each))
-            places.append(int(found.rung[0]))
-            loss += found.loss
-        return tuple(places), loss
-
-    def scores(self, place: int, counts: Counts) -> NDArray[np.int64]:
-        """Return the exact scores of the bounds of one search, by which one of them is chosen."""
-        return mechanisms.RungBins(*counts.n).scores(len(self.plan.ladders[place].ladder.bounds))
-
-    def known(self, plan: Plan, found: Sequence[int], counts: Sequence[Counts]) -> Counts | None:
-        """Return the counts of the plan with the bounds that were found, from those of the searches.
+    def known(
+        self, plan: Plan, found: Sequence[int], searches: Sequence[Run], spending: Spending
+    ) -> Run | None:
+        """Return the run of the plan with the bounds that were found, over figures of the searches.
 
         Without keys the searches have summed what answers with any of the bounds are made of. None: not all
         numbers of the plan are of that kind, and they are counted.
         """
         if plan.key_types or plan.values is not None or plan.cells is not None:
             return None
-        numbers = [self._clipped(count, found, counts) for count in plan.counts]
-        known = [np.array([number], dtype=np.int64) for number in numbers if number is not None]
-        if len(known) < len(numbers):
+        figures = [self._clipped(count, found) for count in plan.counts]
+        known = [figure for figure in figures if figure is not None]
+        if len(known) < len(figures):
             return None
-        return Counts(pa.table({}), tuple(known), plan.compiled.order)
+        order = None if plan.compiled.order is None else plan.compiled.order.terms
+        return run_of_figures(searches, known, spending, order)
 
-    def _clipped(
-        self, count: ReleasedAggregate, found: Sequence[int], counts: Sequence[Counts]
-    ) -> int | None:
-        for search, place, each in zip(self.plan.ladders, found, counts, strict=True):
-            bounds = search.ladder.bounds
-            step = clipped_step(count, search.ladder, bounds[place])
+    def _clipped(self, count: ReleasedAggregate, found: Sequence[int]) -> Figure | None:
+        for place, (search, at) in enumerate(zip(self.plan.ladders, found, strict=True)):
+            ladder = search.ladder
+            step = clipped_step(count, ladder, ladder.bounds[at])
             if step is not None:
-                return mechanisms.RungBins(*each.n).clipped(bounds, place, step=step, fine=search.ladder.fine)
+                size = Fraction(step)
+                return Figure(Of.CLIPPED, place, tuple(ladder.bounds), at, size=size, fine=ladder.fine)
         return None
 
     def answered(
-        self, plan: Plan, found: Sequence[int], searched: Sequence[Counts], counts: Counts
+        self, plan: Plan, found: Sequence[int], searches: Sequence[Run], run: Run, spending: Spending
     ) -> NoisyResult:
         """Answer the plan with the bounds that were found, given what the searches have counted."""
         beyond = excesses(plan, self.plan.ladders, found)
         method = beside(_rest(plan, self.first_epsilon), beyond, self.choose)
         if isinstance(method, (WithExcess, ExcessApart)):
             leads = method.leads if isinstance(method, WithExcess) else frozenset[int]()
-            exact = [self._exact(each, searched, lead=i in leads) for i, each in enumerate(beyond)]
-            return method.run_beside(counts, exact)
-        return method.run(counts)
+            figures = [figure_of(each, lead=i in leads) for i, each in enumerate(beyond)]
+            return method.run_beside(run, run_of_figures(searches, figures, spending, ()))
+        return method.run(run)
 
-    def _exact(self, excess: Excess, searched: Sequence[Counts], *, lead: bool = False) -> int:
-        """Return an excess in its steps: 0 where none is known, in what is measured all the same.
-
-        `lead`: twice the excess less the number beside it, with signs.
-        """
-        if not excess.times:
-            return 0
-        bins, ladder = mechanisms.RungBins(*searched[excess.search].n), excess.of.ladder
-        if lead:
-            return excess.in_steps(bins.lead(ladder.bounds, excess.bound, fine=ladder.fine))
-        return excess.in_steps(bins.excess(ladder.bounds, excess.bound, times=excess.times))
-
-    def completed(
-        self, plan: Plan, result: NoisyResult, found: Sequence[int], loss: PrivacyLoss
-    ) -> NoisyResult:
-        """Return a result of a plan with the loss of the searches, and with what bounds leave out in words.
+    def completed(self, plan: Plan, result: NoisyResult, found: Sequence[int]) -> NoisyResult:
+        """Return a result of a plan with what bounds leave out in words.
 
         What was predicted of the bounds is not told: the answer has what was found.
         """
@@ -215,14 +189,25 @@ class BoundSearches(KeepsQuote):
         others = not_known(plan, [pair for place, pair in pairs if place not in measured])
         return replace(
             result,
-            loss=loss + result.loss,
             untold=frozenset(self._note(place) for place in range(len(found))),
             left_out=merge_properties(result.left_out, others),
         )
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Refuse to run: bounds come first."""
         raise InternalError("bounds are found before the counts")
+
+
+def figure_of(excess: Excess, *, lead: bool) -> Figure:
+    """Return an excess in its steps: 0 where none is known, in what is measured all the same.
+
+    `lead`: twice the excess less the number beside it, with signs.
+    """
+    ladder = excess.of.ladder
+    of = Of.LEAD if lead and excess.times else Of.EXCESS
+    fine = ladder.fine if lead else None
+    bounds = tuple(ladder.bounds)
+    return Figure(of, excess.search, bounds, excess.bound, excess.times, excess.size, fine)
 
 
 def _share(plan: Plan) -> Fraction:

@@ -21,10 +21,10 @@ from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import notes
 from dpsql.answers.whole_domain import WholeDomain
-from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, figure, with_noun
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.release import Run
 from dpsql.language import AllGroups
 from dpsql.lazy_dataclass import dataclass
 
@@ -90,11 +90,11 @@ class DifferentValues(KeepsQuote):
             raise InternalError("the plan counts no units of declared values")
         return self.plan.values.size
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Measure the units of all values; the rest is computed from the noisy numbers alone."""
-        plan, size, order = self.plan, self._size, counts.rows_in_order()
-        measured, loss = self.units.measure(counts, order)
-        noisy, groups = measured[self.place][order], len(order) - plan.outside
+        plan, size, every = self.plan, self._size, run.every()
+        measured = self.units.measure(run, every)
+        noisy, groups = measured[self.place], len(every) - plan.outside
         if groups != size * (plan.candidates or 0):
             raise InternalError("the groups are not those of the declared values")
         of_group = noisy[:groups].reshape(-1, size)
@@ -105,9 +105,10 @@ class DifferentValues(KeepsQuote):
         limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
         found = Combined(value, np.full(len(value), np.nan), low, high, (low, high))
         shown = found.taken(np.arange(len(value))[:limit])
-        made = NoisyResult(order[:groups:size][:limit], loss, (shown,) * len(plan.counts))
+        first = every.take(np.arange(0, groups, size)[:limit])
+        made = NoisyResult(first, (shown,) * len(plan.counts))
         if not plan.outside:
             return made
-        last = order[groups:]
+        last = np.arange(groups, len(every))
         beyond = self.units.estimates(measured, last)[0][self.place]
-        return replace(made, outside=NoisyResult(last, loss, (beyond,) * len(plan.counts)))
+        return replace(made, outside=NoisyResult(every.take(last), (beyond,) * len(plan.counts)))

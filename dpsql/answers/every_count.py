@@ -14,11 +14,10 @@ from dpsql.answers import measuring
 from dpsql.answers.blocks import Block, Values, blocks, errors_of
 from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import by_noise, measured_in_all, notes, released
-from dpsql.engines import Counts
-from dpsql.errors import InternalError
 from dpsql.estimates import Combined, distinguishable_gap
 from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.release import Rows, Run
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
 
@@ -140,23 +139,13 @@ class EveryCount(KeepsQuote):
         level = 2 * confidence - 1
         return half_width(noise, level) * step if level > 0 else 0.0
 
-    def measure(
-        self, counts: Counts, order: NDArray[np.int64]
-    ) -> tuple[dict[int, NDArray[np.float64]], PrivacyLoss]:
+    def measure(self, run: Run, every: Rows) -> dict[int, NDArray[np.float64]]:
         """Add noise to the numbers of all groups, in an order that is public; return them by place."""
+        parts = [(block.noise(len(every)), block.places) for block in self.blocks]
         values: dict[int, NDArray[np.float64]] = {}
-        loss = PrivacyLoss()
-        for block in self.blocks:
-            for place in block.places:
-                total = self.plan.total(place)
-                if total is None or total > block.move:
-                    raise InternalError("a unit can change these counts by more than the noise is for")
-            measured, own = block.run(counts.n, order)
-            loss += own
-            for place, value in measured.items():
-                values[place] = np.empty(len(order))
-                values[place][order] = value
-        return values, loss.joined
+        for block, measured in zip(self.blocks, run.measure_apart(parts, every), strict=True):
+            values |= block.by_place(measured.value)
+        return values
 
     def estimates(
         self, values: dict[int, NDArray[np.float64]], rows: NDArray[np.int64]
@@ -172,13 +161,13 @@ class EveryCount(KeepsQuote):
             found |= more
         return made, found
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Add noise to every number; which groups are shown depends on noisy values and public orders alone.
 
         Each number has independent noise, so positions decide only which groups the LIMIT keeps, and in what
         order they are released.
         """
-        return measured_in_all(self.plan, (self,), counts)
+        return measured_in_all(self.plan, (self,), run)
 
 
 def takes_all(plan: Plan, place: int) -> bool:

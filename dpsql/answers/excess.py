@@ -27,12 +27,13 @@ from dpsql.answers.excess_words import Cut, estimates_of, left_out_words
 from dpsql.answers.gaussian import enough
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.answers.shown import released
-from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
 from dpsql.estimates.noise_laws import Linear
 from dpsql.kernel import mechanisms
+from dpsql.kernel.figures import joined_run
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.release import Run
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
 
@@ -121,20 +122,19 @@ class WithExcess(KeepsQuote):
         parts = (*(pair.noise.loss for pair in self.pairs), *(each.quote.loss for each in self.others))
         return sum(parts, PrivacyLoss())
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Refuse to run without the excesses."""
         raise InternalError("excesses are counted beside the numbers")
 
-    def run_beside(self, counts: Counts, exact: Sequence[int]) -> NoisyResult:
-        """Measure the numbers, and the exact excesses, in their steps."""
-        plan, loss = self.plan, PrivacyLoss()
+    def run_beside(self, run: Run, excesses: Run) -> NoisyResult:
+        """Measure the numbers, and the excesses, in their steps."""
+        plan, first = self.plan, len(run.changes.numbers)
+        run = joined_run(run, excesses)
         noisy: dict[int, Combined] = {}
         wider: dict[int, Combined] = {}
         sizes: dict[int, tuple[Pairs, FloatArray]] = {}
         for pair in self.pairs:
-            numbers = [int(counts.n[place][0]) for place in pair.places]
-            value, own = pair.noise.run(numbers, [exact[i] for i in pair.excesses])
-            loss += own
+            value = pair.noise.run(run, pair.places, [first + i for i in pair.excesses])
             sizes |= dict.fromkeys(pair.excesses, (pair, value))
             for at, (place, source) in enumerate(zip(pair.places, pair.noise.sources, strict=True)):
                 made = Linear.alone(place, value[at : at + 1], source)
@@ -142,16 +142,14 @@ class WithExcess(KeepsQuote):
                 wider[place] = self._wider(pair, at, value, noisy[place])
         values: Values = {}
         for method in self.others:
-            other = method.run(counts)
-            loss += other.loss
+            other = method.run(run)
             noisy |= {place: each for place, each in enumerate(other.counts) if each is not None}
             values |= other.values
 
         def listed(found: dict[int, Combined]) -> tuple[Combined | None, ...]:
             return tuple(found.get(place) for place in range(len(plan.counts)))
 
-        rows = np.zeros(1, dtype=np.int64)
-        alone = NoisyResult(rows, loss, listed(noisy), values)
+        alone = NoisyResult(run.every(), listed(noisy), values)
         cuts = [self._cut(i, each) for i, each in sizes.items()]
         said, beyond = left_out_words(plan, cuts), estimates_of(plan, cuts)
         return replace(alone, counts=listed(noisy | wider), alone=alone, left_out=said, excess=beyond)

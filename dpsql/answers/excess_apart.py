@@ -25,12 +25,12 @@ from dpsql.answers.cut_intervals import (
 )
 from dpsql.answers.excess_words import Cut, estimates_of, left_out_words
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
-from dpsql.engines import Counts
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, Formula
 from dpsql.estimates.predictions import half_width
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.release import Run
 from dpsql.lazy_dataclass import dataclass
 
 SHARE = Fraction(1, 8)
@@ -71,24 +71,23 @@ class ExcessApart(KeepsQuote):
     def _loss(self) -> PrivacyLoss:
         return sum((each.loss for each in self.noise), PrivacyLoss()) + self.inner.quote.loss
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Refuse to run without the excesses."""
         raise InternalError("excesses are counted beside the numbers")
 
-    def run_beside(self, counts: Counts, exact: Sequence[int]) -> NoisyResult:
-        """Measure the numbers, and the exact excesses, in their steps."""
-        result, loss, cuts = self.inner.run(counts), PrivacyLoss(), list[Cut]()
+    def run_beside(self, run: Run, excesses: Run) -> NoisyResult:
+        """Measure the numbers, and the excesses, in their steps."""
+        result, cuts = self.inner.run(run), list[Cut]()
         alone = result
         level = measuring.confidence_of(self.plan)
-        for own, noise, number in zip(self.found, self.noise, exact, strict=True):
-            measured = noise.run(np.array([number], dtype=np.int64))
-            loss += measured.loss
+        for place, (own, noise) in enumerate(zip(self.found, self.noise, strict=True)):
+            measured = excesses.measure(noise, (place,), excesses.every())
             cuts.append(Cut.of(own, float(measured.value[0]), half_width(noise, level)))
         for cut in cuts:
             if cut.known:
                 result = self._widened(result, cut)
         said, beyond = left_out_words(self.plan, cuts), estimates_of(self.plan, cuts)
-        return replace(result, loss=result.loss + loss, alone=alone, left_out=said, excess=beyond)
+        return replace(result, alone=alone, left_out=said, excess=beyond)
 
     def _widened(self, result: NoisyResult, cut: Cut) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""
@@ -106,9 +105,7 @@ class ExcessApart(KeepsQuote):
                 lambda: share_left_out(plan, cut.most, rows_of_moments(plan, result, uses)),
             )
 
-        wider = widen_numbers(plan, result, {*cut.excess.places}, number, of_formula)
-        outside = None if wider.outside is None else replace(wider.outside, loss=result.loss)
-        return replace(wider, outside=outside)
+        return widen_numbers(plan, result, {*cut.excess.places}, number, of_formula)
 
     def _number(self, found: Combined, cut: Cut, least: Fraction, most: Fraction) -> Combined:
         """Return a number, or those of all groups, with what is cut in the intervals."""

@@ -27,6 +27,7 @@ from dpsql.estimates.noise_laws import Source
 from dpsql.estimates.predictions import half_width, in_counts, stddev
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import PrivacyLoss
+from dpsql.kernel.release import Run
 from dpsql.lazy_dataclass import dataclass
 
 SHARE = Fraction(3, 20)
@@ -80,10 +81,9 @@ class BoxOfAll(_NoiseOfNumbers):
         """The loss of all."""
         return self.noise.loss
 
-    def run(self, numbers: Sequence[int], excesses: Sequence[int]) -> tuple[FloatArray, PrivacyLoss]:
-        """Return the noisy numbers, then the noisy excesses, in their steps."""
-        measured = self.noise.run(np.array([*numbers, *excesses], dtype=np.int64))
-        return measured.value, measured.loss
+    def run(self, run: Run, numbers: Sequence[int], excesses: Sequence[int]) -> FloatArray:
+        """Measure the numbers at some places of a run, then the excesses; return them, in their steps."""
+        return run.measure(self.noise, (*numbers, *excesses), run.every()).value
 
     @property
     def size(self) -> int:
@@ -141,13 +141,13 @@ class GaussianOfEach(_NoiseOfNumbers):
         """The loss of all."""
         return sum((each.loss for each in self.apart), self.noise.loss)
 
-    def run(self, numbers: Sequence[int], excesses: Sequence[int]) -> tuple[FloatArray, PrivacyLoss]:
-        """Return the noisy numbers, then what is measured of the excesses, in their steps."""
-        first = self.noise.run(np.array(numbers, dtype=np.int64))
+    def run(self, run: Run, numbers: Sequence[int], excesses: Sequence[int]) -> FloatArray:
+        """Measure the numbers, then what is measured of the excesses; return them, in their steps."""
+        only = run.every()
+        first = run.measure(self.noise, numbers, only)
         pairs = zip(self.apart, excesses, strict=True)
-        others = [noise.run(np.array([exact], dtype=np.int64)) for noise, exact in pairs]
-        values = np.concatenate([first.value, *(each.value for each in others)])
-        return values, sum((each.loss for each in others), first.loss)
+        others = [run.measure(noise, (place,), only) for noise, place in pairs]
+        return np.concatenate([first.value, *(each.value for each in others)])
 
     @property
     def size(self) -> int:

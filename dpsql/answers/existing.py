@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -14,13 +14,13 @@ from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Block, Values, blocks, errors_of
 from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
-from dpsql.answers.unknown import ranked_keys
-from dpsql.engines import Counts
+from dpsql.answers.table import by_terms
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, LaplaceNoise, from_reached
 from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.release import Run
 from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
 
@@ -128,59 +128,39 @@ class ExistingGroups(KeepsQuote):
                     step, noise = float(self.plan.counts[place].step), block.noise(1)
                     yield stddev(noise) * step, half_width(noise, confidence) * step
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Show the groups that reach the threshold, sorted by key, and measure their other counts.
 
         Of a top-k these are the candidates: the largest by their noisy counts are shown.
         """
-        found, confidence = self.existing.run(counts.n[self.units]), measuring.confidence_of(self.plan)
-        rows = self._in_order(counts, found.index)
+        selected, confidence = run.existence(self.existing, self.units), measuring.confidence_of(self.plan)
+        rows, values = selected.rows, selected.found.value
         if isinstance(self.selection, AllGroups):
-            rows = rows[: self.selection.limit]
+            order = by_terms(run.keys(rows), self.selection.order)[: self.selection.limit]
+            rows, values = rows.take(order), values[order]
         # How many are shown is released, and says nothing of the noise of one that is: see `reached`.
         all_level = measuring.at_once(self.plan, len(rows))
         if isinstance(self.selection, TopK):  # The noise also selects among these.
             confidence = max(all_level, confidence)
-        values = np.zeros(len(counts.n[self.units]))
-        values[found.index] = found.value
         made: dict[int, Combined] = {}
         more: Values = {}
-        loss = found.loss
         if self._shows_units:
             law, threshold = self._law(), self.existing.threshold
             noise = LaplaceNoise(law.scale, law.resolution)
             alone, wider = (
-                from_reached(values[rows], threshold, noise, level) for level in (confidence, all_level)
+                from_reached(values, threshold, noise, level) for level in (confidence, all_level)
             )
             made[self.units] = alone.at_once(wider)
         for block in self.blocks:
-            measured, spent = block.run(counts.n, rows)
-            own, others = block.estimates(measured, confidence, all_level)
-            loss, made, more = loss + spent, made | own, more | others
+            own, others = block.estimates(block.run(run, rows), confidence, all_level)
+            made, more = made | own, more | others
         known = self.plan.counts
         estimates = [next((e for place, e in made.items() if known[place] == count), None) for count in known]
         if isinstance(self.selection, TopK):
             kept = _largest(self.selection, estimates[self.selection.count])
-            rows, estimates = rows[kept], [e and measuring.taken(e, kept) for e in estimates]
+            rows, estimates = rows.take(kept), [e and measuring.taken(e, kept) for e in estimates]
             more = {key: measuring.taken(estimate, kept) for key, estimate in more.items()}
-        return NoisyResult(rows, loss, tuple(estimates), more)
-
-    def _in_order(self, counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Sort groups by the keys that the statement names, then by all keys: all of that is released."""
-        order = self.selection.order if isinstance(self.selection, AllGroups) else ()
-        return index[by_terms(counts, index, order)]
-
-
-def by_terms(
-    counts: Counts, index: NDArray[np.int64], order: Iterable[tuple[int, bool]]
-) -> NDArray[np.int64]:
-    """Return the order of some groups by the keys that a statement names, then by all keys."""
-    if not len(index):
-        return index
-    keys = ranked_keys(counts, index)
-    down = ranked_keys(counts, index, descending=True) if any(d for _, d in order) else keys
-    terms = [down[place] if descending else keys[place] for place, descending in order]
-    return np.asarray(np.lexsort([*reversed(keys), *reversed(terms)]), dtype=np.int64)
+        return NoisyResult(rows, tuple(estimates), more)
 
 
 def shown_note(existing: mechanisms.Existing) -> str:

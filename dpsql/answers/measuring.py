@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.analysis import Output, Plan
-    from dpsql.engines import Counts
+    from dpsql.kernel.mechanisms.mechanism import Mechanism
+    from dpsql.kernel.release import Rows, Run
 
     Combine = Callable[[Measurement | None, Fraction], Combined]
 
@@ -253,44 +254,39 @@ class ShareMeasuring:
         """Whether the gaps are those of this count."""
         return self.plan.equal[place] == self.plan.equal[self.ordering]
 
-    def run(
-        self, counts: Counts, index: NDArray[np.int64], combine: Combine
-    ) -> tuple[dict[int, Combined], Values, PrivacyLoss]:
+    def run(self, run: Run, rows: Rows, combine: Combine) -> tuple[dict[int, Combined], Values]:
         """Measure the numbers of the selected groups; see `Measuring.run`."""
         if self.together:
-            block = self.block(max(len(index), 1))
-            noisy, spent = block.run(counts.n, index)
-            all_level = at_once(self.plan, len(index))
-            return *block.estimates(noisy, confidence_of(self.plan), all_level), spent
+            block = self.block(max(len(rows), 1))
+            noisy = block.run(run, rows)
+            return block.estimates(noisy, confidence_of(self.plan), at_once(self.plan, len(rows)))
         estimates: dict[int, Combined] = {}
-        found, wider, loss = self._measure(counts, index)
+        found, wider = self._measure(run, rows)
         for place in self.places:
             if place not in found or self.orders(place):
                 single = combine(found.get(place), confidence_of(self.plan))
-                both = combine(wider.get(place), at_once(self.plan, len(index)))
+                both = combine(wider.get(place), at_once(self.plan, len(rows)))
             else:
                 single, both = from_measurement(found[place]), from_measurement(wider[place])
             estimates[place] = single.at_once(both)
-        return estimates, {}, loss
+        return estimates, {}
 
-    def _measure(
-        self, counts: Counts, index: NDArray[np.int64]
-    ) -> tuple[dict[int, Measurement], dict[int, Measurement], PrivacyLoss]:
+    def _measure(self, run: Run, rows: Rows) -> tuple[dict[int, Measurement], dict[int, Measurement]]:
         """Measure; return each measurement by place, also with the interval that holds for all at once."""
-        size, loss = len(index), PrivacyLoss()
+        size = len(rows)
         if not size or not self.places:
-            return {}, {}, loss
+            return {}, {}
         if self.strategy == "BOX":
-            measured = self.box(size).run(np.concatenate([counts.n[place][index] for place in self.places]))
+            noise: Mechanism[Any] = self.box(size)
+            measured = run.measure(noise, self.places, rows)
             made = box_measurements(self.plan, measured, self.places)
-            return made, box_measurements(self.plan, measured, self.places, together=True), measured.loss
+            return made, box_measurements(self.plan, measured, self.places, together=True)
         found, wider, level = {}, {}, at_once(self.plan, size)
         for place, mechanism in self.laplace(size).items():
-            each = mechanism.run(counts.n[place][index])
-            loss += each.loss
+            each = run.measure(mechanism, (place,), rows)
             found[place] = laplace_measurement(each, confidence_of(self.plan), place)
             wider[place] = laplace_measurement(each, level)
-        return found, wider, loss
+        return found, wider
 
     def predicted(self, size: int, gaps: GapNoise | None) -> tuple[float, float]:
         """Predict the largest standard deviation and half width of a count, for so many groups.
@@ -399,23 +395,19 @@ class Measuring:
         """The places of all numbers that are measured."""
         return [place for part in self.parts for place in part.places]
 
-    def run(
-        self, counts: Counts, index: NDArray[np.int64], combine: Combine
-    ) -> tuple[tuple[Combined | None, ...], Values, PrivacyLoss]:
-        """Measure the numbers of the selected groups; return the estimates, and their privacy loss.
+    def run(self, run: Run, rows: Rows, combine: Combine) -> tuple[tuple[Combined | None, ...], Values]:
+        """Measure the numbers of the selected groups; return the estimates.
 
         `combine` joins the measurement of the ordering count with its gaps; it gets no measurement if no
         group was selected.
         """
         estimates: dict[int, Combined] = {}
         values: Values = {}
-        loss = PrivacyLoss()
         for part in self.parts:
-            own, more, spent = part.run(counts, index, combine)
+            own, more = part.run(run, rows, combine)
             estimates |= own
             values |= more
-            loss += spent
-        return tuple(estimates.get(place) for place in range(len(self.plan.counts))), values, loss
+        return tuple(estimates.get(place) for place in range(len(self.plan.counts))), values
 
     def predicted(self, size: int, gaps: GapNoise | None) -> tuple[float | None, float | None]:
         """Predict the largest standard deviation and half width of a count, for so many groups.

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Output, Quantile
-from dpsql.engines import Counts
 from dpsql.estimates import Combined, Formula, with_noun
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.release import Rows, Run
 from dpsql.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
 class NoisyResult:
-    """The release of a method: everything in it is differentially private, at this loss.
+    """The release of a method: everything in it is differentially private, at the loss of its run.
 
-    `rows` are positions of the released groups among the candidates, in release order: that of noisy values
-    (ties by random ranks), of a public order, or of the keys, never that of the engine; `gap` and
+    `rows` are the released groups in release order: that of noisy values (ties by random ranks), of a public
+    order, or of the keys, never that of the engine; `gap` and
     `p_value` have one value a row (NaN where there is none) or are None; `counts` has, for each count of
     the plan, its estimates over the rows, or None if it was not measured.
     """
 
-    rows: NDArray[np.int64]
-    loss: PrivacyLoss
+    rows: Rows
     counts: tuple[Combined | None, ...]
     values: Mapping[tuple[tuple[int, ...], Formula], Combined] = field(default_factory=dict)
     """The estimates of numbers that follow from several counts, by the places of these and the formula."""
@@ -42,8 +38,6 @@ class NoisyResult:
     """Sentences for the analyst that follow from what is released here."""
     untold: frozenset[str] = frozenset()
     """The notes of the quote that are not true of this answer."""
-    keys: pa.Table | None = None
-    """The keys at the positions of `rows`, if the counts have none: of a domain of which few are listed."""
     cells: Mapping[Quantile, NDArray[np.int64]] = field(default_factory=dict)
     """The cells that were chosen for quantiles, one a row."""
     alone: NoisyResult | None = None
@@ -53,12 +47,7 @@ class NoisyResult:
     excess: Mapping[int, float] = field(default_factory=dict)
     """Estimates of what these bounds leave out of numbers in all groups together, by their places."""
     outside: NoisyResult | None = None
-    """The numbers of the rows in no group, as a result of one row; its loss is that of this result."""
-
-    @property
-    def charge(self) -> Charge:
-        """What was spent, by basic composition; `InternalError` if there is Gaussian noise."""
-        return self.loss.charge
+    """The numbers of the rows in no group, as a result of one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +131,14 @@ class Quote:
 
 
 class Method(Protocol):
-    """A method of answering a plan: quotes a price, then runs once."""
+    """A method of answering a plan: quotes a price, then runs once, in steps that the kernel runs."""
 
     @property
     def quote(self) -> Quote:
         """The price and the predicted error."""
 
-    def run(self, counts: Counts) -> NoisyResult:
-        """Select and measure; the only step that reads exact counts and adds noise."""
+    def run(self, run: Run) -> NoisyResult:
+        """Select and measure."""
 
 
 class KeepsQuote:

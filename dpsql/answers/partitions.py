@@ -1,17 +1,8 @@
-"""Select the largest groups of each partition: one selection in every one of them.
+"""Select the largest groups of each partition: one selection in every one of them (`dpsql.kernel.parted`).
 
-*Private, where all rows of a unit are in one partition.* Take two data sets that differ in one unit. All
-partitions but that of the unit have equal counts in both, so that their outputs have equal laws, and the
-noise of each partition is independent. The output of the unit's partition has the privacy loss of one
-selection, and so has the whole: every selection uses all of epsilon and delta.
-
-*Private, else.* The counting query keeps a unit's rows in at most m partitions, which it chooses by the
-unit's own rows. The others have equal counts with and without the unit. The m selections that see it
-compose: each has one m-th of epsilon and delta.
-
-The number of partitions is public, and a selection runs in all of them, also in those without rows. What a
-selection costs may depend on what it releases; what is charged is the largest cost of a partition, m times.
-That is at least the loss of the m partitions of any one unit, for every output.
+Where all rows of a unit are in one partition, every selection uses all of epsilon and delta. Else the query
+keeps a unit's rows in at most m partitions, and each selection has one m-th of them. What a selection costs
+may depend on what it releases; what is charged is the largest cost of a partition, m times.
 """
 
 from __future__ import annotations
@@ -19,21 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import field, replace
 from fractions import Fraction
-from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import Partitions, Plan
 from dpsql.answers.method import Method, NoisyResult, Quote
-from dpsql.answers.table import picked
-from dpsql.engines import Counts
-from dpsql.engines.ordering import ranks
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
 from dpsql.estimates.noise_laws import Made, join_laws
-from dpsql.kernel.loss import PrivacyLoss, largest
+from dpsql.kernel.parted import Parted
+from dpsql.kernel.release import Rows, Run
 from dpsql.language import TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 
@@ -81,48 +68,22 @@ class LargestOfPartitions:
         )
         return cls(plan, partitions, selection.keys, choose, quote, {partitions.size: first})
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Run the selection of every partition; the rows come by partition, in a public order of them."""
-        rows, starts = self._sorted(counts)
-        keys = pa.table([picked(c, rows) for c in counts.keys.columns], names=counts.keys.column_names)
-        missing = self.partitions.number - len(starts)
-        if missing < 0 or (missing and self.partitions.size is not None):
-            raise InternalError("the partitions of the counts are not those of the plan")
-        order = counts.order
-        n, places = [c[rows] for c in counts.n], {name: c[rows] for name, c in counts.places.items()}
-        found: list[NoisyResult] = []
-        there = pairwise([*starts.tolist(), len(rows)])
-        for start, end in [*there, *[(len(rows), len(rows))] * missing]:
-            own = {name: c[start:end] for name, c in places.items()}
-            part = Counts(keys.slice(start, end - start), tuple(c[start:end] for c in n), order, own)
-            result = self._method(end - start).run(part)
-            found.append(replace(result, rows=rows[start:end][result.rows]))
-        return self._joined(found)
+        own = self.partitions
+        parted = Parted.of(run, self.keys, own.number, own.size, own.per_unit)
+        pairs = zip(parted.sizes, parted.runs, strict=True)
+        found = [self._method(size).run(part) for size, part in pairs]
+        return self._joined(parted.joined([each.rows for each in found]), found)
 
-    def _method(self, size: int) -> Method:
+    def _method(self, size: int | None) -> Method:
         """Return the method of a partition; over keys without a domain its size is private."""
-        known = None if self.partitions.size is None else size
-        if known not in self.methods:
-            self.methods[known] = self.choose(of_one(self.plan, known))
-        return self.methods[known]
+        if size not in self.methods:
+            self.methods[size] = self.choose(of_one(self.plan, size))
+        return self.methods[size]
 
-    def _sorted(self, counts: Counts) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the positions of all groups, partition by partition, and where each partition starts."""
-        columns = [ranks(counts.keys.column(f"k{i}")) for i in self.keys]
-        code = np.zeros(len(counts.n[0]), dtype=np.int64)
-        for column in columns:
-            _, code = np.unique(code * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
-        if counts.order is None:
-            rows = np.argsort(code, kind="stable")
-        else:
-            rows = counts.rows_in_order()
-            _, first, place = np.unique(code[rows], return_index=True, return_inverse=True)
-            rows = rows[np.argsort(first[place], kind="stable")]
-        changed = np.diff(code[rows], prepend=-1) != 0
-        return rows, np.flatnonzero(changed)
-
-    def _joined(self, found: list[NoisyResult]) -> NoisyResult:
-        """Return all partitions as one result, at the largest loss of one for each that a unit is in."""
+    def _joined(self, rows: Rows, found: list[NoisyResult]) -> NoisyResult:
+        """Return all partitions as one result."""
         sizes = [len(each.rows) for each in found]
         estimates: list[Combined | None] = []
         for place in range(len(self.plan.counts)):
@@ -130,8 +91,7 @@ class LargestOfPartitions:
             known = [part for part in parts if part is not None]
             estimates.append(_concatenated(known) if len(known) == len(parts) else None)
         return NoisyResult(
-            np.concatenate([each.rows for each in found]),
-            composed([each.loss for each in found], self.partitions.per_unit),
+            rows,
             tuple(estimates),
             {key: _concatenated([each.values[key] for each in found]) for key in found[0].values},
             _details([each.gap for each in found], sizes),
@@ -139,11 +99,6 @@ class LargestOfPartitions:
             np.concatenate([np.arange(1, size + 1) for size in sizes]),
             tuple(dict.fromkeys(note for each in found for note in each.notes)),
         )
-
-
-def composed(losses: list[PrivacyLoss], times: int) -> PrivacyLoss:
-    """Return a loss that is at least the sum of any `times` of some losses."""
-    return largest(losses).repeated(times)
 
 
 def _concatenated(parts: list[Combined]) -> Combined:

@@ -10,20 +10,23 @@ import numpy as np
 from dpsql.analysis import CellRows, Output, Plan, Quantile
 from dpsql.answers import measuring
 from dpsql.answers.every_count import MOST_GROUPS, one_group_note
-from dpsql.answers.existing import by_terms, shown_note
+from dpsql.answers.existing import shown_note
 from dpsql.answers.method import AtDistance, KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import wide
-from dpsql.engines import Counts
+from dpsql.answers.table import by_terms
 from dpsql.epsilon_division import Layout
 from dpsql.errors import InternalError
 from dpsql.estimates import figure, with_noun
 from dpsql.kernel import mechanisms
-from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.release import Run
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
 
 MOST_HISTOGRAMS = 100_000
 """The most groups of a domain whose quantiles are chosen: each takes some milliseconds."""
+_UNITS = 2
+"""The place of the number of units that decides which groups there are."""
 _FAR = Fraction(1, 10)
 """A quantile of all rows gets a warning if it is nearer to an end than this."""
 
@@ -165,33 +168,21 @@ class OfCells(KeepsQuote):
         errors = zip(mechanism.rank_errors(level), mechanism.quantiles, strict=True)
         return [error + rows * float(max(q, 1 - q)) for error, q in errors]
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Choose the cells of all groups, in their public order; which rows of it are shown is public."""
-        selection, loss = self.plan.selection, PrivacyLoss()
-        rows, starts = counts.cells_in_order(public=self.existing is None)
-        group = np.zeros(len(rows), dtype=np.int64)
-        group[starts[1:]] = 1
-        group = np.cumsum(group)
-        size, first = len(starts), rows[starts] if len(rows) else np.zeros(1, dtype=np.int64)
+        selection = self.plan.selection
         if self.existing is not None:
-            found = self.existing.run(counts.n[2][rows][starts])
-            kept = np.full(size, -1)
-            kept[found.index] = np.arange(len(found.index))
-            group, first, size, loss = kept[group], first[found.index], len(found.index), found.loss
-        elif isinstance(selection, AllGroups) and size != self.plan.groups:
-            raise InternalError("the groups are not those of the domain")
-        there = group >= 0
-        cell, number = (each[rows][there] for each in counts.n[:2])
-        chosen = self.mechanism.run(mechanisms.Histograms(size, group[there], cell, number))
-        order = np.arange(size)
+            groups = run.existence(self.existing, _UNITS, cells=True).rows
+        else:
+            groups = run.groups_of_cells(self.plan.groups if self.plan.key_types else 1)
+        chosen, order = run.draw(self.mechanism, groups), np.arange(len(groups))
         if isinstance(selection, AllGroups):
             if self.existing is not None:
-                order = by_terms(counts, first, selection.order)
+                order = by_terms(run.keys(groups), selection.order)
             order = order[: selection.limit]
         asked = [quantile for _, quantile in _asked(self.plan)]
-        cells = {quantile: chosen.cell[order, i] for i, quantile in enumerate(asked)}
-        estimates = (None,) * len(self.plan.counts)
-        return NoisyResult(first[order], loss + chosen.loss, estimates, cells=cells)
+        cells = {quantile: chosen[order, i] for i, quantile in enumerate(asked)}
+        return NoisyResult(groups.take(order), (None,) * len(self.plan.counts), cells=cells)
 
 
 def _left_out(plan: Plan) -> tuple[float, float]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpsql.answers import measuring
 from dpsql.answers.different_values import DifferentValues
 from dpsql.answers.every_count import EveryCount
@@ -17,7 +15,7 @@ from dpsql.estimates import LaplaceNoise, Measurement, from_measurement
 from dpsql.estimates.noise_laws import Law, Source
 from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel import mechanisms
-from dpsql.kernel.loss import Charge, PrivacyLoss, Stream
+from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import Gaussian
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import Plan
     from dpsql.answers.method import Method
-    from dpsql.engines import Counts
+    from dpsql.kernel.release import Run
 
 _EXACT = 1 << 53
 """Grid steps below this are exact in a released DOUBLE."""
@@ -72,8 +70,7 @@ class RefinedCount:
         mechanism = mechanisms.Refinement.plan(1, [paid, epsilon], sensitivity=bound, resolution=bits)
         last = mechanisms.Laplace.plan(1, epsilon, sensitivity=bound, resolution=bits)
         quote = Quote(
-            # What it costs beside the first release is the difference where epsilons add. The log-ratio of
-            # both values' laws given the first one is only known to be within the sum: that has the cost.
+            # What it costs beside the first release is the difference where epsilons add.
             Charge(epsilon - paid),
             "Laplace noise, refined",
             float(last.scale),
@@ -81,20 +78,20 @@ class RefinedCount:
             stddev(last),
             half_width(last, measuring.confidence_of(plan)),
             None,
-            divided=PrivacyLoss((Stream(epsilon - paid, epsilon + paid),)),
+            divided=mechanism.further,
         )
         return cls(plan, place, mechanism, int(value * 2**bits), quote)
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Draw the less noisy value, given the released one."""
-        refined = self.mechanism.again(counts.n[self.place], [self.released])
+        value = run.refine(self.mechanism, self.place, [self.released])
         noise = LaplaceNoise(self.mechanism.scales[-1], self.mechanism.resolution)
         source = Source(Law("laplace"), float(noise.scale), 2.0**-self.mechanism.resolution)
-        measured = Measurement(refined.value, noise, self.quote.half_width, source, self.place)
+        measured = Measurement(value, noise, self.quote.half_width, source, self.place)
         alone = from_measurement(measured)
         estimate = alone.at_once(alone)  # there is no other number
         estimates = [estimate if place == self.place else None for place in range(len(self.plan.counts))]
-        return NoisyResult(np.zeros(1, dtype=np.int64), self.quote.loss, tuple(estimates))
+        return NoisyResult(run.every(), tuple(estimates))
 
 
 def _place_and_grid(first: EveryCount | WholeDomain) -> tuple[int, int]:

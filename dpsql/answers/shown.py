@@ -13,11 +13,10 @@ from dpsql.analysis import Plan
 from dpsql.answers import measuring
 from dpsql.answers.blocks import Values, counts_only
 from dpsql.answers.method import NoisyResult
-from dpsql.answers.unknown import by_key
-from dpsql.engines import Counts
+from dpsql.answers.table import by_terms
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, with_noun
-from dpsql.kernel.loss import PrivacyLoss
+from dpsql.kernel.release import Rows, Run
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 
 COVERS_LESS = "an interval covers less than its level if noise put the group into the answer"
@@ -37,37 +36,27 @@ def released(plan: Plan) -> list[int]:
     return [ordering, *wanted]
 
 
-def order_of(plan: Plan, counts: Counts) -> NDArray[np.int64]:
-    """Return the positions of the groups in the order in which they are measured.
-
-    In a public order, equal draws also give equal releases. Where noisy values order the rows, any will do:
-    the noise of all groups has one law.
-    """
-    free = counts.order is None and isinstance(plan.selection, TopK)
-    return np.arange(len(counts.n[0])) if free else counts.rows_in_order()
-
-
 def shown(
-    plan: Plan, counts: Counts, value: Callable[[int], NDArray[np.float64]], order: NDArray[np.int64]
+    plan: Plan, run: Run, value: Callable[[int], NDArray[np.float64]], every: Rows
 ) -> NDArray[np.int64]:
-    """Return the positions of the groups to show, in order of release.
+    """Return the places of the groups to show among all groups, in order of release.
 
-    `value` returns the noisy values of a count by its place; `order` is the public order.
+    `value` returns the noisy values of a count by its place, in the public order of the groups.
     """
     match selection := plan.selection:
         case Scalar():
             return np.zeros(1, dtype=np.int64)
         case AllGroups():
-            return order
+            return np.arange(len(every))
         case TopK():
             noisy = value(selection.count)
-            rows = _by_value(counts, noisy if selection.lowest else -noisy)
+            rows = _by_value(run, every, noisy if selection.lowest else -noisy)
             if selection.threshold is not None:
                 rows = rows[noisy[rows] >= float(selection.threshold)]
             return rows[: selection.k]
         case AboveThreshold():
             noisy = value(selection.count)
-            rows = order[noisy[order] >= float(selection.threshold)]
+            rows = np.flatnonzero(noisy >= float(selection.threshold))
             if not selection.order:
                 rows = rows[np.argsort(-noisy[rows], kind="stable")]
             return rows[: selection.limit]
@@ -75,11 +64,11 @@ def shown(
             raise InternalError("each partition has a plan of its own")
 
 
-def _by_value(counts: Counts, value: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the positions of all groups by their noisy values, equal ones by their keys."""
+def _by_value(run: Run, every: Rows, value: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the places of all groups by their noisy values, equal ones by their keys."""
     order: NDArray[np.int64] = np.argsort(value, kind="stable")
     if (np.diff(value[order]) == 0).any():
-        keys = by_key(counts, np.arange(len(value)))
+        keys = by_terms(run.keys(every), ())
         order = keys[np.argsort(value[keys], kind="stable")]
     return order
 
@@ -126,9 +115,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
 class Share(Protocol):
     """Numbers of all groups that are measured together, with a part of epsilon of their own."""
 
-    def measure(
-        self, counts: Counts, order: NDArray[np.int64]
-    ) -> tuple[dict[int, NDArray[np.float64]], PrivacyLoss]:
+    def measure(self, run: Run, every: Rows) -> dict[int, NDArray[np.float64]]:
         """Measure the numbers of all groups, in an order that is public; return them by place."""
 
     def estimates(
@@ -137,21 +124,24 @@ class Share(Protocol):
         """Return the estimates of some groups, by place, and of what follows from them."""
 
 
-def measured_in_all(plan: Plan, parts: Sequence[Share], counts: Counts) -> NoisyResult:
-    """Measure all groups; which are shown depends on noisy values, keys and the public order alone."""
-    order, loss = order_of(plan, counts), PrivacyLoss()
+def measured_in_all(plan: Plan, parts: Sequence[Share], run: Run) -> NoisyResult:
+    """Measure all groups; which are shown depends on noisy values, keys and the public order alone.
+
+    In a public order, equal draws also give equal releases.
+    """
+    every = run.every()
     values: dict[int, NDArray[np.float64]] = {}
     for part in parts:
-        own, spent = part.measure(counts, order)
-        values |= own
-        loss += spent
-    rows = shown(plan, counts, lambda place: values[measuring.equal_place(plan, values, place)], order)
+        values |= part.measure(run, every)
+    rows = shown(plan, run, lambda place: values[measuring.equal_place(plan, values, place)], every)
     limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
     groups = len(rows) - plan.outside
-    made = _estimated(plan, parts, values, rows[:groups][:limit], loss)
-    if not plan.outside:
-        return made
-    return replace(made, outside=_estimated(plan, parts, values, rows[groups:], loss))
+
+    def made(some: NDArray[np.int64]) -> NoisyResult:
+        return _estimated(plan, parts, values, some, every.take(some))
+
+    found = made(rows[:groups][:limit])
+    return replace(found, outside=made(rows[groups:])) if plan.outside else found
 
 
 def _estimated(
@@ -159,7 +149,7 @@ def _estimated(
     parts: Sequence[Share],
     values: dict[int, NDArray[np.float64]],
     rows: NDArray[np.int64],
-    loss: PrivacyLoss,
+    shown_: Rows,
 ) -> NoisyResult:
     """Return the result with some of the rows."""
     made: dict[int, Combined] = {}
@@ -169,4 +159,4 @@ def _estimated(
         made |= estimates
         found |= more
     listed = tuple(made.get(place) for place in range(len(plan.counts)))
-    return NoisyResult(rows, loss, listed, found)
+    return NoisyResult(shown_, listed, found)

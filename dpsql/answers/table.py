@@ -13,26 +13,30 @@ from dpsql.analysis import layout
 from dpsql.answers import measuring
 from dpsql.answers.bounds_shown import bound_of, left_out_of
 from dpsql.estimates.noise_laws import Linear
+from dpsql.kernel.sorting import ranks
 from dpsql.types import TIMESTAMPTZ
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from dpsql.analysis import Output, Plan, Quantile, ReleasedAggregate
     from dpsql.answers.method import NoisyResult
-    from dpsql.engines import Counts
     from dpsql.estimates import Combined
+    from dpsql.kernel.release import Run
     from dpsql.places import Places
     from dpsql.types import SqlType
 
 
-_FEW = 1000
 _INSTANT = pa.timestamp("us", "UTC")
 
 
-def rows(plan: Plan, answer: NoisyResult, counts: Counts) -> pa.Table:
+def rows(plan: Plan, answer: NoisyResult, run: Run) -> pa.Table:
     """Build the columns of the select list, in order."""
-    columns = [_column(plan, output, answer, counts) for output in plan.outputs]
+    shown = list(dict.fromkeys(output.of for output in plan.outputs if output.kind == "key"))
+    keys = dict(zip(shown, run.keys(answer.rows, shown) if shown else (), strict=True))
+    columns = [_column(plan, output, answer, keys) for output in plan.outputs]
     return pa.Table.from_arrays(columns, names=[o.name for o in plan.outputs])
 
 
@@ -179,39 +183,20 @@ def _gap(plan: Plan, gap: NDArray[np.float64]) -> NDArray[np.float64]:
     return gap * float(plan.counts[getattr(best, "count", 0)].step)
 
 
-def _key(counts: Counts, place: int, answer: NoisyResult) -> pa.Array:
-    keys = counts.keys if answer.keys is None else answer.keys
-    return picked(keys.column(f"k{place}"), answer.rows)
+def by_terms(keys: Sequence[pa.Array], order: Iterable[tuple[int, bool]]) -> NDArray[np.int64]:
+    """Return the order of released groups by the keys that a statement names, then by all keys."""
+    if not keys or len(keys[0]) < 2:
+        return np.arange(len(keys[0]) if keys else 0)
+    columns = [pa.chunked_array([key]) for key in keys]
+    terms = [ranks(columns[place], descending=descending) for place, descending in order]
+    return np.asarray(np.lexsort([*reversed([*map(ranks, columns)]), *reversed(terms)]), dtype=np.int64)
 
 
-def picked(column: pa.ChunkedArray, rows: NDArray[np.int64]) -> pa.Array:
-    """Return the released rows of a key.
-
-    No two chunks are put together whole: texts of more than 2 GiB do not fit into one array, and how long
-    all of them are together depends on private rows.
-    """
-    if len(rows) <= _FEW:
-        # Slices of single rows keep the keys in Arrow; they are never converted to Python objects.
-        parts = [chunk for row in rows.tolist() for chunk in column.slice(row, 1).chunks]
-        return pa.concat_arrays(parts) if parts else column.slice(0, 0).combine_chunks()
-    order = np.argsort(rows, kind="stable")
-    ends = np.cumsum([len(chunk) for chunk in column.chunks])
-    cuts = np.searchsorted(rows[order], ends)
-    parts, start = [], 0
-    for chunk, end, cut in zip(column.chunks, ends.tolist(), cuts.tolist(), strict=True):
-        if cut > start:
-            parts.append(chunk.take(_integers(rows[order[start:cut]] - (end - len(chunk)))))
-        start = cut
-    back = np.empty(len(rows), dtype=np.int64)
-    back[order] = np.arange(len(rows))
-    return pa.concat_arrays(parts).take(_integers(back))
-
-
-def _column(plan: Plan, output: Output, answer: NoisyResult, counts: Counts) -> pa.Array:
+def _column(plan: Plan, output: Output, answer: NoisyResult, keys: Mapping[int, pa.Array]) -> pa.Array:
     size = len(answer.rows)
     match output.kind:
         case "key":
-            key = _key(counts, output.of, answer)
+            key = keys[output.of]
             # Counting queries hold an instant as the TIMESTAMP of UTC.
             return key.view(_INSTANT) if plan.key_types[output.of] == TIMESTAMPTZ else key
         case "count" | "stddev" | "low" | "high":

@@ -13,9 +13,7 @@ from dpsql.answers import measuring
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import AtDistance, NoisyResult, Quote
 from dpsql.answers.top_k import NOISE
-from dpsql.engines import Counts, ListedCounts
 from dpsql.epsilon_division import Layout
-from dpsql.errors import InternalError
 from dpsql.estimates import (
     Combined,
     GapNoise,
@@ -29,6 +27,7 @@ from dpsql.estimates.predictions import clear_gap
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVectorPlan
+from dpsql.kernel.release import Run
 from dpsql.language import AboveThreshold, TopK
 from dpsql.lazy_dataclass import dataclass
 
@@ -86,23 +85,11 @@ class SparseVectors:
         quote = _quote(second, selection, mechanism, most, shown=len(others) < len(shown))
         return cls(plan, selection, mechanism, second, quote)
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Select the groups; measure them if the quote includes it."""
         mechanism, place = self.mechanism, self.selection.count
-        keys, index = None, None
-        if isinstance(counts, ListedCounts):
-            if not isinstance(mechanism, mechanisms.AdaptiveSparseVector):
-                raise InternalError("this mechanism takes the counts of all groups")
-            found = mechanism.run(counts.ordered(place))
-            counts, index = counts.at(found.index), np.arange(len(found.index))
-            keys = counts.keys
-        elif isinstance(mechanism, mechanisms.AdaptiveSparseVector | mechanisms.SparseVectorByRounds):
-            rows, ordered = counts.in_order(place)
-            found = mechanism.run(ordered)
-            found = replace(found, index=rows[found.index])
-        else:
-            found = mechanism.run(counts.n[place])
-        index = found.index if index is None else index
+        selected = run.select(mechanism, place)
+        found, rows = selected.found, selected.rows
         noise = _gaps(mechanism, tuple(mechanism.scales[j] for j in found.branch.tolist()))
         least, plain = mechanism.least_gaps(found), mechanism.ordered and len(mechanism.scales) == 1
 
@@ -114,7 +101,7 @@ class SparseVectors:
                 found.gap, level, noise, measured, least=least, plain=plain, confidence=confidence
             )
 
-        estimates, values, loss = self.measuring.run(counts, index, combine)
+        estimates, values = self.measuring.run(run, rows, combine)
         if estimates[place] is None:
             # What all rows may miss together is divided among the most that there can be: how many are
             # found depends on the noise of each.
@@ -125,7 +112,7 @@ class SparseVectors:
         assert released is not None  # noqa: S101  it was combined above, measured or not
         doubtful = int((~(released.low >= float(self.selection.threshold or 0))).sum())
         notes = (f"{doubtful} of {len(found.gap)} rows may lie below the threshold",) if doubtful else ()
-        answer = NoisyResult(index, found.loss + loss, estimates, values, found.gap, notes=notes, keys=keys)
+        answer = NoisyResult(rows, estimates, values, found.gap, notes=notes)
         return self._sorted(answer, released)
 
     @property
@@ -145,7 +132,7 @@ class SparseVectors:
         counts = tuple(each and measuring.taken(each, order) for each in answer.counts)
         values = {key: measuring.taken(each, order) for key, each in answer.values.items()}
         gap = None if answer.gap is None else answer.gap[order]
-        return replace(answer, rows=answer.rows[order], counts=counts, values=values, gap=gap)
+        return replace(answer, rows=answer.rows.take(order), counts=counts, values=values, gap=gap)
 
 
 def _mechanism(

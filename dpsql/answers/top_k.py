@@ -15,8 +15,6 @@ from dpsql.answers.joint import plan_joint
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import NoisyResult, Quote
 from dpsql.answers.rounds import plan_rounds
-from dpsql.engines import Counts, ListedCounts
-from dpsql.errors import InternalError
 from dpsql.estimates import (
     Combined,
     GapNoise,
@@ -30,6 +28,8 @@ from dpsql.estimates import (
 from dpsql.estimates.predictions import clear_gap
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.mechanisms.mechanism import Mechanism
+from dpsql.kernel.release import Run
 from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass
 
@@ -83,14 +83,12 @@ class LargestGroups:
         measured = Measuring.of(plan, selection.count, shown, second, most=most)
         return cls(plan, selection, mechanism, measured, _quote(plan, selection, mechanism, measured))
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Select with the first share of epsilon, measure with the second, combine both."""
-        found, chosen, index = self._select(counts)
-        size, keys = len(index), None if chosen is counts else chosen.keys
-        counts = chosen
-        if isinstance(found, mechanisms.StableSet | mechanisms.OrderedThenSet):
-            index = unknown.released(counts, found)
-        threshold = None
+        mechanism: Mechanism[Any] = self.mechanism
+        selected = run.select(mechanism, self.selection.count)
+        found, rows = selected.found, selected.rows
+        size, threshold = len(rows), None
         if isinstance(found, mechanisms.Hybrid) and found.reached_threshold:
             threshold = self.selection.threshold
         gaps: NDArray[np.float64] = getattr(found, "gap", np.zeros(0))  # some choose without gaps
@@ -112,24 +110,12 @@ class LargestGroups:
                 confidence=confidence,
             )
 
-        estimates, values, measured = self.measuring.run(counts, index, combine)
-        loss = found.loss + measured
+        estimates, values = self.measuring.run(run, rows, combine)
         if isinstance(self.mechanism, Gapless):
-            return NoisyResult(index, loss, estimates, values, keys=keys)
+            return NoisyResult(rows, estimates, values)
         gap = np.full(size, np.nan)
         gap[: len(gaps)] = gaps
-        return NoisyResult(index, loss, estimates, values, gap, _p_values(self.mechanism, gap), keys=keys)
-
-    def _select(self, counts: Counts) -> tuple[Any, Counts, NDArray[np.int64]]:
-        """Select the groups; return the result, counts that have them, and their rows in these."""
-        place = self.selection.count
-        if not isinstance(counts, ListedCounts):
-            found = self.mechanism.run(counts.n[place])
-            return found, counts, found.index
-        if not isinstance(self.mechanism, OverSparse):
-            raise InternalError("this mechanism takes the counts of all groups")
-        chosen = self.mechanism.run(counts.sparse(place))
-        return chosen, counts.at(chosen.index), np.arange(len(chosen.index))
+        return NoisyResult(rows, estimates, values, gap, _p_values(self.mechanism, gap))
 
 
 def _most(plan: Plan, selection: TopK) -> int:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
 from dpsql.analysis import Plan, max_candidates
-from dpsql.answers.table import picked
-from dpsql.engines import Counts
-from dpsql.engines.ordering import ranks
 from dpsql.errors import Fix
-from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, OrderedThenSet, StableSet, TopStable
+from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, TopStable
 from dpsql.language import TopK
 
 MECHANISMS = ("LIMITED_DOMAIN", "LIMITED_THEN_STABLE", "TOP_STABLE")
@@ -153,24 +147,3 @@ def outlook(mechanism: Unknown) -> dict[str, float]:
             return {"lead": float(mechanism.lead)}
     first = mechanism.further(1)
     return {"bar": float(mechanism.limited.bar)} | ({"lead": float(first.lead)} if first else {})
-
-
-def released(counts: Counts, found: OrderedThenSet | StableSet) -> NDArray[np.int64]:
-    """Return the positions of the groups, with those of a set, whose order says nothing, sorted by key."""
-    ordered = int(found.ordered) if isinstance(found, OrderedThenSet) else 0
-    return np.concatenate([found.index[:ordered], by_key(counts, found.index[ordered:])])
-
-
-def by_key(counts: Counts, index: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort groups by key."""
-    return index[np.lexsort(ranked_keys(counts, index)[::-1])] if len(index) else index
-
-
-def ranked_keys(
-    counts: Counts, index: NDArray[np.int64], *, descending: bool = False
-) -> list[NDArray[np.int64]]:
-    """Return for each key the ranks of its values in some groups."""
-    import pyarrow as pa  # noqa: PLC0415  loaded only where keys are sorted
-
-    found = [pa.chunked_array([picked(column, index)]) for column in counts.keys.columns]
-    return [ranks(column, descending=descending) for column in found]

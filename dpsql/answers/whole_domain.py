@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,13 @@ from dpsql.answers.gaussian import gaussian_noise
 from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import by_noise, measured_in_all, notes, released
 from dpsql.answers.sources import difference, law_of, source_of
-from dpsql.engines import Counts
 from dpsql.estimates import Combined, error_words
 from dpsql.estimates.noise_laws import Linear
 from dpsql.estimates.predictions import difference_half_width, difference_stddev, half_width, stddev
 from dpsql.kernel import mechanisms
-from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.loss import Charge
+from dpsql.kernel.mechanisms.mechanism import Mechanism
+from dpsql.kernel.release import Rows, Run
 from dpsql.language import AboveThreshold, Scalar, TopK
 from dpsql.lazy_dataclass import dataclass
 
@@ -144,18 +146,15 @@ class WholeDomain(KeepsQuote):
         first = self.noise.differences.get(place, (place,))[0]
         return self.noise.measured.index(first), place in self.noise.differences
 
-    def measure(
-        self, counts: Counts, order: NDArray[np.int64]
-    ) -> tuple[dict[int, NDArray[np.float64]], PrivacyLoss]:
+    def measure(self, run: Run, every: Rows) -> dict[int, NDArray[np.float64]]:
         """Measure the counts of all groups, in an order that is public; return them by place."""
-        exact = np.stack([counts.n[place] for place in self.noise.measured], axis=1)
-        measured = self.mechanism.run(exact[order].reshape(-1))
-        placed = np.empty(exact.shape)
-        placed[order] = measured.value.reshape(exact.shape)
+        noise: Mechanism[Any] = self.mechanism
+        measured = run.measure(noise, self.noise.measured, every, by_group=True)
+        placed = measured.value.reshape(len(every), -1)
         values = dict(zip(self.noise.measured, placed.T, strict=True))
         for place, (first, second) in self.noise.differences.items():
             values[place] = values[first] - values[second]
-        return values, measured.loss
+        return values
 
     def estimates(
         self, values: dict[int, NDArray[np.float64]], rows: NDArray[np.int64]
@@ -180,9 +179,9 @@ class WholeDomain(KeepsQuote):
             )
         return made, {}
 
-    def run(self, counts: Counts) -> NoisyResult:
+    def run(self, run: Run) -> NoisyResult:
         """Measure all counts; which are shown depends on noisy values, keys and the public order alone."""
-        return measured_in_all(self.plan, (self,), counts)
+        return measured_in_all(self.plan, (self,), run)
 
 
 @dataclass(frozen=True, slots=True)

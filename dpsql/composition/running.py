@@ -14,16 +14,18 @@ from dpsql.answers import (
     noises_of,
     outside_of,
     rows,
+    run_of,
     together,
     with_ends,
     with_left_out,
 )
 from dpsql.composition.outer import value_over
 from dpsql.database import Database
-from dpsql.engines import Counts, running_statement
+from dpsql.engines import running_statement
 from dpsql.errors import PriceNotAgreed
 from dpsql.info import selection_of, words
-from dpsql.kernel.loss import Charge
+from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.release import Run, Spending
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.prepared import PreparedComposed, PreparedPrivate
@@ -261,10 +263,10 @@ def _request(part: PreparedPrivate, place: int, places: int) -> Request:
 
 def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     """Count and run the mechanism; called by `Running.finish` after the charge was written."""
-    plan, counts, found = _answered(prepared)
+    plan, run, found = _answered(prepared)
     answer = with_left_out(plan, found)
-    shown = rows(plan, answer, counts)
-    charge = _priced(prepared, answer)
+    shown = rows(plan, answer, run)
+    charge = _priced(prepared, run.loss)
     table, places = details(plan, answer, shown)
     said = words(plan, prepared.method, prepared.refines, answer)
     said["properties"] = with_ends(said["properties"], plan, answer)
@@ -282,29 +284,35 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
-    return Paid(release, charge, to_bytes(release), key, answer.loss)
+    return Paid(release, charge, to_bytes(release), key, run.loss)
 
 
-def _priced(prepared: PreparedPrivate, answer: NoisyResult) -> Charge:
+def _priced(prepared: PreparedPrivate, loss: PrivacyLoss) -> Charge:
     """Return what an answer is said to cost: by the price that the statement names if costs are divided."""
     layout, quote = prepared.plan.layout, prepared.method.quote
     if layout.order is None or prepared.refines is not None:
-        return answer.charge
-    if answer.loss == quote.loss:
+        return loss.charge
+    if loss == quote.loss:
         return quote.charge
-    plan, charge = prepared.plan, layout.charged(answer.loss)
+    plan, charge = prepared.plan, layout.charged(loss)
     return Charge(charge.epsilon * plan.price / plan.epsilon, charge.delta)
 
 
-def _answered(prepared: PreparedPrivate) -> tuple[Plan, Counts, NoisyResult]:
-    """Count and run the method; where bounds are to be found, first find them, then count with them."""
+def _answered(prepared: PreparedPrivate) -> tuple[Plan, Run, NoisyResult]:
+    """Count and run the method; where bounds are to be found, first find them, then count with them.
+
+    The kernel runs each step on the counts, and adds up the loss within what the method was quoted for.
+    """
     counting, method = prepared.counting, prepared.method
+    spending = Spending(method.quote.loss)
     if not isinstance(method, BoundSearches):
-        counts = counting.count(unchanged=prepared.refines is not None)
-        return prepared.plan, counts, method.run(counts)
-    searched = [counting.count(each.compiled) for each in prepared.plan.ladders]
-    found, loss = method.find(searched)
+        run = run_of(prepared.plan, counting.count(unchanged=prepared.refines is not None), spending)
+        return prepared.plan, run, method.run(run)
+    searches = [Run(counting.count(each.compiled), spending) for each in prepared.plan.ladders]
+    found = method.find(searches)
     bounded = counting.with_bounds(found)
-    counts = method.known(bounded.plan, found, searched) or bounded.count()
-    result = method.answered(bounded.plan, found, searched, counts)
-    return bounded.plan, counts, method.completed(bounded.plan, result, found, loss)
+    plan = bounded.plan
+    known = method.known(plan, found, searches, spending)
+    run = run_of(plan, bounded.count(), spending) if known is None else known
+    result = method.answered(plan, found, searches, run, spending)
+    return plan, run, method.completed(plan, result, found)

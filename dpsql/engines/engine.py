@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Protocol
 
 from dpsql.analysis import CompiledQuery
-from dpsql.engines.protocol import Counts
 from dpsql.engines.schema_database import SchemaDatabase
+from dpsql.kernel.counts import Counts
 from dpsql.policy import Policy, engine_kind
 
 

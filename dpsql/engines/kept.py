@@ -9,15 +9,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 
-import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
-
 from dpsql.analysis import CompiledQuery
-from dpsql.engines.protocol import Counts
 from dpsql.engines.worker import run, running_statement
 from dpsql.errors import OperationalError
 from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.kernel.counts import Counts
+from dpsql.kernel.kept import KeptCopy
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 
@@ -77,27 +74,26 @@ class KeptCounts:
         with running_statement() as statement:
             if self._closed or statement.cancelled or statement.failed or statement.timed_out:
                 return
-        if _size(counts) > self._limit:
+        copy = KeptCopy.of(counts, self._limit)
+        if copy is None:
             return
-        entry = _Entry.of(Counted.of(compiled), counts)
-        if entry is None:
-            return
+        entry = _Entry(Counted.of(compiled), copy)
         with self._lock:
-            if self._closed or entry.size > self._limit:
-                entry.wipe()
+            if self._closed or copy.size > self._limit:
+                copy.wipe()
                 return
             for number in [n for n, other in self._entries.items() if other.counted <= entry.counted]:
                 self._drop(number)
             self._number += 1
             self._entries[self._number] = entry
-            self._size += entry.size
+            self._size += copy.size
             while self._size > self._limit:
                 self._drop(next(iter(self._entries)))
 
     def _drop(self, number: int) -> None:
         entry = self._entries.pop(number)
-        self._size -= entry.size
-        entry.wipe()
+        self._size -= entry.copy.size
+        entry.copy.wipe()
 
     def close(self) -> None:
         """Drop everything, and keep nothing more; what no statement uses is overwritten with zeros."""
@@ -135,109 +131,24 @@ class Counted:
             and (self.limit or 0) <= (other.limit or 0)
         )
 
-
-def taken(counts: Counts, query: CompiledQuery, compiled: CompiledQuery) -> Counts:
-    """Return the counts of a compiled query from those of a query that has them, too."""
-    return _taken(counts, Counted.of(query), compiled)
-
-
-def _taken(counts: Counts, counted: Counted, compiled: CompiledQuery) -> Counts:
-    wanted = Counted.of(compiled)
-    return Counts(
-        counts.keys.slice(0, wanted.limit),
-        tuple(counts.n[counted.numbers.index(n)][: wanted.limit] for n in wanted.numbers),
-        compiled.order,
-        {name: counts.places[name] for name in wanted.places},
-    )
+    def take(self, counts: Counts | KeptCopy, compiled: CompiledQuery) -> Counts:
+        """Return the counts of a compiled query from these counts."""
+        wanted = Counted.of(compiled)
+        numbers = [self.numbers.index(n) for n in wanted.numbers]
+        order = None if compiled.order is None else compiled.order.terms
+        return counts.taken(numbers, wanted.places, wanted.limit, compiled.certificate, order)
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """Counts in memory of their own, of which every use is known: an array that reads it exports it."""
-
     counted: Counted
-    keys: bytearray
-    """The keys as an Arrow stream."""
-    numbers: tuple[bytearray, ...]
-    """The counts, as int64."""
-    places: dict[str, bytearray]
-    """The places, as int64."""
-
-    @classmethod
-    def of(cls, counted: Counted, counts: Counts) -> _Entry | None:
-        """Copy counts; return None for keys that would come back as other ones."""
-        keys = _written(counts.keys)
-        made = cls(
-            counted,
-            keys,
-            tuple(bytearray(np.ascontiguousarray(n).data) for n in counts.n),
-            {name: bytearray(np.ascontiguousarray(n).data) for name, n in counts.places.items()},
-        )
-        read = _read(keys)
-        if read.schema == counts.keys.schema and read.num_rows == counts.keys.num_rows:
-            return made
-        del read
-        made.wipe()
-        return None
-
-    @property
-    def size(self) -> int:
-        """The bytes that it takes."""
-        return sum(map(len, self._memory()))
+    copy: KeptCopy
 
     def counts(self, compiled: CompiledQuery) -> Counts:
-        """Return the counts of a compiled query, as views of this memory."""
-        numbers = tuple(map(_array, self.numbers))
-        places = {name: _array(place) for name, place in self.places.items()}
-        return _taken(Counts(_read(self.keys), numbers, None, places), self.counted, compiled)
-
-    def wipe(self) -> None:
-        """Overwrite the memory that nothing reads any more."""
-        for memory in self._memory():
-            wipe(memory)
-
-    def _memory(self) -> tuple[bytearray, ...]:
-        return self.keys, *self.numbers, *self.places.values()
+        """Return the counts of a compiled query."""
+        return self.counted.take(self.copy, compiled)
 
 
-def wipe(memory: bytearray) -> bool:
-    """Overwrite memory with zeros unless something reads it; return whether it was overwritten."""
-    if memory:
-        try:
-            memory.pop()  # refused while an array reads the memory; it does not move the rest
-        except BufferError:
-            return False
-        np.frombuffer(memory, np.uint8)[:] = 0
-    return True
-
-
-def _array(memory: bytearray) -> NDArray[np.int64]:
-    """Return the numbers in memory, as an array that cannot be written."""
-    if not memory:
-        return np.zeros(0, np.int64)
-    return np.frombuffer(memoryview(memory).toreadonly(), np.int64)
-
-
-def _size(counts: Counts) -> int:
-    """Return the bytes that counts take, without copying them."""
-    numbers = (*counts.n, *counts.places.values())
-    return int(counts.keys.nbytes) + sum(n.nbytes for n in numbers)
-
-
-def _written(keys: pa.Table) -> bytearray:
-    """Write a table as an Arrow stream into memory of its own."""
-    measured = pa.MockOutputStream()
-    with pa.ipc.new_stream(measured, keys.schema) as writer:
-        writer.write_table(keys)
-    memory = bytearray(measured.size())
-    with (
-        pa.FixedSizeBufferWriter(pa.py_buffer(memory)) as sink,
-        pa.ipc.new_stream(sink, keys.schema) as writer,
-    ):
-        writer.write_table(keys)
-    return memory
-
-
-def _read(keys: bytearray) -> pa.Table:
-    """Return the table in an Arrow stream, without copying its columns."""
-    return pa.ipc.open_stream(pa.py_buffer(keys)).read_all()
+def taken(counts: Counts, query: CompiledQuery, compiled: CompiledQuery) -> Counts:
+    """Return the counts of a compiled query from those of a query that has them, too."""
+    return Counted.of(query).take(counts, compiled)

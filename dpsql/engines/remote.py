@@ -21,7 +21,7 @@ from dpsql.engines.duckdb import settings
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_source
 from dpsql.engines.owned_rows import OwnedRows, count_rows
-from dpsql.engines.protocol import UNCHARGED, Counts
+from dpsql.engines.protocol import UNCHARGED
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import run
 from dpsql.engines.writer import (
@@ -35,6 +35,7 @@ from dpsql.engines.writer import (
 )
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.kernel.tree import Query
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
@@ -222,7 +223,8 @@ class RemoteEngine(ABC):
         numbers = [np.asarray(column.to_numpy(), dtype=np.int64) for column in rows.columns[width:]]
         places = dict(zip(compiled.places, numbers[compiled.counts :], strict=True))
         keys = keys.rename_columns([f"k{i}" for i in range(width)])
-        return Counts(keys, tuple(numbers[: compiled.counts]), compiled.order, places)
+        order = None if compiled.order is None else compiled.order.terms
+        return Counts.of(keys, numbers[: compiled.counts], compiled.certificate, order, places)
 
     def _run(self, statement: Translated) -> pa.Table:
         rows = self._rows(statement, CANCELLED)

@@ -11,28 +11,27 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from dpsql.analysis import score_change
 from dpsql.analysis.group_measures import group_measure
 from dpsql.analysis.kept_bounds import ROWS
 from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
-from dpsql.errors import OperationalError, ProgrammingError
+from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kept_ladders import version_of
+from dpsql.kernel.check import NotCertified
+from dpsql.kernel.figures import run_bins
 from dpsql.kernel.loss import PrivacyLoss
-from dpsql.kernel.mechanisms import FULL, Bins, Ladder, RungBins
+from dpsql.kernel.mechanisms import FULL, Bins, Ladder
+from dpsql.kernel.release import Run, Spending
 from dpsql.ledger import LadderRequest
 from dpsql.owner import kept_values
-from dpsql.policy import Policy, UnitColumn, fold
+from dpsql.policy import MOST_ROWS, Policy, UnitColumn, fold
 from dpsql.release import tables_read
 from dpsql.running import sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from numpy.typing import NDArray
-
-    from dpsql.analysis import CompiledQuery
     from dpsql.analysis.catalog import Catalog
     from dpsql.database import Database, Engines
     from dpsql.ledger import LadderReservation
@@ -43,17 +42,16 @@ __all__ = [
     "UnitMeasure",
     "ValuesBeyond",
     "check_price",
-    "count_all",
     "find_kept",
     "loss_of",
     "losses",
     "measure_named",
     "release_ladders",
-    "scores_of",
 ]
 
 SHARE = Fraction(1, 20)
 """What a ladder costs by default, as a share of the policy's epsilon."""
+_BUG = "this is a bug of dpsql: what was to be counted is not certified; its charge is kept"
 _FAILED = (
     "the ladder was not measured, nobody was told anything; its charge is kept\n"
     "Hint: `dpsql check` tells whether the data can be read; asking again is a new charge"
@@ -165,6 +163,8 @@ def release_ladders(
         database.vet(engines, [each.table])
         version = version_of(policy, table, engines.versions, each.text)
         requests.append(LadderRequest(each.table, each.text, version, statement, loss))
+    for each, values in zip(asked, beyond, strict=True):
+        _certify_ends(database, each, epsilon, values=values)
     reserved = database.ledger.reserve_ladders(requests, engines.facts)
     waiting = list(zip(asked, reserved, beyond, strict=True))
     found: list[KeptLadder] = []
@@ -180,6 +180,19 @@ def release_ladders(
     return found
 
 
+def _certify_ends(database: Database, measure: UnitMeasure, epsilon: Fraction, *, values: bool) -> None:
+    """Compile what is counted for a ladder, for the smallest and the largest that it may be, uncharged.
+
+    What is not certified then is no reason to charge anything.
+    """
+    measure.scores()
+    for bound in (measure.bounds[0], measure.bounds[-1]):
+        measure.above((0, *Bins.plan(2 * bound, epsilon / 4).ends))
+    if values:
+        for rows in (1, MOST_ROWS):
+            kept_values.beyond_measure(database, measure, epsilon, rows)
+
+
 def _kept(
     database: Database,
     engines: Engines,
@@ -190,15 +203,18 @@ def _kept(
 ) -> KeptLadder:
     """Measure one ladder whose charge is reserved, and keep it; with an epsilon `of_values` also these."""
     reads = tables_read(database.policy, [measure.table])
-    values = kept_values.beyond_measure(database, measure, of_values) if of_values else None
 
     def measured() -> tuple[int, tuple[int, ...], ValuesBeyond | None]:
         own = _measure(engines, database.policy, measure, epsilon)
-        if values is None:
+        if not of_values:
             return *own, None
+        values = kept_values.beyond_measure(database, measure, of_values)
         return *own, kept_values.measure_beyond(database, engines, values, of_values)
 
-    made = sealed(measured, otherwise=None)
+    try:
+        made = sealed(measured, otherwise=None)
+    except NotCertified:
+        raise InternalError(_BUG) from None
     if made is None or not engines.unchanged(reads):
         raise OperationalError(_FAILED)
     most, bins, beyond = made
@@ -223,22 +239,11 @@ def _measure(
 ) -> tuple[int, tuple[int, ...]]:
     """Return M and the noisy numbers of units in its bins, in steps of the measure."""
     reads = tables_read(policy, [measure.table])
-    scores = scores_of(engines, measure, reads)
-    search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=FULL)
-    most = 2 * measure.bounds[int(search.run(scores).rung[0])]
+    spending, scores = Spending(loss_of(epsilon)), measure.scores()
+    moved = score_change(scores.certificate)
+    search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=moved)
+    run = Run(engines.count(scores, reads), spending)
+    most = 2 * measure.bounds[run.search(search, len(measure.bounds))]
     bins = Bins.plan(most, epsilon / 2)
-    above = count_all(engines, measure.above((0, *bins.ends)), reads)
-    counts = above - np.append(above[1:], 0)
-    return most, tuple(int(number) for number in bins.run(counts).number)
-
-
-def scores_of(engines: Engines, measure: UnitMeasure, reads: Sequence[Table]) -> NDArray[np.int64]:
-    """Return the exact scores of the bounds of a measure, by which one of them is chosen."""
-    return RungBins(*engines.count(measure.scores(), reads).n).scores(len(measure.bounds))
-
-
-def count_all(
-    engines: Engines, queries: Sequence[CompiledQuery], reads: Sequence[Table]
-) -> NDArray[np.int64]:
-    """Return the exact numbers of queries of one row each, in order."""
-    return np.concatenate([number for query in queries for number in engines.count(query, reads).n])
+    above = [engines.count(query, reads) for query in measure.above((0, *bins.ends))]
+    return most, tuple(int(number) for number in run_bins(bins, above, spending).number)

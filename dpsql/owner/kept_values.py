@@ -6,15 +6,15 @@ of a unit are to count: one, or as the kept ladder of the table's rows says, or 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from dpsql.analysis.kept_bounds import ROWS, total_of
 from dpsql.analysis.value_measures import ValueMeasure, declared_bounds, value_measure
 from dpsql.estimates import ValuesBeyond
 from dpsql.kernel.mechanisms import Laplace
+from dpsql.kernel.release import Run, Spending
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.release import tables_read
 
@@ -64,11 +64,16 @@ def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[
     return found
 
 
-def beyond_measure(database: Database, measure: UnitMeasure, epsilon: Fraction) -> ValueMeasure:
-    """Compile the sums of what a measure's column has beyond its bounds, for a release at this epsilon."""
+def beyond_measure(
+    database: Database, measure: UnitMeasure, epsilon: Fraction, rows: int | None = None
+) -> ValueMeasure:
+    """Compile the sums of what a measure's column has beyond its bounds, for a release at this epsilon.
+
+    `rows` of a unit count, or as many as is known when it is released.
+    """
     policy, catalog = database.policy, database.engines().schema_database
     table, column = policy.tables[measure.table], column_of(measure)
-    rows = _rows_that_count(database, table, epsilon)
+    rows = rows or _rows_that_count(database, table, epsilon)
     assert column is not None  # noqa: S101  `beyond_asked` says so
     assert rows is not None  # noqa: S101  likewise
     return value_measure(policy, catalog, table, column, rows)
@@ -96,8 +101,12 @@ def measure_beyond(
 ) -> ValuesBeyond:
     """Measure what values have beyond their bounds; its charge is reserved."""
     reads = tables_read(database.policy, measure.compiled.tables)
-    counts = np.concatenate(list(engines.count(measure.compiled, reads).n))
-    above, below, left = (int(number) for number in noise_of(measure, epsilon).run(counts).value)
+    noise = noise_of(measure, epsilon)
+    run = Run(engines.count(measure.compiled, reads), Spending(noise.loss))
+    places = range(len(run.changes.numbers))
+    # What a unit moves all of them together is what the measure says.
+    run.changes = replace(run.changes, together=((frozenset(places), measure.moved),))
+    above, below, left = (int(number) for number in run.measure(noise, places, run.every()).value)
     return ValuesBeyond(
         measure.low, measure.high, measure.rows, measure.width, measure.step, epsilon, above, below, left
     )

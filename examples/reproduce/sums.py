@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from dpsql.analysis import CompiledQuery
-from dpsql.engines import Counts
+from dpsql.kernel.counts import Counts
 from dpsql.policy import load
 from dpsql.session import Session
 from reproduce.order_lines import OrderLines, order_lines

@@ -12,11 +12,11 @@ from test_engines_kept_bounds import policy_of
 from test_engines_true_answers import DATA, POLICY
 
 from dpsql.analysis.excess import excesses
-from dpsql.answers import BoundSearches
 from dpsql.database import Database
 from dpsql.policy import load
 from dpsql.session import Session
-from tests.narrow import of_type, present, private
+from tests.narrow import present, private
+from tests.support.exact import exact_of, excess_of
 
 AUTO = POLICY.replace("rows_per_unit = 50\n", "")
 STATEMENTS = (
@@ -48,13 +48,13 @@ def figures(session: Session, rest: str) -> list[object]:
     """Return the exact excess of each bound that may be found, and the rows of the searches."""
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {rest}"
     found = private(session.prepare(text))
-    method, made = of_type(found.method, BoundSearches), list[object]()
+    made = list[object]()
     counts = [found.counting.count(search.compiled) for search in found.plan.ladders]
-    made += [sorted(zip(*(column.tolist() for column in each.n), strict=True)) for each in counts]
+    made += [sorted(zip(*(column.tolist() for column in exact_of(each).n), strict=True)) for each in counts]
     for rung in range(0, len(found.plan.ladders[0].ladder.bounds) - 1, 3):
         at = tuple(min(rung, len(each.ladder.bounds) - 1) for each in found.plan.ladders)
         bounded = found.counting.with_bounds(at)
-        made += [method._exact(each, counts) for each in excesses(bounded.plan, found.plan.ladders, at)]
+        made += [excess_of(each, counts) for each in excesses(bounded.plan, found.plan.ladders, at)]
     return made
 
 

@@ -15,11 +15,12 @@ from test_engines_true_answers import DATA, POLICY
 from dpsql.analysis.value_measures import value_measure
 from dpsql.database import Database
 from dpsql.kernel.mechanisms import Bins
-from dpsql.owner.kept_bounds import count_all, find_kept, measure_named, release_ladders, scores_of
+from dpsql.owner.kept_bounds import find_kept, measure_named, release_ladders
 from dpsql.policy import ColumnBounds, Policy, load
 from dpsql.release import tables_read
 from dpsql.session import Session
 from tests.narrow import present, private
+from tests.support.exact import every_number, exact_of, scores_of
 
 MEASURES = (
     *("encounters", "encounters.minutes", "orders", "results", "results.value"),
@@ -50,7 +51,8 @@ def figures(database: Database, name: str) -> list[list[int]]:
     measure, engines = measure_named(database, name), database.engines()
     reads = tables_read(database.policy, [measure.table])
     ends = (0, *Bins.plan(4_096, 1).ends)
-    found = (scores_of(engines, measure, reads), count_all(engines, measure.above(ends), reads))
+    scores = scores_of(engines.count(measure.scores(), reads), len(measure.bounds))
+    found = (scores, every_number(engines, measure.above(ends), reads))
     return [each.tolist() for each in found]
 
 
@@ -82,7 +84,7 @@ def test_statements_use_the_ladders_of_a_declared_version(store: Store, plain: D
             assert left.kept.current
             release = present(asked.run(bound).release)
             with closing(Session(plain, "bob")) as other:
-                counted = private(other.prepare(bound)).counting.count().n[0][0]
+                counted = exact_of(private(other.prepare(bound)).counting.count()).n[0][0]
             low, high = (release.table.column(end)[0].as_py() for end in ("n_low", "n_high"))
             assert low - 5 <= counted <= high + 5
             assert "(in the range)" in release.line
@@ -114,6 +116,6 @@ def test_what_lies_beyond_bounds_is_that_of_duckdb(store: Store, plain: Database
                 for most in (1, 3):
                     made = value_measure(database.policy, engines.schema_database, bounded, of, most)
                     reads = tables_read(database.policy, [name])
-                    found.append([int(each[0]) for each in engines.count(made.compiled, reads).n])
+                    found.append([int(each[0]) for each in exact_of(engines.count(made.compiled, reads)).n])
         assert found[:2] == found[2:]
         assert any(found[0])

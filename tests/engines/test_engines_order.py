@@ -12,6 +12,7 @@ from support.stores import Store
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, private
+from tests.support.exact import exact_of
 
 POLICY = """
 [budget]
@@ -77,9 +78,9 @@ def test_groups_come_as_from_duckdb_from_every_copy(sessions: list[Session], sta
         plan = private(session.prepare(statement)).plan
         assert (plan.compiled.order is not None) == (statement in ORDERED)
         counts = engine_of(session).count(plan.compiled)
-        assert (counts.order is None) == (plan.compiled.order is None)
-        keys, numbers = counts.keys.to_pylist(), counts.n[0].tolist()
-        rows = range(len(keys)) if counts.order is None else counts.rows_in_order().tolist()
+        assert (exact_of(counts).order is None) == (plan.compiled.order is None)
+        keys, numbers = exact_of(counts).keys.to_pylist(), exact_of(counts).n[0].tolist()
+        rows = range(len(keys)) if exact_of(counts).order is None else exact_of(counts).in_order().tolist()
         found.append(([keys[i] for i in rows], [numbers[i] for i in rows]))
     assert all(one == found[0] for one in found)
     if statement in LARGEST:

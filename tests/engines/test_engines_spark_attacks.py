@@ -22,6 +22,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from dpsql.types import VARCHAR
 from tests.narrow import engine_of, private
+from tests.support.exact import exact_of
 
 pytestmark = pytest.mark.spark
 
@@ -86,7 +87,9 @@ def counted(session: Session, keys: str) -> tuple[object, Callable[[], dict[str,
 
     def run() -> dict[str, int]:
         found = engine_of(session).count(compiled)
-        return dict(zip(found.keys.column("k0").to_pylist(), found.n[0].tolist(), strict=True))
+        return dict(
+            zip(exact_of(found).keys.column("k0").to_pylist(), exact_of(found).n[0].tolist(), strict=True)
+        )
 
     return engine_of(session)._translated(compiled), run  # type: ignore[attr-defined]  # RemoteEngine
 

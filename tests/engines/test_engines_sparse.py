@@ -5,8 +5,8 @@ from __future__ import annotations
 import duckdb
 from support.stores import Store
 
-from dpsql.engines import ListedCounts
-from tests.narrow import of_type, private
+from tests.narrow import present, private
+from tests.support.exact import exact_of
 
 POLICY = """
 [budget]
@@ -49,8 +49,9 @@ def test_the_listed_groups_are_those_with_rows(store: Store) -> None:
         session = store.session(store.policy(POLICY, store.put(connection, TABLES)))
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) {ASKED}"
     prepared = private(session.prepare(text))
-    counts = of_type(prepared.counting.count(), ListedCounts)
-    found = counts.at(counts.positions)
-    rows = zip(*(c.to_pylist() for c in found.keys.columns), found.n[0].tolist(), strict=True)
+    counts = exact_of(prepared.counting.count())
+    positions = present(counts.positions)
+    keys = counts.keys_at(positions)
+    rows = zip(*(c.to_pylist() for c in keys), counts.at(0, positions).tolist(), strict=True)
     assert sorted(rows) == expected
     assert len(session.run(text).table) == 5

@@ -12,10 +12,11 @@ import pytest
 from support.stores import Store
 
 from dpsql import Release
-from dpsql.engines import Counts
+from dpsql.kernel.counts import Counts
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, private
+from tests.support.exact import exact_of
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -80,9 +81,12 @@ def test_three_engines_count_and_charge_the_same(statement: str, home: Session, 
     ours, theirs = private(home.prepare(statement)), private(away.prepare(statement))
     assert ours.plan.compiled.sql == theirs.plan.compiled.sql
     assert ours.price == theirs.price
-    exact, counts = engine_of(home).count(ours.plan.compiled), engine_of(away).count(theirs.plan.compiled)
-    assert exact.keys.schema == counts.keys.schema
-    a, b = rows(exact), rows(counts)
+    ours_counted, counts = (
+        engine_of(home).count(ours.plan.compiled),
+        engine_of(away).count(theirs.plan.compiled),
+    )
+    assert exact_of(ours_counted).keys.schema == exact_of(counts).keys.schema
+    a, b = rows(ours_counted), rows(counts)
     assert a == b
     one, other = home.execute(ours).release, away.execute(theirs).release
     assert one is not None
@@ -96,8 +100,8 @@ def test_three_engines_count_and_charge_the_same(statement: str, home: Session, 
 
 
 def rows(counts: Counts) -> dict[tuple[object, ...], tuple[int, ...]]:
-    keys = list(zip(*(c.to_pylist() for c in counts.keys.columns), strict=True)) or [()]
-    return dict(zip(keys, zip(*(n.tolist() for n in counts.n), strict=True), strict=True))
+    keys = list(zip(*(c.to_pylist() for c in exact_of(counts).keys.columns), strict=True)) or [()]
+    return dict(zip(keys, zip(*(n.tolist() for n in exact_of(counts).n), strict=True), strict=True))
 
 
 def _differs_by_noise_alone(release: Release, found: dict[tuple[object, ...], tuple[int, ...]]) -> None:

@@ -20,6 +20,7 @@ from dpsql.kernel.tree import Aggregate, Column, Derived, Item, Mean, Scan, Sele
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of
+from tests.support.exact import exact_of
 
 G, R, AUTO = (
     "contribution_bounds_per_group => (-3, 7)",
@@ -73,7 +74,9 @@ def engine(store: Store) -> Iterator[RemoteEngine]:
 
 def counted(engine: Engine, compiled: CompiledQuery) -> list[tuple[object, ...]]:
     counts = engine.count(compiled)
-    columns = [column.to_pylist() for column in counts.keys.columns] + [n.tolist() for n in counts.n]
+    columns = [column.to_pylist() for column in exact_of(counts).keys.columns] + [
+        n.tolist() for n in exact_of(counts).n
+    ]
     return sorted(zip(*columns, strict=True), key=repr)
 
 

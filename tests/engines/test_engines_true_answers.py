@@ -10,12 +10,13 @@ import duckdb
 import pytest
 from support.stores import Store
 
-from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
+from dpsql.kernel.counts import Counts
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, private
+from tests.support.exact import exact_of
 
 SEED = 33
 STATEMENTS = (100, pytest.param(300, marks=pytest.mark.slow))
@@ -164,10 +165,11 @@ def away(store: Store, raw: duckdb.DuckDBPyConnection) -> Iterator[Session]:
 def counted(session: Session, prepared: PreparedPrivate) -> Counter[tuple[object, ...]]:
     """Count the groups with their numbers: rows in no group have keys of NULL, as the group of NULL has."""
     counts: Counts = engine_of(session).count(prepared.plan.compiled)
-    keys = list(zip(*(c.to_pylist() for c in counts.keys.columns), strict=True))
-    keys = keys or [()] * len(counts.n[0])  # a median has a row for each cell of its values
+    keys = list(zip(*(c.to_pylist() for c in exact_of(counts).keys.columns), strict=True))
+    keys = keys or [()] * len(exact_of(counts).n[0])  # a median has a row for each cell of its values
     return Counter(
-        (*key, *n) for key, n in zip(keys, zip(*(n.tolist() for n in counts.n), strict=True), strict=True)
+        (*key, *n)
+        for key, n in zip(keys, zip(*(n.tolist() for n in exact_of(counts).n), strict=True), strict=True)
     )
 
 

@@ -10,12 +10,13 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.engines import Counts
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import QueryRefused, QuerySyntaxError
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.noise import SeededEntropy, SystemEntropy
 from tests.golden.texts import DAY, REFUSED, compiled_at, rounded
 from tests.golden.worlds import Golden
+from tests.support.exact import exact_of, with_exact
 
 Lines = dict[str, list[str]]
 
@@ -61,9 +62,10 @@ def _fixed_noise() -> Iterator[Callable[[], None]]:
 
 def _ordered(counts: Counts) -> Counts:
     """Return counts in the order of their keys, so that each group has the same noise every time."""
-    columns = {name: counts.keys.column(name) for name in counts.keys.column_names} | counts.places
-    columns |= {f"n{i}": pa.array(n) for i, n in enumerate(counts.n)}
+    own = exact_of(counts)
+    columns = {name: own.keys.column(name) for name in own.keys.column_names} | own.places
+    columns |= {f"n{i}": pa.array(n) for i, n in enumerate(own.n)}
     order = pc.sort_indices(pa.table(columns), [(name, "ascending") for name in columns]).to_numpy()
-    keys = counts.keys.take(order) if counts.keys.num_columns else counts.keys
-    places = {name: place[order] for name, place in counts.places.items()}
-    return Counts(keys, tuple(n[order] for n in counts.n), counts.order, places)
+    keys = own.keys.take(order) if own.keys.num_columns else own.keys
+    places = {name: place[order] for name, place in own.places.items()}
+    return with_exact(counts, keys=keys, n=tuple(n[order] for n in own.n), places=places)

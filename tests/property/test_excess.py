@@ -18,11 +18,12 @@ import pytest
 
 from dpsql.analysis.excess import excesses
 from dpsql.answers import BoundSearches
-from dpsql.engines import Counts
+from dpsql.kernel.counts import Counts
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import of_type, private
+from tests.support.exact import exact_of, excess_of, known_of
 
 USERS = 8
 POLICY = """
@@ -78,7 +79,7 @@ def searched(session: Session, rest: str, copy: int) -> tuple[PreparedPrivate, B
 
 @pytest.mark.parametrize("rest", STATEMENTS)
 def test_no_unit_moves_an_excess_by_more_than_its_bound(session: Session, rest: str) -> None:
-    whole, method, every = searched(session, rest, 0)
+    whole, _, every = searched(session, rest, 0)
     others = [searched(session, rest, user)[2] for user in range(1, USERS + 1)]
     reached, moved = defaultdict[int, int](int), 0
     for place, search in enumerate(whole.plan.ladders):
@@ -89,9 +90,9 @@ def test_no_unit_moves_an_excess_by_more_than_its_bound(session: Session, rest: 
             bounded = whole.counting.with_bounds(tuple(at))
             own = [e for e in excesses(bounded.plan, whole.plan.ladders, at) if e.search == place]
             for excess in own:
-                here = method._exact(excess, every)
+                here = excess_of(excess, every)
                 for without in others:
-                    there = method._exact(excess, without)
+                    there = excess_of(excess, without)
                     assert 0 <= here - there <= excess.most
                     reached[rung] = max(reached[rung], (here - there) * 2 // max(excess.most, 1))
                     moved += here > there
@@ -109,10 +110,10 @@ def test_a_number_and_its_excess_are_all_rows(session: Session, rest: str, least
     sizes = Counter(r["user_id"] for r in rows if not r["copy"] and (not least or (r["amount"] or 0) > least))
     for rung, bound in enumerate(whole.plan.ladders[0].ladder.bounds[:-1]):
         bounded = whole.counting.with_bounds((rung,))
-        counts = method.known(bounded.plan, (rung,), every)
+        counts = known_of(method, bounded.plan, (rung,), every)
         assert counts is not None
         (excess,) = excesses(bounded.plan, whole.plan.ladders, (rung,))
-        both = int(counts.n[0][0]) + method._exact(excess, every)
+        both = int(counts.n[0][0]) + excess_of(excess, every)
         assert both == sum(min(size, 2 * bound) for size in sizes.values())
         assert (both == sizes.total()) == (2 * bound >= max(sizes.values()))
-        assert int(counts.n[0][0]) == bounded.count().n[0][0]
+        assert int(counts.n[0][0]) == exact_of(bounded.count()).n[0][0]

@@ -14,15 +14,17 @@ import pytest
 
 from dpsql import versions
 from dpsql.analysis import CompiledQuery, alike, widened
-from dpsql.engines import Counts, taken
+from dpsql.engines import taken
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import QueryRefused
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of
 from tests.sql_fixtures import Fixture, raw_data, write
+from tests.support.exact import exact_of, with_exact
 from tests.unit.analysis.test_sql_fixtures import ACCEPTED
 
 POLICY = """
@@ -101,8 +103,8 @@ def compiled(session: Session, text: str) -> list[CompiledQuery]:
 
 def rows(counts: Counts) -> list[str]:
     """Return the groups with their numbers and places, in an order of their own."""
-    keys = [column.to_pylist() for column in counts.keys.columns]
-    numbers = [[int(x) for x in n] for n in (*counts.n, *counts.places.values())]
+    keys = [column.to_pylist() for column in exact_of(counts).keys.columns]
+    numbers = [[int(x) for x in n] for n in (*exact_of(counts).n, *exact_of(counts).places.values())]
     return sorted(map(repr, zip(*keys, *numbers, strict=True)))
 
 
@@ -114,7 +116,7 @@ def check(session: Session, query: CompiledQuery, others: list[CompiledQuery]) -
     for each in (query, *(o for o in others if alike(query, o))):
         own = taken(found, wide, each)
         assert rows(own) == rows(engine.count(each)), each.sql
-        assert own.order is each.order
+        assert exact_of(own).order == (None if each.order is None else each.order.terms)
 
 
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)])
@@ -168,9 +170,10 @@ def test_with_the_same_noise_the_answers_are_the_same(
 
     def count(made: DuckDBEngine, query: CompiledQuery) -> Counts:
         counts = true(made, query)
-        order = np.argsort(counts.keys.column("k0").to_numpy())
-        places = {name: place[order] for name, place in counts.places.items()}
-        return Counts(counts.keys.take(order), tuple(n[order] for n in counts.n), query.order, places)
+        order = np.argsort(exact_of(counts).keys.column("k0").to_numpy())
+        places = {name: place[order] for name, place in exact_of(counts).places.items()}
+        n = tuple(n[order] for n in exact_of(counts).n)
+        return with_exact(counts, keys=exact_of(counts).keys.take(order), n=n, places=places)
 
     monkeypatch.setattr(DuckDBEngine, "count", count)
     monkeypatch.setattr(versions, "_SETTLED_SECONDS", -60.0)  # the file is of now

@@ -17,6 +17,7 @@ from dpsql.analysis import functions
 from dpsql.engines.duckdb import settings, tested_versions
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import Form, listed_forms
+from tests.support.claimed import certify_claims
 
 BY_NAME = {place.name: place for place in PLACES}
 WHERE = BY_NAME["WHERE"]
@@ -58,6 +59,7 @@ RAISING = 'chr("INTEGER 0")'
 
 
 def unguarded(patch: pytest.MonkeyPatch) -> None:
+    certify_claims(patch)
     patch.setitem(listed_forms(), "chr", (Form("chr", "Y", ("INTEGER",), "chr({0})"),))
 
 

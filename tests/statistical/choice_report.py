@@ -22,11 +22,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpsql.answers import NoisyResult
-from dpsql.engines import Counts
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
+from tests.support.exact import Answered, answer_of, counts_of
 
 KS = {"keys": (1, 5, 10, 25, 50, 100), "counts": (1, 5, 10, 25, 50, 100), "threshold": (20, 40, 60, 80)}
 EPSILONS = {"keys": ("1", "0.1"), "counts": ("1", "0.1"), "threshold": ("0.7",)}
@@ -65,22 +64,22 @@ def shapes(folder: Path) -> Iterator[tuple[str, NDArray[np.int64]]]:
     yield "small", np.linspace(5000, 10, 60).astype(np.int64)
 
 
-def missed(exact: NDArray[np.int64], found: NoisyResult, k: int, epsilon: float) -> float:
+def missed(exact: NDArray[np.int64], found: Answered, k: int, epsilon: float) -> float:
     return max(float(exact[:k].sum() - exact[found.rows].sum()) / min(k, len(exact)), 1 / epsilon)
 
 
-def distance(exact: NDArray[np.int64], found: NoisyResult, k: int, epsilon: float) -> float:
+def distance(exact: NDArray[np.int64], found: Answered, k: int, epsilon: float) -> float:
     estimates = next(each for each in found.counts if each is not None)
     wrong = estimates.value - exact[: len(found.rows)]
     return float(np.mean(wrong**2))
 
 
-def misses(exact: NDArray[np.int64], found: NoisyResult, k: int, epsilon: float) -> float:
+def misses(exact: NDArray[np.int64], found: Answered, k: int, epsilon: float) -> float:
     right = int((exact[found.rows] >= exact[k - 1]).sum())
     return max(1 - 2 * right / (len(found.rows) + k), 1 / (4 * k))
 
 
-ERRORS: dict[str, Callable[[NDArray[np.int64], NoisyResult, int, float], float]] = {
+ERRORS: dict[str, Callable[[NDArray[np.int64], Answered, int, float], float]] = {
     "keys": missed,
     "counts": distance,
     "threshold": misses,
@@ -100,9 +99,17 @@ def error(
     prepared = session.prepare(text)
     assert isinstance(prepared, PreparedPrivate)
     keys = np.arange(len(exact))
-    counts = Counts(pa.table({"k0": keys}), (exact,), prepared.plan.compiled.order, {"o0": keys})
+    counts = counts_of(
+        prepared.plan,
+        pa.table({"k0": keys}),
+        (exact,),
+        order=None if prepared.plan.compiled.order is None else prepared.plan.compiled.order.terms,
+        places={"o0": keys},
+    )
     of = ERRORS[reading]
-    found = [of(exact, prepared.method.run(counts), k, float(epsilon)) for _ in range(runs)]
+    found = [
+        of(exact, answer_of(prepared.method, prepared.plan, counts), k, float(epsilon)) for _ in range(runs)
+    ]
     mean = float(np.mean(found))
     return max(mean**0.5, 0.5 / float(epsilon)) if reading == "counts" else mean
 

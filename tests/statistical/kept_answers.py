@@ -28,12 +28,13 @@ from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder
 from dpsql.owner import kept_values
-from dpsql.owner.kept_bounds import count_all, measure_named, scores_of
+from dpsql.owner.kept_bounds import measure_named
 from dpsql.policy import load
 from dpsql.release import tables_read
 from dpsql.session import Session
 from tests.kept_ladders import gathered
 from tests.narrow import private
+from tests.support.exact import every_number, scores_of
 
 
 class Ladders:
@@ -98,11 +99,11 @@ class Asked:
         """Draw a ladder for each run, as `dpsql bounds` does."""
         engines, policy = self.database.engines(), self.database.policy
         reads = tables_read(policy, [measure.table])
-        scores = scores_of(engines, measure, reads)
+        scores = scores_of(engines.count(measure.scores(), reads), len(measure.bounds))
         search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=FULL)
         rungs = search.run(np.tile(scores, (self.runs, 1))).rung[:, 0].tolist()
         top = Bins.plan(2 * measure.bounds[max(rungs)], epsilon / 2)
-        above = count_all(engines, measure.above((0, *top.ends)), reads)
+        above = every_number(engines, measure.above((0, *top.ends)), reads)
         exact = (above - np.append(above[1:], 0)).tolist()
         now = datetime.now(UTC)
         for number, rung in enumerate(rungs, 1):
@@ -124,7 +125,7 @@ class Asked:
             engines.schema_database.kept_ladders = self.ladders
             made = kept_values.beyond_measure(self.database, measure, epsilon)
             if made.rows not in exact:
-                exact[made.rows] = made, count_all(engines, [made.compiled], reads)
+                exact[made.rows] = made, every_number(engines, [made.compiled], reads)
             own, counts = exact[made.rows]
             above, below, left = map(int, kept_values.noise_of(own, epsilon).run(counts).value)
             found = (own.low, own.high, own.rows, own.width, own.step, epsilon, above, below, left)

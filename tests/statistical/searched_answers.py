@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from dpsql.answers import BoundSearches, details, rows, with_left_out
 from dpsql.database import Database
-from dpsql.engines import Counts
+from dpsql.kernel.counts import Counts
+from dpsql.kernel.release import Spending
 from dpsql.policy import load
 from dpsql.prepared import PlannedCount
 from dpsql.session import Session
 from tests.narrow import private
+from tests.support.exact import answer_with, known_of, runs_of
 
 Exact = Mapping[object, float] | float
 
@@ -58,18 +60,20 @@ class Searching:
         counting, method = prepared.counting, prepared.method
         assert isinstance(method, BoundSearches)
         searched = [counting.count(each.compiled) for each in prepared.plan.ladders]
-        known: dict[tuple[int, ...], tuple[PlannedCount, Counts]] = {}
+        known: dict[tuple[int, ...], tuple[PlannedCount, Counts | None]] = {}
         tables = []
         for _ in range(runs):
-            found, loss = method.find(searched)
+            spending = Spending(method.quote.loss)
+            found = method.find(runs_of(searched, spending))
             if found not in known:
                 bounded = counting.with_bounds(found)
-                known[found] = bounded, method.known(bounded.plan, found, searched) or bounded.count()
+                from_searches = known_of(method, bounded.plan, found, searched)
+                known[found] = bounded, bounded.count() if from_searches is None else None
             (bounded, counts), plan = known[found], known[found][0].plan
-            answer = method.answered(plan, found, searched, counts)
-            answer = with_left_out(plan, method.completed(plan, answer, found, loss))
-            assert answer.charge == method.quote.charge
-            tables.append(details(plan, answer, rows(plan, answer, counts))[0])
+            made = answer_with(method, plan, found, searched, counts, spending)
+            answer = with_left_out(plan, method.completed(plan, made.result, found))
+            assert made.charge == method.quote.charge
+            tables.append(details(plan, answer, rows(plan, answer, made.run))[0])
         return _compared(tables, exact)
 
 

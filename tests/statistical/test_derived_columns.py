@@ -21,9 +21,9 @@ import pytest
 
 from dpsql.answers import details, noises_of, rows
 from dpsql.composition import composed
-from dpsql.engines import Counts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.info import words
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed
@@ -32,6 +32,7 @@ from dpsql.session import Session
 from tests.daily import daily
 from tests.narrow import engine_of, of_type
 from tests.statistical.outer_queries import over
+from tests.support.exact import answer_of
 
 SIZES = (150, 200, 260, 320, 380, 450, 520, 600, 700, 800, 1000, 1200)
 POLICY = """
@@ -167,8 +168,9 @@ def answered(prepared: PreparedComposed, counts: Counts, runs: int) -> Iterator[
     (part,) = prepared.parts
     plan, said = part.plan, words(part.plan, part.method)
     for _ in range(runs):
-        answer = part.method.run(counts)
-        shown = rows(plan, answer, counts)
+        made = answer_of(part.method, part.plan, counts)
+        answer = made.result
+        shown = rows(plan, answer, made.run)
         table, places = details(plan, answer, shown)
         release = Release(
             rows=shown,

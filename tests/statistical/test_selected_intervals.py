@@ -36,6 +36,7 @@ from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, private
 from tests.statistical.outer_queries import over
+from tests.support.exact import answer_of
 
 GROUPS, SIZE = 12, 100
 POLICY = f"""
@@ -119,8 +120,9 @@ def answered(session: Session, rest: str, runs: int, *, wide: bool) -> Iterator[
         prepared = replace(prepared, parts=(alone,))
     said = words(plan, part.method)
     for _ in range(runs):
-        answer = part.method.run(counts)
-        shown = rows(plan, answer, counts)
+        made = answer_of(part.method, part.plan, counts)
+        answer = made.result
+        shown = rows(plan, answer, made.run)
         table, places = details(plan, answer, shown)
         release = Release(
             rows=shown,
@@ -201,7 +203,9 @@ def test_the_first_of_ties_is_covered_where_each_count_has_its_own_noise(session
     assert prepared.method.quote.measured_by == "EACH"
     counts, held = engine_of(session).count(prepared.plan.compiled), np.zeros(10)
     for _ in range(runs):
-        (found,) = (each for each in prepared.method.run(counts).counts if each is not None)
+        (found,) = (
+            each for each in answer_of(prepared.method, prepared.plan, counts).counts if each is not None
+        )
         held += (found.low <= SIZE) & (found.high >= SIZE)
     assert held.sum() >= runs * 10 * least(runs * 10)
     assert held[0] >= runs * least(runs)
@@ -222,8 +226,8 @@ def test_a_group_that_is_shown_by_chance_is_covered(session: Session, runs: int)
     counts = engine_of(session).count(prepared.plan.compiled)
     seen: dict[int, list[bool]] = {}
     for _ in range(runs):
-        answer = prepared.method.run(counts)
-        table, _ = details(prepared.plan, answer, rows(prepared.plan, answer, counts))
+        made = answer_of(prepared.method, prepared.plan, counts)
+        table, _ = details(prepared.plan, made.result, rows(prepared.plan, made.result, made.run))
         true = np.array([int(key.split("-")[0]) for key in table.column("g").to_pylist()])
         low, high = (table.column(f"n_{end}").to_numpy() for end in ("low", "high"))
         for n, inside in zip(true.tolist(), ((low <= true) & (true <= high)).tolist(), strict=True):

@@ -17,12 +17,12 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.answers.method import NoisyResult
-from dpsql.engines import Counts
 from dpsql.estimates import Combined
+from dpsql.kernel.counts import Counts
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
+from tests.support.exact import Answered, answer_of, exact_of
 
 FEW, MANY = 12, 500
 """Groups of the two tables."""
@@ -74,13 +74,15 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 Found = dict[str, list[tuple[Combined, NDArray[np.float64], NDArray[np.float64]]]]
 
 
-def estimates(plan: Plan, counts: Counts, result: NoisyResult, found: Found) -> None:
+def estimates(plan: Plan, counts: Counts, result: Answered, found: Found) -> None:
     """Add the estimates of each number, in its own unit, with the exact values and the numbers of rows."""
     for output in plan.outputs:
         if output.kind != "count":
             continue
         uses = output.uses or (output.of,)
-        exact = [(counts.n[p][result.rows] * float(plan.counts[p].step)).astype(np.float64) for p in uses]
+        exact = [
+            (exact_of(counts).n[p][result.rows] * float(plan.counts[p].step)).astype(np.float64) for p in uses
+        ]
         rows = np.asarray(sum(exact), dtype=np.float64)
         if output.formula is not None:
             truth = output.formula.estimate(exact, 1e-9, Fraction(1, 2)).value
@@ -98,7 +100,7 @@ def simulated(session: Session, rest: str, runs: int) -> tuple[Found, dict[str, 
     counts = engine_of(session).count(prepared.plan.compiled)
     found: Found = {}
     for _ in range(runs):
-        result = prepared.method.run(counts)
+        result = answer_of(prepared.method, prepared.plan, counts)
         assert result.charge == prepared.method.quote.charge
         estimates(prepared.plan, counts, result, found)
     return found, {output.name: words for output, words in prepared.method.quote.errors.items()}

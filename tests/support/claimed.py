@@ -1,4 +1,4 @@
-"""The one door past the kernel's checker, for tests that compile wrong rules on purpose and count their queries.
+"""The one door past the kernel's checker, for tests that compile wrong rules and count their queries.
 
 In the block of `claims_certified` a query that the checker refuses, or whose plan claims less than what was
 certified, has a certificate of what its plan claims. Nothing in dpsql may import this.

@@ -14,9 +14,10 @@ from dpsql.cli.exits import ExitCode
 from dpsql.cli.output import AnswerOutput
 from dpsql.cli.sources import Piece
 from dpsql.database import Database
-from dpsql.engines import FAILED, Counts
+from dpsql.engines import FAILED
 from dpsql.engines.kept import KeptCounts
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError, StatementFailed
+from dpsql.kernel.counts import Counts
 from dpsql.session import Session
 from tests.narrow import private
 from tests.unit.test_kept_counts import POLICY, Scans, fresh, write_visits

@@ -18,8 +18,9 @@ import pytest
 
 import dpsql
 from dpsql.database import Database
-from dpsql.engines import Cancelled, Counts
+from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError, OperationalError, PolicyError
+from dpsql.kernel.counts import Counts
 from dpsql.session import Session
 from tests.narrow import of_type
 from tests.unit.test_one_path import in_a_child

@@ -14,13 +14,15 @@ import pyarrow as pa
 import pytest
 
 from dpsql.composition import running as running_module
-from dpsql.engines import CANCELLED, Cancelled, Counts
+from dpsql.engines import CANCELLED, Cancelled
 from dpsql.errors import Error, OperationalError
+from dpsql.kernel.counts import Counts
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type
+from tests.support.exact import exact_of
 
 POLICY = """
 [engine]
@@ -229,7 +231,13 @@ def test_the_search_finds_what_is_there(session: Session) -> None:
     space: dict[str, Any] = {}
     exec("def fails(rows):\n    kept = [{'a': (rows,)}]\n    raise ValueError", space)
     counts = engine_of(session).count(of_type(session.prepare(COUNT), PreparedPrivate).plan.compiled)
-    for value in (counts, counts.n[0], int(counts.n[0][0]), pa.table({"n": [CANARY]}), lambda: counts):
+    for value in (
+        counts,
+        exact_of(counts).n[0],
+        int(exact_of(counts).n[0][0]),
+        pa.table({"n": [CANARY]}),
+        lambda: counts,
+    ):
         with pytest.raises(ValueError) as caught:
             space["fails"](value)
         assert found(caught.value) == ["fails: rows", "fails: kept"]

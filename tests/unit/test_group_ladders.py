@@ -19,11 +19,12 @@ from dpsql.analysis.unit_measures import UnitMeasure
 from dpsql.database import Database
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.kernel.mechanisms.ladder import FULL
-from dpsql.owner.kept_bounds import count_all, measure_named, release_ladders, scores_of
+from dpsql.owner.kept_bounds import measure_named, release_ladders
 from dpsql.owner.kept_list import list_kept
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
+from tests.support.exact import every_number, exact_of, scores_of
 
 DAYS, EXTRA = 120, 7
 POLICY = f"""
@@ -120,11 +121,12 @@ def sizes_of(rows: list[Row], by: str) -> list[int]:
 
 def above_of(database: Database, measure: UnitMeasure, ends: tuple[int, ...]) -> NDArray[np.int64]:
     reads = [database.policy.tables["visits"]]
-    return count_all(database.engines(), measure.above(ends), reads)
+    return every_number(database.engines(), measure.above(ends), reads)
 
 
 def scores(database: Database, measure: UnitMeasure) -> NDArray[np.int64]:
-    return scores_of(database.engines(), measure, [database.policy.tables["visits"]])
+    counts = database.engines().count(measure.scores(), [database.policy.tables["visits"]])
+    return scores_of(counts, len(measure.bounds))
 
 
 @pytest.mark.parametrize("by", ["day", "ward", "day, ward", "note"])
@@ -213,7 +215,9 @@ def test_one_unit_moves_all_groups_together_by_at_most_the_bound(
 ) -> None:
     def counts_of(session: Session) -> NDArray[np.int64]:
         found = private(session.prepare(asked(BY_DAY))).counting.count()
-        return np.concatenate(found.n)[np.argsort([str(key) for key in found.keys.to_pylist()])]
+        return np.concatenate(exact_of(found).n)[
+            np.argsort([str(key) for key in exact_of(found).keys.to_pylist()])
+        ]
 
     bound = of_type(plan_of(session, BY_DAY).counts[0].parts[0], UnitsOfFew).most
     reached, kept = 0, present(session.database.engines().schema_database.kept_ladders)

@@ -59,7 +59,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.loss": {"errors", "kernel.exact_bounds"},
     "kernel.noise": {"kernel.exact_bounds", "kernel.loss"},
     "kernel.order": set(),
-    "kernel.mechanisms": {"kernel.exact_bounds", "kernel.noise", "kernel.order", "kernel.loss"},
+    "kernel.sealed": {"errors"},
+    "kernel.frames": set(),
+    "kernel.changes": {"errors"},
+    "kernel.sorting": set(),
+    "kernel.mechanisms": {
+        *("kernel.changes", "kernel.exact_bounds", "kernel.noise", "kernel.order", "kernel.loss"),
+    },
     "epsilon_division": {"kernel.loss"},
     "login": set(),
     "places": set(),
@@ -69,6 +75,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.facts": {"errors", "types"},
     "kernel.ledger": {"errors", "kernel.facts", "kernel.loss"},
     "kernel.check": {"errors", "types", "kernel.facts", "kernel.tree"},
+    "kernel.counts": {
+        *("errors", "kernel.changes", "kernel.check", "kernel.order", "kernel.sealed", "kernel.sorting"),
+    },
+    "kernel.kept": {"kernel.changes", "kernel.check", "kernel.counts", "kernel.sealed"},
+    "kernel.release": {
+        *("errors", "kernel.changes", "kernel.counts", "kernel.frames", "kernel.loss", "kernel.mechanisms"),
+        "kernel.sealed",
+    },
+    "kernel.parted": {
+        *("errors", "kernel.counts", "kernel.frames", "kernel.loss", "kernel.release", "kernel.sealed"),
+        "kernel.sorting",
+    },
+    "kernel.figures": {
+        *("errors", "kernel.changes", "kernel.counts", "kernel.frames", "kernel.mechanisms"),
+        *("kernel.release", "kernel.sealed"),
+    },
     "kernel.charged_work": {"errors", "kernel.check", "kernel.ledger", "kernel.loss"},
     "zones": set(),
     "render": {"errors", "places", "kernel.loss"},
@@ -106,10 +128,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.tree",
         "analysis",
         "zones",
-    },
+    }
+    | {"kernel.counts", "kernel.kept"},
     "ledger": {"errors", "kernel.ledger", "kernel.loss", "policy"},
     "answers": BASE
-    | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"},
+    | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"}
+    | {"kernel.counts", "kernel.figures", "kernel.parted", "kernel.release", "kernel.sorting"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"estimates", "render", "policy", "language", "analysis", "versions", "zones"},
     "running": {"engines", "kernel.charged_work", "ledger"},
@@ -128,7 +152,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "release",
         "running",
         "versions",
-    },
+    }
+    | {"kernel.counts"},
     "rewriting": {"errors", "language"},
     "parameters": {"engines", "language", "policy", "kernel.tree", "types"},
     "prepared": {
@@ -143,7 +168,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "policy",
         "kernel.loss",
     }
-    | {"release", "types"},
+    | {"release", "types"}
+    | {"kernel.counts"},
     "kept_plans": {"database", "kernel.loss", "language", "policy", "prepared", "versions"},
     "certificates": {"analysis", "kernel.check", "kernel.facts", "prepared"},
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
@@ -175,10 +201,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ledger",
         "policy",
     }
-    | {"prepared", "release", "running", "kernel.tree"},
+    | {"prepared", "release", "running", "kernel.tree"}
+    | {"kernel.release"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"}
-    | {"kernel.facts"},
+    | {"kernel.facts"}
+    | {"kernel.release"},
     "planning": {
         "affordable",
         "analysis",
@@ -196,7 +224,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}
     # `kept_bounds`, which releases ladders, and what shows them.
-    | {"database", "estimates", "kept_ladders", "ledger", "kernel.mechanisms", "kernel.loss", "running"},
+    | {"database", "estimates", "kept_ladders", "ledger", "kernel.check", "kernel.mechanisms", "kernel.loss"}
+    | {"running", "kernel.figures", "kernel.release"},
     # The front ends.
     "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
     "dbapi": BASE

@@ -29,6 +29,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from tests.kept_ladders import reserve_one
 from tests.narrow import present, private
+from tests.support.exact import exact_of
 
 POLICY = """
 [budget]
@@ -498,7 +499,7 @@ def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: st
         with closing(Session(opened, "alice")) as asked:
             whole = private(asked.prepare(statement(f"SUM({of}) AS s FROM orders", "epsilon = 0.01")))
             count, left = whole.plan.counts[0], present(whole.plan.left_out[0])
-            full = int(whole.counting.count().n[0][0])
+            full = int(exact_of(whole.counting.count()).n[0][0])
             ladder = left.kept.ladder
             assert count.bound * count.step <= most * ladder.step
             assert left.bound <= most
@@ -509,7 +510,7 @@ def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: st
                 fewer = private(asked.prepare(statement(f"SUM({of}) AS s FROM orders", "epsilon = 0.01")))
                 assert replace(fewer.plan.counts[0].parts[0]) == whole.plan.counts[0].parts[0]
                 low, high = count.move
-                assert low <= full - int(fewer.counting.count().n[0][0]) <= high
+                assert low <= full - int(exact_of(fewer.counting.count()).n[0][0]) <= high
             pq.write_table(table, path)
 
 
@@ -609,8 +610,13 @@ def test_no_unit_has_more_rows_in_cells_than_the_ladder_says(tmp_path: Path) -> 
         counting = private(asked.prepare(statement(rest, "epsilon = 0.2"))).counting
         assert present(counting.plan.left_out[0]).bound == most
         found = counting.count()
-        keys = found.keys.column(0).to_pylist()
-        return {(k, c): n for k, c, n in zip(keys, found.n[0].tolist(), found.n[1].tolist(), strict=True)}
+        keys = exact_of(found).keys.column(0).to_pylist()
+        return {
+            (k, c): n
+            for k, c, n in zip(
+                keys, exact_of(found).n[0].tolist(), exact_of(found).n[1].tolist(), strict=True
+            )
+        }
 
     with (
         closing(Database(load(tmp_path / "dpsql.toml"))) as opened,

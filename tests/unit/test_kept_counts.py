@@ -14,14 +14,18 @@ import pytest
 from dpsql import versions
 from dpsql.analysis import CompiledQuery
 from dpsql.database import Database
-from dpsql.engines import Cancelled, Counts, RunningStatement, running_statement
-from dpsql.engines.kept import KeptCounts, wipe
+from dpsql.engines import Cancelled, RunningStatement, running_statement
+from dpsql.engines.kept import KeptCounts
 from dpsql.errors import OperationalError, PolicyError, StatementFailed
+from dpsql.kernel.counts import Counts
+from dpsql.kernel.kept import wipe
+from dpsql.kernel.sealed import unseal
 from dpsql.policy import BudgetPolicy, DatabaseSource, Policy, Table, load
 from dpsql.policy.kinds import read_keep
 from dpsql.session import Session
 from dpsql.versions import Versions
 from tests.narrow import engine_of, present, private
+from tests.support.exact import exact_of
 from tests.unit.test_one_path import in_a_child
 
 POLICY = """
@@ -329,7 +333,7 @@ def test_a_statement_that_is_over_gets_no_kept_counts(database: Database, end: s
 
 
 def memory_of(found: KeptCounts) -> list[bytearray]:
-    return [memory for entry in found._entries.values() for memory in entry._memory()]
+    return [memory for entry in found._entries.values() for memory in unseal(entry.copy).parts()]
 
 
 def test_closing_overwrites_what_nothing_reads(folder: Path) -> None:
@@ -338,7 +342,7 @@ def test_closing_overwrites_what_nothing_reads(folder: Path) -> None:
     session.run(fresh(TOP))
     session.run(fresh(TOP.replace("FROM visits", "FROM visits WHERE ms < 50")))
     compiled = private(session.prepare(TOP)).plan.compiled
-    found = present(kept(database).find(compiled))
+    found = exact_of(present(kept(database).find(compiled)))
     before = found.n[0].copy()
     memory = memory_of(kept(database))
     assert [any(m) for m in memory] == [True] * 6  # keys, counts and places; what was found last is the last
@@ -365,7 +369,7 @@ def test_memory_is_overwritten_in_place() -> None:
 def test_a_statement_cannot_change_what_others_get(database: Database) -> None:
     session = Session(database)
     session.run(fresh(TOP))
-    found = present(kept(database).find(private(session.prepare(TOP)).plan.compiled))
+    found = exact_of(present(kept(database).find(private(session.prepare(TOP)).plan.compiled)))
     for array in (*found.n, *found.places.values()):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1

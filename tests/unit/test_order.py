@@ -11,7 +11,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import permutations
 from random import Random
 
@@ -20,13 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.engines import Counts
 from dpsql.errors import InternalError
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
+from tests.support.exact import answer_of, exact_of, with_exact
 
 POLICY = """
 [budget]
@@ -92,8 +92,8 @@ def prepared(session: Session, rest: str, options: str = "") -> PreparedPrivate:
 
 def in_order(counts: Counts) -> list[dict[str, object]]:
     """Return the keys of all groups in their public order."""
-    rows = counts.keys.to_pylist()
-    return [rows[i] for i in counts.rows_in_order().tolist()]
+    rows = exact_of(counts).keys.to_pylist()
+    return [rows[i] for i in exact_of(counts).in_order().tolist()]
 
 
 def seeded(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
@@ -162,12 +162,15 @@ def test_the_order_in_which_an_engine_returns_groups_reaches_no_mechanism(
     counts = engine_of(sessions[0]).count(statement.plan.compiled)
     released = set()
     for seed in range(4):
-        came = np.random.default_rng(seed).permutation(len(counts.n[0]))
-        keys = counts.keys.take(came) if counts.keys.num_columns else counts.keys
-        places = {name: place[came] for name, place in counts.places.items()}
-        other = replace(counts, keys=keys, n=tuple(n[came] for n in counts.n), places=places)
+        came = np.random.default_rng(seed).permutation(len(exact_of(counts).n[0]))
+        keys = (
+            exact_of(counts).keys.take(came) if exact_of(counts).keys.num_columns else exact_of(counts).keys
+        )
+        places = {name: place[came] for name, place in exact_of(counts).places.items()}
+        other = with_exact(counts, keys=keys, n=tuple(n[came] for n in exact_of(counts).n), places=places)
         seeded(monkeypatch, 5)
-        answer, rows = statement.method.run(other), other.keys.to_pylist()
+        answer = answer_of(statement.method, statement.plan, other)
+        rows = exact_of(other).keys.to_pylist()
         estimate = present(answer.counts[0])
         named = [str(rows[i]) for i in answer.rows] if rows else []
         released.add((*named, *estimate.value.tolist(), answer.charge.epsilon))
@@ -198,7 +201,9 @@ def test_of_equal_groups_every_copy_keeps_the_same_ones(sessions: list[Session],
     for session in sessions:
         plan = prepared(session, PARTS, f"mechanism = {mechanism}, delta = 1e-6, candidates = 4").plan
         assert plan.compiled.order is None
-        found += [engine_of(session).count(plan.compiled).keys.column("k0").to_pylist() for _ in range(5)]
+        found += [
+            exact_of(engine_of(session).count(plan.compiled)).keys.column("k0").to_pylist() for _ in range(5)
+        ]
     assert len(found[0]) == 5
     assert all(keys == found[0] for keys in found)
 
@@ -235,16 +240,20 @@ def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
     rest, options, k = UNORDERED[case]
     statement = prepared(sessions[1], rest, f"epsilon = 30{', ' + options if options else ''}")
     counts = engine_of(sessions[1]).count(statement.plan.compiled)
-    assert counts.order is None
-    keys = counts.keys.column("k0").to_pylist()
+    assert exact_of(counts).order is None
+    keys = exact_of(counts).keys.column("k0").to_pylist()
     if order != "as it came":
         places = sorted(range(len(keys)), key=keys.__getitem__, reverse=True)
-        counts = replace(
-            counts, keys=counts.keys.take(places), n=tuple(n[np.array(places)] for n in counts.n)
+        counts = with_exact(
+            counts,
+            keys=exact_of(counts).keys.take(places),
+            n=tuple(n[np.array(places)] for n in exact_of(counts).n),
         )
         keys = [keys[i] for i in places]
     seeded(monkeypatch, 11)
-    seen = Counter(tuple(keys[i] for i in statement.method.run(counts).rows) for _ in range(RUNS))
+    seen = Counter(
+        tuple(keys[i] for i in answer_of(statement.method, statement.plan, counts).rows) for _ in range(RUNS)
+    )
     outcomes = list(permutations(TIED, k))
     inside = sum(seen[outcome] for outcome in outcomes)
     assert inside > RUNS * 0.9, seen
@@ -254,8 +263,14 @@ def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
 
 
 def test_a_mechanism_that_scans_cannot_run_on_counts_without_a_public_order(sessions: list[Session]) -> None:
-    for case in ("adaptive sparse vector", "all groups"):
-        statement = prepared(sessions[0], *ORDERED[case])
-        counts = engine_of(sessions[0]).count(statement.plan.compiled)
-        with pytest.raises(InternalError, match="public order"):
-            statement.method.run(replace(counts, order=None))
+    statement = prepared(sessions[0], *ORDERED["adaptive sparse vector"])
+    counts = engine_of(sessions[0]).count(statement.plan.compiled)
+    with pytest.raises(InternalError, match="public order"):
+        answer_of(statement.method, statement.plan, with_exact(counts, order=None))
+
+
+def test_all_groups_without_another_order_come_by_their_keys(sessions: list[Session]) -> None:
+    statement = prepared(sessions[0], *ORDERED["all groups"])
+    counts = with_exact(engine_of(sessions[0]).count(statement.plan.compiled), order=None)
+    keys = answer_of(statement.method, statement.plan, counts).keys()
+    assert keys[0] == sorted(map(str, keys[0]))

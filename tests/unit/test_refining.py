@@ -14,8 +14,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql.engines import Counts
 from dpsql.errors import BudgetExceeded, Error, OperationalError, QueryRefused
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dpsql.engines import FAILED, Cancelled, Counts, RunningStatement
+from dpsql.engines import FAILED, Cancelled, RunningStatement
 from dpsql.errors import (
     BudgetExceeded,
     Error,
@@ -25,6 +25,7 @@ from dpsql.errors import (
     QueryRefused,
     QuerySyntaxError,
 )
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger
 from dpsql.places import NumberPlace, Places

@@ -14,8 +14,9 @@ import pytest
 
 from dpsql import versions
 from dpsql.analysis import CompiledQuery
-from dpsql.engines import Counts, Engine
+from dpsql.engines import Engine
 from dpsql.errors import OperationalError
+from dpsql.kernel.counts import Counts
 from dpsql.owner import verify
 from dpsql.policy import Table, load
 from dpsql.release import reuse

@@ -6,7 +6,7 @@ import threading
 from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 import numpy as np
@@ -17,11 +17,12 @@ from dpsql.engines.duckdb.csv_source import csv_format, well_quoted
 from dpsql.engines.duckdb.domains import Domains
 from dpsql.engines.duckdb.sources import Reader, read_sources
 from dpsql.engines.owned_rows import OwnedRows, count_rows
-from dpsql.engines.protocol import UNCHARGED, Counts
+from dpsql.engines.protocol import UNCHARGED
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.scratch import Scratch
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import CsvSource, UnitColumn
@@ -156,7 +157,7 @@ class DuckDBEngine:
         rows = self._run(work, CANCELLED, counts_only=counts_only)
         if rows is None:
             raise OperationalError(FAILED)
-        return _numbers(rows, compiled) if isinstance(rows, dict) else _counts(rows, compiled)
+        return _counts(rows, compiled)
 
     def _run(
         self, work: Callable[[duckdb.DuckDBPyConnection], _Result], cancelled: str, *, counts_only: bool
@@ -292,30 +293,14 @@ def _batch(compiled: CompiledQuery) -> int:
     return _LONG_ROWS if any(kind.name in ("VARCHAR", "BLOB") for kind in compiled.keys) else _ROWS
 
 
-def _counts(table: pa.Table, compiled: CompiledQuery) -> Counts:
-    keys = table.select([f"k{i}" for i in range(len(compiled.keys))])
-    arrays = tuple(_array(table.column(f"n{i}")) for i in range(compiled.counts))
-    places = {name: _array(table.column(name), casting="safe") for name in compiled.places}
-    width = len(compiled.keys) + len(arrays) + len(places)
-    if any(len(a) != table.num_rows for a in (*arrays, *places.values())) or table.num_columns != width:
+def _counts(rows: pa.Table | dict[str, NDArray[np.int64]], compiled: CompiledQuery) -> Counts:
+    """Seal what a query has returned."""
+    order = None if compiled.order is None else compiled.order.terms
+    if isinstance(rows, dict):
+        found = Counts.of_numbers(rows, compiled.counts, compiled.certificate, order)
+    else:
+        keys, places = len(compiled.keys), compiled.places
+        found = Counts.of_table(rows, keys, compiled.counts, places, compiled.certificate, order)
+    if found is None:
         raise OperationalError(FAILED)
-    return Counts(keys, arrays, compiled.order, places)
-
-
-def _numbers(columns: dict[str, NDArray[np.int64]], compiled: CompiledQuery) -> Counts:
-    """Return numbers without keys; a column with a NULL is a masked array."""
-    arrays = tuple(columns.get(f"n{i}") for i in range(compiled.counts))
-    made = tuple(each for each in arrays if type(each) is np.ndarray and each.dtype == np.int64)
-    if not len(made) == len(columns) == compiled.counts or len({len(each) for each in made}) > 1:
-        raise OperationalError(FAILED)
-    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
-
-    rows = pa.nulls(len(made[0]))
-    return Counts(pa.Table.from_arrays([rows], names=["n"]).select([]), made, compiled.order)
-
-
-def _array(column: pa.ChunkedArray, *, casting: Literal["no", "safe"] = "no") -> NDArray[np.int64]:
-    """Convert a BIGINT column without NULLs; `to_numpy` would import pandas where it is installed."""
-    # DLPack shares the memory of each chunk, and raises if the chunk has a NULL.
-    chunks = [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
-    return np.concatenate(chunks, dtype=np.int64, casting=casting) if chunks else np.zeros(0, dtype=np.int64)
+    return found

@@ -57,7 +57,7 @@ def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None)
     check_decided(values, node)
     (x,) = values
     kind = x.type
-    if name in ("MIN", "MAX") and (kind.item is None and not kind.fields):
+    if name in ("MIN", "MAX") and not kind.fields:
         if not x.canonical:
             raise NotCertified("the least or the largest of DOUBLEs that have several zeros", node)
         return x._replace(nullable=True, literal=False)
@@ -134,9 +134,11 @@ def _window(node: Window, at: Around) -> Value:
         raise NotCertified("a window where none can be", node)
     at.found.append(node)
     inner = at._replace(found=None)
-    # Of what is computed no column is known by it, so that rows may tie that differ in its zeros.
+    # Of what is computed no column is known by it, so that rows may tie that differ in its zeros. Those of
+    # lists are told apart by nothing: `totality` lets no function read a list by which rows are ordered.
     for part in (*node.partition, *(term.expr for term in node.order)):
-        if not derive(part, inner).canonical and isinstance(bare(part), Column):
+        found = derive(part, inner)
+        if not found.canonical and found.type.item is None and isinstance(bare(part), Column):
             raise NotCertified("a window by a DOUBLE that has several zeros", node)
     frame = node.frame
     if (

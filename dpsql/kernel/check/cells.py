@@ -40,12 +40,15 @@ class Cells:
 
     number: int
     columns: dict[str, Ends]
+    cell: Sequence[int]
+    """The number of each cell; parts of one cell have one number."""
     found: dict[Expr, Ends] = field(default_factory=dict)
     """The ends of expressions that were computed."""
 
     def at(self, cells: Sequence[int]) -> Cells:
         """Return some of the cells."""
-        return Cells(len(cells), {name: ends.at(cells) for name, ends in self.columns.items()})
+        columns = {name: ends.at(cells) for name, ends in self.columns.items()}
+        return Cells(len(cells), columns, [self.cell[i] for i in cells])
 
 
 def ends_in(proof: Proof, expr: Expr, cells: Cells) -> Ends:
@@ -123,6 +126,17 @@ def _chosen(proof: Proof, branches: tuple[tuple[Expr, Expr], ...], default: Expr
         waiting = [waiting[i] for i in left]
         here = _without(strip_parens(condition), here, left) if condition is not None else here
     return Ends([x for x in low if x is not None], [x for x in high if x is not None])
+
+
+def counted(proof: Proof, expr: Expr, cells: Cells) -> Ends:
+    """Return how many rows a unit adds to COUNT(x): 1 or none, where CASE WHEN c THEN 1 END says which."""
+    case = strip_parens(expr)
+    if isinstance(case, Case) and len(case.branches) == 1 and case.default is None:
+        condition, value = case.branches[0]
+        if whole_number(value) is not None:
+            holds = _holds(proof, strip_parens(condition), cells)
+            return Ends([int(known is True) for known in holds], [int(known is not False) for known in holds])
+    return Ends([0] * cells.number, [1] * cells.number)
 
 
 def _without(condition: Expr, cells: Cells, left: Sequence[int]) -> Cells:

@@ -252,6 +252,7 @@ def _list_of(node: ListOf, at: Around) -> Value:
 def _element(node: Element, at: Around) -> Value:
     needs_try(node, at, "an element outside TRY")
     x, index = derive(node.operand, at), derive(node.index, at)
+    check_decided((x,), node)
     if not (exact(index.type) or index.type == NULL) or not (x.type.item or x.type in (VARCHAR, NULL)):
         raise NotCertified("an element of what is no list", node)
     return whole(x.type.item or x.type, canonical=x.canonical)
@@ -261,6 +262,7 @@ def _element(node: Element, at: Around) -> Value:
 def _slice(node: Slice, at: Around) -> Value:
     needs_try(node, at, "a part of a list outside TRY")
     x = derive(node.operand, at)
+    check_decided((x,), node)
     if not (x.type.item or x.type in (VARCHAR, NULL)):
         raise NotCertified("a part of what is no list", node)
     return x._replace(nullable=True, literal=False)

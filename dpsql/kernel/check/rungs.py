@@ -11,7 +11,9 @@ The key that is shown may be any function of the cell: units of one rung are sho
 
 from __future__ import annotations
 
-from dpsql.kernel.check.cells import Cells, Ends, computed, ends_in, key_in
+from itertools import pairwise
+
+from dpsql.kernel.check.cells import Cells, Ends, computed, counted, ends_in, key_in
 from dpsql.kernel.check.proof import (
     NONE,
     Proof,
@@ -71,13 +73,18 @@ def relation_of_rungs(
         if INFINITY in (-low, high):
             return proof.refuse("a number of cells without bounds", item.expr)
         each = zip(places, changes.low, changes.high, strict=True)
-        rungs = tuple((place, int(min(least, 0)), int(max(most, 0))) for place, least, most in each)
+        found: dict[int, tuple[int, int]] = {}
+        for place, least, most in each:
+            old = found.get(place, (0, 0))
+            found[place] = int(min(least, old[0])), int(max(most, old[1]))
+        rungs = tuple((place, *ends_of_place) for place, ends_of_place in found.items())
         numbers[name] = Number(int(min(low, 0)), int(max(high, 0)), null=False, rungs=rungs)
-    proof.note("cells of a search", f"a unit is in one of {cells.number} cells")
+    number = len(set(cells.cell))
+    proof.note("cells of a search", f"a unit is in one of {number} cells")
     return Relation(
         Kind.GROUPS,
         names,
-        unique=frozenset((frozenset((shown,)),)) if len(set(places)) == len(places) else frozenset(),
+        unique=frozenset((frozenset((shown,)),)) if len(set(places)) == number else frozenset(),
         few=((frozenset((shown,)), 1),),
         groups=Groups((shown,), numbers, cells={shown: (min(places), max(places))}, most=1),
     )
@@ -128,12 +135,12 @@ def _cells_of_rows(
     keys = constants.get(name_of(key))
     if keys is None or len(set(keys.low)) < len(keys.low) or len(keys.low) > MOST_CELLS:
         return None
-    only = Cells(len(keys.low), constants)
+    only = Cells(len(keys.low), constants, range(len(keys.low)))
     measured, low, high = _interval(proof, conjuncts(on), units.alias, only)
     if measured is None or not isinstance(measured, Column):
         return None
     ordered = sorted(zip(low, high, strict=True))
-    if any(first[1] > second[0] for first, second in zip(ordered, ordered[1:], strict=False)):
+    if any(first[1] > second[0] for first, second in pairwise(ordered)):
         return None
     whole = proof.value(measured, query)
     if whole.nullable or not exact(whole.type):
@@ -149,11 +156,7 @@ def _cells_of_rows(
             same = Ends([value.low] * cells.number, [value.high] * cells.number)
             cells.columns[f"{units.alias}.{name}"] = same
     cells.columns[name_of(measured)] = Ends([least[i] for i in there], [most[i] for i in there])
-    of_measured = strip_parens(own_columns.get(measured.name, measured))
-    for name, expr in own_columns.items():
-        if name != measured.name:
-            _narrow(cells, f"{units.alias}.{name}", name_of(measured), of_measured, strip_parens(expr))
-    return cells
+    return _split_by_sign(cells, name_of(measured), units.alias, units.query, {n: n for n in own_columns})
 
 
 def _constant_rows(query: Query) -> tuple[tuple[str, ...], list[tuple[int, ...]]] | None:
@@ -211,7 +214,7 @@ def _cells_of_key(proof: Proof, source: Derived, key: Column) -> Cells | None:
         return None
     same = _narrow_columns(inner)
     measured = _leaves(tree, -INFINITY, INFINITY, leaves, None, same)
-    if measured is None or len(leaves) > MOST_CELLS:
+    if not isinstance(measured, Column) or len(leaves) > MOST_CELLS:
         return None
     whole = proof.value(measured, inner)
     if whole.nullable or not exact(whole.type):
@@ -223,7 +226,7 @@ def _cells_of_key(proof: Proof, source: Derived, key: Column) -> Cells | None:
         return None
     rungs = [k for k, _, _ in there]
     least, most = [low for _, low, _ in there], [high for _, _, high in there]
-    cells = Cells(number, {f"{source.alias}.{key.name}": Ends(rungs, rungs)})
+    cells = Cells(number, {f"{source.alias}.{key.name}": Ends(rungs, rungs)}, range(number))
     for name, expr in of.items():
         if name == key.name:
             continue
@@ -237,8 +240,11 @@ def _cells_of_key(proof: Proof, source: Derived, key: Column) -> Cells | None:
             value = proof.value(expr, inner)
             if not value.nullable:  # LEAST and GREATEST leave NULL out
                 cells.columns[f"{source.alias}.{name}"] = Ends([value.low] * number, [value.high] * number)
-    _narrow_signed(source, of, measured, cells)
-    return cells
+    shown = {name: e.name for name, e in of.items() if isinstance(e, Column) and e.table == measured.table}
+    column = next((name for name, e in of.items() if e == measured), None)
+    if column is None or not isinstance(inner.source, Derived) or inner.source.alias != measured.table:
+        return cells
+    return _split_by_sign(cells, f"{source.alias}.{column}", source.alias, inner.source.query, shown)
 
 
 def _narrow_columns(inner: Select) -> dict[Expr, tuple[Expr, int]]:
@@ -261,33 +267,47 @@ def _narrow_columns(inner: Select) -> dict[Expr, tuple[Expr, int]]:
     return found
 
 
-def _narrow_signed(source: Derived, of: dict[str, Expr], measured: Expr, cells: Cells) -> None:
-    """Narrow t where a is its absolute value."""
-    if not (isinstance(measured, Column) and isinstance(source.query, Select)):
-        return
-    below = source.query.source
-    if not isinstance(below, Derived) or not isinstance(below.query, Select) or below.alias != measured.table:
-        return
-    items = {name: strip_parens(expr) for name, expr in _columns(below.query).items()}
-    defined = items.get(measured.name)
-    column = next(f"{source.alias}.{name}" for name, expr in of.items() if expr == measured)
-    for name, expr in of.items():
-        if isinstance(expr, Column) and expr.table == below.alias and defined is not None:
-            _narrow(cells, f"{source.alias}.{name}", column, defined, items.get(expr.name))
+def _split_by_sign(cells: Cells, measured: str, alias: str, query: Query, shown: dict[str, str]) -> Cells:
+    """Return the cells with other columns narrowed: those equal to the one that is measured, or signed.
+
+    If that is the absolute value of one, each cell is two: of units that have less than 0, and of the others.
+    `shown` are the names in `query` of the columns that cells name with the alias.
+    """
+    ends = cells.columns[measured]
+    own = shown.get(measured.removeprefix(f"{alias}."), "")
+    for name, inner in shown.items():
+        column = f"{alias}.{name}"
+        relation = _relation_of(query, own, inner) if column != measured else None
+        if relation == "equal":
+            cells.columns[column] = ends
+        elif relation == "absolute":
+            below = [i for i in range(cells.number) if ends.high[i] > 0]
+            both = cells.at([*range(cells.number), *below])
+            low = [*ends.low, *(-ends.high[i] for i in below)]
+            high = [*ends.high, *(-max(ends.low[i], 1) for i in below)]
+            both.columns[column] = Ends(low, high)
+            return both
+    return cells
 
 
-def _narrow(cells: Cells, name: str, measured: str, defined: Expr, other: Expr | None) -> None:
-    """Narrow a column to the ends of the one that is measured, if that is its absolute value, or is equal."""
-    absolute = isinstance(defined, Call) and defined.name.upper() == "ABS" and defined.arguments == (other,)
-    if other is None or (not absolute and defined != other):
-        return
-    ends, old = cells.columns[measured], cells.columns.get(name)
-    low = [-x for x in ends.high] if absolute else ends.low
-    high = ends.high
-    if old is not None:
-        low = [max(x, y) for x, y in zip(low, old.low, strict=True)]
-        high = [min(x, y) for x, y in zip(high, old.high, strict=True)]
-    cells.columns[name] = Ends(low, high)
+def _relation_of(query: Query, own: str, other: str) -> str:
+    """Return whether a column is the absolute value of another one, or equal to it, in the same rows."""
+    while isinstance(query, Select):
+        items = {name: strip_parens(expr) for name, expr in _columns(query).items()}
+        one, two = items.get(own), items.get(other)
+        if one is None or two is None:
+            return ""
+        if one == two:
+            return "equal"
+        if isinstance(one, Call):
+            return "absolute" if one.name.upper() == "ABS" and one.arguments == (two,) else ""
+        below = query.source
+        if not (isinstance(below, Derived) and isinstance(one, Column) and isinstance(two, Column)):
+            return ""
+        if query.group or {one.table, two.table} != {below.alias}:
+            return ""
+        query, own, other = below.query, one.name, two.name
+    return ""
 
 
 def _leaves(
@@ -329,8 +349,8 @@ def _change(proof: Proof, expr: Expr, cells: Cells) -> Ends:
     match expr:
         case Aggregate("COUNT", (), False, (), None):
             return Ends([1] * cells.number, [1] * cells.number)
-        case Aggregate("COUNT", (_,), False, (), None):
-            return Ends([0] * cells.number, [1] * cells.number)
+        case Aggregate("COUNT", (x,), False, (), None):
+            return counted(proof, x, cells)
         case Aggregate("SUM", (x,), False, (), None):
             return _added(proof, expr, x, cells)
         case Call(name, (x, y)) if name.upper() == "COALESCE" and whole_number(y) == 0:

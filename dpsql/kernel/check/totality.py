@@ -17,10 +17,20 @@ lists of them are as they are stored.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import ROWS, Around, Rows, Scope, bare, derive, unify_values
+from dpsql.kernel.check.derive import (
+    ROWS,
+    Around,
+    Rows,
+    Scope,
+    bare,
+    check_decided,
+    derive,
+    unify_values,
+)
 from dpsql.kernel.check.orders import (
     From,
     columns_read,
@@ -53,6 +63,7 @@ from dpsql.kernel.tree import (
     Unnest,
     Values,
     Window,
+    parts,
     plain,
     walk,
 )
@@ -183,6 +194,7 @@ class Walk:
         left = self._from(join.left, outer)
         if isinstance(join.right, Unnest):
             x = derive(join.right.items, Around(Scope(left.items, self, outer, left.padded)))
+            check_decided((x,), join)
             if x.type.item is None or join.kind != "CROSS":
                 raise NotCertified("the items of what is no list", join)
             listed = Rows({"c0": whole(x.type.item, canonical=x.canonical)})
@@ -251,6 +263,7 @@ class Walk:
             if aggregated:
                 raise NotCertified("a window among aggregates", query)
             loose = loose_items(windows, query, source, columns, names)
+            _unsettle_lists(windows, query, source, columns, at)
         unique = self._grouped(query, at, names) if aggregated else unique_kept(query, source, names)
         if query.distinct:
             self._check_distinct(query, columns, source, outer)
@@ -314,6 +327,40 @@ class Walk:
         limited = query.limit is not None and query.limit > 0
         if limited and not (listed <= ordered or any(columns <= known for columns in unique)):
             raise NotCertified("a LIMIT in an order that is not total", query)
+
+
+def _unsettle_lists(
+    windows: list[Window], query: Select, source: From, columns: dict[str, Value], at: Around
+) -> None:
+    """Let no function read lists of DOUBLEs by which windows order rows: rows that tie may differ in zeros.
+
+    A list that the result has as it is may be of either row, which is the same up to these.
+    """
+    inner = at._replace(found=None)
+    ordered = [part for w in windows for part in (*w.partition, *(term.expr for term in w.order))]
+    named = [part for part in ordered if isinstance(bare(part), Column)]
+    lists = {token(part) for part in named if not derive(part, inner).canonical}
+    for name, item in zip(columns, query.items, strict=True) if lists else ():
+        expr = bare(item.expr)
+        if isinstance(expr, Column):
+            if token(expr) in lists:
+                columns[name] = columns[name]._replace(settled=False)
+            continue
+        if columns_read(*_beside_orders(expr), source=source) & lists:
+            raise NotCertified("a list of DOUBLEs that is read where rows that tie may differ in it", item)
+
+
+def _beside_orders(expr: Expr) -> Iterator[Node]:
+    """Yield the columns and queries of an expression, but those of what windows are ordered by."""
+    waiting: list[Node] = [expr]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Window):
+            waiting.append(node.function)
+        elif isinstance(node, (Column, Query)):
+            yield node
+        else:
+            waiting += parts(node)
 
 
 def _name(item: Item, columns: dict[str, Value]) -> str:

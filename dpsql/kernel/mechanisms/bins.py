@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import counted, positive
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
@@ -87,6 +88,10 @@ class Bins(Mechanism[Binned]):
         sizes = [size for size in contributions if size > 0]
         beyond = [sum(size > end for size in sizes) for end in self.ends]
         return [before - after for before, after in zip((len(sizes), *beyond), (*beyond, 0), strict=True)]
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: one unit is in one bin."""
+        return taken.total <= (self.loss.epsilon or 0) * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Binned:
         """Add noise to the exact number of units in each bin, clamped to 2^60."""

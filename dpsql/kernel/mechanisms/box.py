@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import counted, positive
 from dpsql.kernel.mechanisms.common_unit import bounds_of, common_unit
@@ -130,6 +131,15 @@ class Box(Mechanism[BoxMeasured]):
     def step(self, place: int) -> float:
         """Return the grid step of one count."""
         return 1 / (self.unit // self.bounds[place % len(self.bounds)])
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: in steps, the changes of all counts are within one range of `unit`."""
+        found = taken.steps(tuple(self.unit // each for each in self.bounds))
+        if found is None or self.rate * self.unit > (self.loss.epsilon or 0):
+            return found == []
+        low = min((change.low * step for change, _, step in found), default=0)
+        high = max((change.high * step for change, _, step in found), default=0)
+        return (high - low if self.pads else max(-low, high)) <= self.unit
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> BoxMeasured:
         """Add the noise to the counts, clamped, and take the midrange of the pads as their origin."""

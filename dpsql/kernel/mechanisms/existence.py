@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import between, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
@@ -61,6 +62,8 @@ class Existing(Mechanism[ExistingGroups]):
     where it stands among them.
     """
 
+    undeclared = True
+
     groups_per_unit: int
     scale: Fraction
     resolution: int
@@ -85,6 +88,12 @@ class Existing(Mechanism[ExistingGroups]):
     def threshold(self) -> Fraction:
         """The least noisy number of units of a group that is released."""
         return 1 + Fraction(self.cutoff, 1 << self.resolution)
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: the numbers are those of units, each of which is in at most m groups."""
+        m = self.groups_per_unit
+        units = taken.low == 0 and taken.high <= 1 and taken.total <= m
+        return units and m <= (self.loss.epsilon or 0) * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> ExistingGroups:
         """Add noise to the clamped numbers of units; groups without units are never released."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
@@ -72,6 +73,13 @@ class Exponential(Mechanism["TopK[Exponential]"]):
         scale = moved * (1 if monotone else 2) / budget
         bits = grid_of("exponential", resolution, scale)
         return cls(groups, scale, bits, lowest, loss=PrivacyLoss.of(budget))
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: only by how much the changes of groups differ counts."""
+        part = next(iter(self.loss.parts), None)
+        if part is None or part.epsilon is None:
+            return self.groups < 2
+        return taken.span <= part.epsilon * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[Exponential]:
         """Choose from counts in any order."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
@@ -93,6 +94,11 @@ class Extreme(Mechanism[Extremes]):
     def most_units(self, confidence: Fraction) -> float:
         """Predict how many units reach the cell at most; at least 1 does, except in one run of 20."""
         return self.units + float(self.scale) * math.log(self.cells / (1 - confidence))
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: a unit is in one cell of each of m groups."""
+        units = taken.low == 0 and taken.high <= 1
+        return units and 2 * taken.total <= (self.loss.epsilon or 0) * self.scale
 
     def run(self, counts: Histograms | ArrayLike, source: NoiseSource = SYSTEM) -> Extremes:
         """Choose a cell for each group, or for an array with a number of units for every cell."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import counted, positive, whole
 from dpsql.kernel.mechanisms.common_unit import bounds_of, common_unit
@@ -105,7 +106,8 @@ class Gaussian(Mechanism[GaussianMeasured]):
         rho
             Budget, in zero-concentrated differential privacy.
         groups_per_unit
-            The largest number of the counts that a privacy unit can change; None: all of them.
+            The largest number of the counts that a privacy unit can change; None: all of them. Or all of its
+            changes together are at most so many bounds.
         sensitivity
             One bound, or one for each count; fewer are repeated, as the bounds of a group's counts for the
             counts of all groups, group by group.
@@ -129,10 +131,13 @@ class Gaussian(Mechanism[GaussianMeasured]):
         unit = common_unit(bounds, scale, resolution)
         if not groups:
             return cls(bounds, unit, 0, 0, repeats, loss=PrivacyLoss())
+        squares = most * unit * unit
+        if places and most < groups:  # as `rounded_squares`, where all changes add up to so many bounds
+            monotone, squares = False, squares + (most * most + groups) * (unit // min(bounds)) ** 2
         own, shared = (
             least_variances(Changes(groups, most, unit), budget)
             if monotone
-            else (math.ceil(most * unit * unit / (2 * budget)), 0)
+            else (math.ceil(squares / (2 * budget)), 0)
         )
         for variance in (own, *([shared] if shared else [])):
             exact_noise.check_variance(variance)
@@ -146,6 +151,32 @@ class Gaussian(Mechanism[GaussianMeasured]):
     def rounding(self) -> float:
         """How far a count may be from what it is rounded to."""
         return math.ldexp(0.5, self.places) if self.places else 0.0
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: what all changes cost in steps is at most rho; of shared noise, see `Changes`.
+
+        What changes by at most c in each group, and by at most t in all, has squares of at most c t in sum;
+        where counts are rounded, see `rounded_squares`.
+        """
+        found, rho = taken.steps(tuple(self.unit // each for each in self.bounds)), self.loss.rho
+        if not found or rho is None:
+            return found == []
+        ends = [(-(change.low >> self.places), -(-change.high >> self.places)) for change, *_ in found]
+        moves = [(low * step, high * step) for (low, high), (_, _, step) in zip(ends, found, strict=True)]
+        if self.shared:
+            wide = max(low for low, _ in moves) + max(high for _, high in moves)
+            worst = Changes(self.size, self.size, self.unit)
+            return wide <= self.unit and worst.rho(self.own, self.shared) <= rho
+        cost = 0
+        for (low, high), (change, total, step) in zip(moves, found, strict=True):
+            every = taken.groups * max(low, high) ** 2
+            if self.places:
+                most = max(low, high) // step
+                together = rounded_squares(taken.groups, most, -(-total >> self.places)) * step * step
+            else:
+                together = change.most * total * step * step
+            cost += min(every, together)
+        return cost <= 2 * self.own * rho
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GaussianMeasured:
         """Add the noise to the counts, clamped."""
@@ -161,6 +192,26 @@ class Gaussian(Mechanism[GaussianMeasured]):
         if self.shared:
             placed += source.gaussian(self.shared, (*array.shape[:-1], 1))
         return GaussianMeasured(self, np.ldexp(placed / steps, self.places))
+
+
+def rounded_squares(groups: int, most: int, total: int) -> int:
+    """Return the largest sum of squares of changes of rounded counts, each at most `most`, in so many groups.
+
+    Before they are rounded, all changes add up to at most `total`. What changes by more than m - 1 may move
+    its rounded count by m: so m - 1, over all groups, adds up to less than `total`. Squares are convex: as
+    many as can be are `most`, one has what is left, and all others move by 1.
+
+    >>> rounded_squares(4, 1024, 1024), rounded_squares(4, 1024, 2048), rounded_squares(2, 3, 100)
+    (1048579, 2097157, 18)
+    """
+    left = max(total - 1, 0)
+    if most <= 1 or not total:
+        return groups if total else 0
+    full = min(groups, left // (most - 1))
+    if full == groups:
+        return full * most * most
+    rest = left - full * (most - 1) + 1
+    return full * most * most + rest * rest + groups - full - 1
 
 
 def _rounded_places(bounds: Sequence[int], variance: int) -> int:

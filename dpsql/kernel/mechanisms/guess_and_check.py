@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Charge, Number, PrivacyLoss, exact
 from dpsql.kernel.mechanisms.arguments import Noise, between, bound, in_order, kind, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
@@ -147,6 +148,12 @@ class GuessAndCheckPlan(Mechanism[Misses]):
             offset,
             loss=PrivacyLoss.of(budget),
         )
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: the error of a guess changes by at most c, up or down, and so does the count."""
+        most = taken.most
+        checked = 2 * most / self.scale + most / self.answer_scale
+        return most <= self.threshold_epsilon * self.threshold_scale and checked <= self.miss_epsilon
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run with so many misses."""

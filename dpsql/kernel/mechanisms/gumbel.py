@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.exponential import distinct
@@ -88,6 +89,14 @@ class GumbelTopK(Mechanism[GumbelChoice]):
         scale = moved * (1 if monotone else 2) / each
         bits = grid_of("exponential", resolution, scale)
         return cls(groups, k, scale, bits, lowest, loss=PrivacyLoss((BoundedRange(each, rounds),)))
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: only by how much the changes of groups differ counts, in each round."""
+        part = next(iter(self.loss.parts), None)
+        if part is None or part.epsilon is None:
+            return self.groups < 2
+        rounds = min(self.k, self.groups - 1)
+        return rounds <= part.times and taken.span <= part.epsilon * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GumbelChoice:
         """Choose from counts in any order."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.kernel.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
@@ -69,6 +70,8 @@ class HybridTopK(NoisyOrder[Hybrid]):
     *Order:* as in `NoisyTopK`, the law does not depend on positions.
     """
 
+    sparse = True
+
     level: int
     below: bool
 
@@ -100,6 +103,10 @@ class HybridTopK(NoisyOrder[Hybrid]):
         beyond, steps = 2 * exact_noise.STEP_LIMIT, math.ceil((-level if below else level) * (1 << bits))
         steps = max(-beyond, min(steps, beyond))
         return cls(groups, paid, noise, scale, bits, steps, below, loss=PrivacyLoss.of(budget))
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: of each of k items the noise moves by the range of the changes, 0 among them."""
+        return self.k * taken.span <= (self.loss.epsilon or 0) * self.scale
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that placed so many items."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.exponential import distinct
@@ -87,6 +88,13 @@ class Joint(Mechanism[JointTopK]):
         scale = moved * (2 if monotone else 4) / budget
         grid_of("geometric", 0, scale)
         return cls(groups, min(k, groups), scale, lowest, loss=PrivacyLoss((BoundedRange(budget),)))
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: only by how much the changes of groups differ counts."""
+        part = next(iter(self.loss.parts), None)
+        if part is None or part.epsilon is None:
+            return self.groups < 2
+        return 2 * taken.span <= part.epsilon * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> JointTopK:
         """Choose from counts in any order."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
@@ -128,6 +129,12 @@ class Ladder(NoisyOrder[Rung]):
         if self.ranged:
             return float(self.penalty) + scale * max(0.0, math.log(confidence / (1 - confidence)))
         return float(self.penalty) + scale * max(0.0, -math.log(2 * (1 - confidence)))
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: all scores go one way, by at most the sensitivity."""
+        if not self.scale:
+            return self.groups < 2
+        return taken.span <= (self.loss.epsilon or 0) * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Rung:
         """Choose by the numbers of units that exceed the bounds of the rungs, or by the scores of these."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.kernel.mechanisms.arguments import between, bound, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
@@ -76,6 +77,8 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
     placed and ends the release.
     """
 
+    undeclared = True
+
     clearance: int
     threshold: int
 
@@ -126,6 +129,15 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
     def bar(self) -> Fraction:
         """Least count of the cutoff: what a group must exceed, up to noise, even if no group is left out."""
         return Fraction(max(self.clearance, self.threshold), 1 << self.resolution)
+
+    @property
+    def reads(self) -> int:
+        """See `Mechanism`."""
+        return self.groups + 1
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: all counts go one way, by at most c; so far is the cutoff for, too."""
+        return taken.low == 0 and self.k * taken.high <= (self.loss.epsilon or 0) * self.scale
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that placed so many items, the cutoff or an empty place included."""

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import between, bound, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
@@ -71,6 +72,8 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
     holds for the realised charge. A run without the second mechanism spends half of delta only.
     """
 
+    undeclared = True
+
     k: int
     limited: LimitedDomain
     sensitivity: Fraction
@@ -128,6 +131,15 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
             sensitivity=self.sensitivity,
             resolution=self.resolution,
         )
+
+    @property
+    def reads(self) -> int:
+        """See `Mechanism`."""
+        return self.limited.reads
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: that of both mechanisms."""
+        return taken.most <= self.sensitivity and self.limited.covers(taken)
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run: twice the items that were placed, and 1 more if a set was stable."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
@@ -78,6 +79,14 @@ class Laplace(Mechanism[Measured]):
         scale = max(m, 1) * moved / budget
         loss = PrivacyLoss.of(budget) if total else PrivacyLoss.of(moved / scale, times=m)
         return cls(groups, scale, grid_of("laplace", resolution, scale), total, loss=loss)
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: m changes of c each, for m mechanisms of c/scale each; or one of all together."""
+        part = next(iter(self.loss.parts), None)
+        if part is None or part.epsilon is None:
+            return not taken.total
+        each = part.epsilon * self.scale
+        return taken.total <= part.times * each and (part.times == 1 or taken.most <= each)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured:
         """Add noise to each count, clamped to 2^60 grid steps, or to their sum."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Charge, PrivacyLoss, settled
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.kernel.noise import Entropy
@@ -56,6 +57,10 @@ class Mechanism(ABC, Generic[R]):
 
     ordered: ClassVar[bool] = False
     """Whether the proof rests on positions: `run` then takes `OrderedCounts`."""
+    sparse: ClassVar[bool] = False
+    """Whether `run` takes the counts of a domain of which only groups with rows are listed."""
+    undeclared: ClassVar[bool] = False
+    """Whether the groups may be those that have rows, which are private."""
 
     loss: PrivacyLoss = field(kw_only=True)
 
@@ -65,6 +70,20 @@ class Mechanism(ABC, Generic[R]):
 
         A pure function of the counts and of what `source` returns.
         """
+
+    @property
+    def reads(self) -> int:
+        """How many groups it reads where those with the largest counts are enough; 0: it reads all."""
+        return 0
+
+    def covers(self, taken: Taken) -> bool:
+        """Whether `loss` holds for counts that one unit changes so far.
+
+        It follows from the scales of the noise and from the loss, not from what was said when it was planned.
+        A mechanism that does not say it takes no counts of a statement.
+        """
+        del taken
+        return False
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return what a run that spent so many units realised; the same for all unless a mechanism says so.

@@ -8,6 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
@@ -42,6 +43,8 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
     *Order:* each round treats all groups alike, so the counts may be in any order.
     """
 
+    sparse = True
+
     lowest: bool
 
     @classmethod
@@ -70,6 +73,14 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
         scale = moved * (1 if monotone else 2) / each
         bits = grid_of(noise, resolution, scale)
         return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(each, times=rounds))
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: only by how much the changes of groups differ counts, in each round."""
+        part = next(iter(self.loss.parts), None)
+        if part is None or part.epsilon is None:
+            return self.groups < 2
+        rounds = min(self.k, self.groups - 1)
+        return rounds <= part.times and taken.span <= part.epsilon * self.scale
 
     def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> TopK[PeeledTopK]:
         """Choose from counts in any order; groups of sparse ones are named by their positions."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, exact
 from dpsql.kernel.mechanisms.arguments import positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
@@ -167,6 +168,13 @@ class Quantile(Mechanism[Quantiles]):
 
         search(self.targets(), 0.0, 0.0)
         return [errors[q] for q in self.quantiles]
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: all rows of a unit in all groups are at most C."""
+        part = next(iter(self.loss.parts), None)
+        levels = len(set(self.quantiles)).bit_length()
+        paid = part is not None and part.times >= levels and (part.epsilon or 0) >= self.epsilon
+        return paid and taken.low == 0 and taken.total <= self.rows_per_unit
 
     def run(self, counts: Histograms | ArrayLike, source: NoiseSource = SYSTEM) -> Quantiles:
         """Choose cells for each group, or for an array with a number of rows for every cell."""

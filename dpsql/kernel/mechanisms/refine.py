@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
-from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.changes import Taken
+from dpsql.kernel.loss import Number, PrivacyLoss, Stream
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
@@ -89,6 +90,21 @@ class Refinement(Mechanism[Refined]):
         for rate in (2 * budgets[0], *steps):
             exact_noise.rate(moved / rate, bits)
         return cls(whole(groups, "groups"), scales, bits, loss=PrivacyLoss.of(budgets[-1]))
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: one unit changes one of the counts, by at most the bound."""
+        return taken.total <= (self.loss.epsilon or 0) * self.scales[-1]
+
+    @property
+    def further(self) -> PrivacyLoss:
+        """The loss of the last level by itself, where those before it are paid.
+
+        The log-ratio of both values' laws given the first one is only known to be within the sum of both
+        epsilons, so it costs so much at an order; where epsilons add, it is their difference.
+        """
+        last = self.loss.charge.epsilon
+        paid = last * self.scales[-1] / self.scales[-2]
+        return PrivacyLoss((Stream(last - paid, last + paid),))
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Refined:
         """Release each count at every level."""

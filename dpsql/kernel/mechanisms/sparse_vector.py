@@ -54,7 +54,7 @@ class AdaptiveSparseVector(SparseVectorPlan):
     The centres of one-sided noise are public shifts of the threshold.
     """
 
-    ordered = True
+    ordered = sparse = True
 
     @classmethod
     def plan(

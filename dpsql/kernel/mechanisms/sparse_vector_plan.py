@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.kernel.mechanisms.arguments import Noise, between, bound, kind, positive, whole
 from dpsql.kernel.mechanisms.grid import NoiseSource, grid_of, in_counts, placed
@@ -160,6 +161,16 @@ class SparseVectorPlan(Mechanism[SparseVector]):
             offsets,
             loss=PrivacyLoss.of(budget, times=rounds) if groups else PrivacyLoss(),
         )
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: the threshold moves by the larger end of a change, and a hit by its range."""
+        part = next(iter(self.loss.parts), None)
+        if part is None or part.epsilon is None:
+            return not self.groups
+        first, hits = self.share * part.epsilon, self.hits // part.times
+        base = (part.epsilon - first) / hits
+        paid = all(taken.span << j <= base * scale for j, scale in enumerate(self.scales))
+        return taken.most <= first * self.threshold_scale and paid
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run whose hits cost so many units; a base hit costs 2^(branches - 1)."""

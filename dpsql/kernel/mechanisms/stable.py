@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import between, bound, in_order, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
@@ -86,6 +87,10 @@ class StabilityTests:
         means = [mean_noise(law, scale, self.resolution) for scale in (self.threshold_scale, self.scale)]
         return Fraction(self.cutoff, 1 << self.resolution) + means[0] - means[1]
 
+    def cover(self, most: int) -> bool:
+        """Whether the charges are for distances that one unit changes by so much."""
+        return most <= self.threshold_epsilon * self.threshold_scale and 2 * most <= self.epsilon * self.scale
+
     def loss(self, paid: int) -> PrivacyLoss:
         """Return the loss of the threshold and of so many tests that are paid for: of one mechanism.
 
@@ -113,6 +118,10 @@ class _Stable(Mechanism[R]):
 
     queries: int
     tests: StabilityTests
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: distances change by at most c, up or down."""
+        return self.tests.cover(taken.most)
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that pays for so many tests."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.kernel.mechanisms.contenders import leaders, select
@@ -97,6 +98,8 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
     Lowest-k negates the counts, then adds noise: subtracting one-sided noise is not private.
     """
 
+    sparse = True
+
     lowest: bool
 
     @classmethod
@@ -123,6 +126,13 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
         scale = paid * moved * (1 if monotone else 2) / budget
         bits = grid_of(noise, resolution, scale)
         return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(budget))
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: only by how much the changes of groups differ counts."""
+        part = next(iter(self.loss.parts), None)
+        if part is None or part.epsilon is None:
+            return self.groups < 2
+        return min(self.k, self.groups - 1) * taken.span <= part.epsilon * self.scale
 
     def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> TopK[NoisyTopK]:
         """Choose from counts in any order; groups of sparse ones are named by their positions."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
+from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import between, bound, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, in_counts
@@ -80,6 +81,8 @@ class TopStable(Mechanism[StableSet]):
     all failed, and `choosing` of epsilon if noisy top-k chose.
     """
 
+    undeclared = True
+
     k: int
     candidates: int
     sensitivity: Fraction
@@ -148,6 +151,17 @@ class TopStable(Mechanism[StableSet]):
     def lead(self) -> Fraction:
         """What is added to a margin, in counts, for an unbiased estimate of the lead."""
         return self.tests.threshold + self.sensitivity
+
+    @property
+    def reads(self) -> int:
+        """See `Mechanism`."""
+        return self.candidates + 1
+
+    def covers(self, taken: Taken) -> bool:
+        """See `Mechanism`: all counts go one way, by at most c; so far is every test for, and the choice."""
+        if taken.low or not self.tests.cover(min(taken.high, int(self.sensitivity))):
+            return False
+        return taken.high <= self.sensitivity and (self.choice is None or self.choice.covers(taken))
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run in which no test passed (0), one did (1), and noisy top-k chose (2)."""

@@ -15,8 +15,8 @@ from pathlib import Path
 import duckdb
 
 from dpsql.analysis import CompiledQuery
-from dpsql.engines import Counts
 from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.kernel.counts import Counts
 from dpsql.language import split
 from dpsql.policy import load
 from dpsql.session import Session

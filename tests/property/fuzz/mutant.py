@@ -43,7 +43,7 @@ class Mutant:
     """
 
     def apply(self, patch: pytest.MonkeyPatch) -> None:
-        """Replace the correct rule by the wrong one, wherever a module holds it, and count what it compiles."""
+        """Replace the correct rule by the wrong one wherever a module holds it, and count by it."""
         certify_claims(patch)
         if not self.guarded:
             without_second_guard(patch)

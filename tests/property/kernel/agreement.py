@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.analysis.claims import lower_claims
+from dpsql.analysis.claims import lower_claims, lower_claims_of_search
 from dpsql.kernel.check import NotCertified, certify
 from dpsql.kernel.facts import Facts
 from kernel.grounds import Compiled
@@ -18,4 +18,7 @@ def disagreement(made: Compiled, facts: Facts) -> str:
         return refused.rule
     except Exception as error:  # noqa: BLE001  whatever it is, nothing is counted
         return f"raised {type(error).__name__}: {str(error)[:80]}"
-    return "" if made.ladder is not None else "; ".join(lower_claims(made.plan, claim))
+    if made.ladder is None:
+        return "; ".join(lower_claims(made.plan, claim))
+    ladder = made.plan.ladders[made.ladder].ladder
+    return "; ".join(lower_claims_of_search(claim, ladder.bounds, ladder.fine))

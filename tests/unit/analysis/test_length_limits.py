@@ -20,6 +20,7 @@ from dpsql.owner import verify
 from dpsql.policy import Policy, load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, private
+from tests.support.exact import exact_of
 
 POLICY = """
 {engine}
@@ -57,7 +58,7 @@ def exact(session: Session, statement: str) -> int:
         engine_of(session).schema_database,
         complete(query.options, session.defaults),
     )
-    return int(engine_of(session).count(plan.compiled).n[0].sum())
+    return int(exact_of(engine_of(session).count(plan.compiled)).n[0].sum())
 
 
 def scanned(session: Session) -> str:

@@ -34,6 +34,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from dpsql.types import BIGINT, NULL
 from tests.narrow import engine_of, private
+from tests.support.exact import exact_of
 
 POLICY = """
 [budget]
@@ -243,8 +244,8 @@ def exact(session: Session, rest: str, options: str = "") -> dict[Any, int]:
     statement = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1{options}) {rest}"
     plan = private(session.prepare(statement)).plan
     counts = engine_of(session).count(plan.compiled)
-    keys, rows = counts.keys.column(0).to_pylist(), counts.rows_in_order().tolist()
-    return {keys[i]: int(counts.n[0][i]) for i in (rows[:-1] if plan.outside else rows)}
+    keys, rows = exact_of(counts).keys.column(0).to_pylist(), exact_of(counts).in_order().tolist()
+    return {keys[i]: int(exact_of(counts).n[0][i]) for i in (rows[:-1] if plan.outside else rows)}
 
 
 MANY = (

@@ -20,6 +20,7 @@ from dpsql.render.data import add_metadata
 from dpsql.render.lines import SLOTS, Outside, line, sentences, slot
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
+from tests.support.exact import exact_of
 
 POLICY = """
 [budget]
@@ -157,7 +158,7 @@ def exact(session: Session, rest: str, options: str) -> list[int]:
     plan = private(session.prepare(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {rest}")).plan
     counts = engine_of(session).count(plan.compiled)
     assert plan.outside
-    return [int(counts.n[0][i]) for i in counts.rows_in_order()]
+    return [int(exact_of(counts).n[0][i]) for i in exact_of(counts).in_order()]
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
@@ -202,7 +203,7 @@ def test_a_unit_with_one_row_in_each_group_may_have_several_in_none(tmp_path: Pa
         session = Session(load(tmp_path / "dpsql.toml"))
         prepared = private(session.prepare(f"SELECT k, {number} AS n FROM t GROUP BY k"))
         assert not prepared.plan.outside
-        seen.append([column.tolist() for column in prepared.counting.count().n])
+        seen.append([column.tolist() for column in exact_of(prepared.counting.count()).n])
         session.close()
     most = max(count.bound for count in prepared.plan.counts)
     moves = [a - b for one, other in zip(*seen, strict=True) for a, b in zip(one, other, strict=True)]

@@ -17,6 +17,7 @@ from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from tests.narrow import of_type, present
+from tests.support.exact import exact_of
 
 POLICY = """
 [budget]
@@ -57,7 +58,9 @@ class Opened:
 
     def count(self, statement: str) -> dict[int | str | None, int]:
         counts = self.engine.count(self.compiled(statement))
-        return dict(zip(counts.keys.column("k0").to_pylist(), counts.n[0].tolist(), strict=True))
+        return dict(
+            zip(exact_of(counts).keys.column("k0").to_pylist(), exact_of(counts).n[0].tolist(), strict=True)
+        )
 
 
 @pytest.fixture

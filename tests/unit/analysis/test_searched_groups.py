@@ -19,6 +19,7 @@ from dpsql.kernel import mechanisms
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
+from tests.support.exact import exact_of
 
 DAYS, EXTRA = 120, 7
 POLICY = f"""
@@ -77,14 +78,14 @@ def asked(statement: str) -> str:
 def bins_of(session: Session, statement: str) -> mechanisms.RungBins:
     counting = private(session.prepare(asked(statement))).counting
     (search,) = counting.plan.ladders
-    return mechanisms.RungBins(*counting.count(search.compiled).n)
+    return mechanisms.RungBins(*exact_of(counting.count(search.compiled)).n)
 
 
 def counts_of(session: Session, statement: str, place: int) -> NDArray[np.int64]:
     counting = private(session.prepare(asked(statement))).counting
     counts = counting.with_bounds((place,)).count()
-    keys = [str(key) for key in counts.keys.to_pylist()]
-    return np.concatenate(counts.n)[np.argsort(keys)]
+    keys = [str(key) for key in exact_of(counts).keys.to_pylist()]
+    return np.concatenate(exact_of(counts).n)[np.argsort(keys)]
 
 
 @pytest.mark.parametrize("name", STATEMENTS)

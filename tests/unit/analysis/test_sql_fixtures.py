@@ -23,6 +23,7 @@ from dpsql.policy import fold, load
 from dpsql.session import Session
 from tests.narrow import engine_of
 from tests.sql_fixtures import FOLDER, Fixture, raw_data, read, write
+from tests.support.exact import exact_of
 
 ASKS = " -- asks something else: "
 """In a hint that is a whole statement, and another question."""
@@ -141,11 +142,11 @@ def counted(engine: Engine, plan: Plan) -> dict[tuple[object, ...], tuple[int, .
     counts = engine.count(plan.compiled)
     keys: list[tuple[object, ...]] = [()]
     if plan.key_types:
-        keys = list(zip(*(c.to_pylist() for c in counts.keys.columns), strict=True))
+        keys = list(zip(*(c.to_pylist() for c in exact_of(counts).keys.columns), strict=True))
     if plan.outside:
-        keys[int(counts.rows_in_order()[-1])] = OUTSIDE
-    found = dict(zip(keys, zip(*(n.tolist() for n in counts.n), strict=True), strict=True))
-    assert len(found) == len(counts.n[0]), "a candidate group came twice"
+        keys[int(exact_of(counts).in_order()[-1])] = OUTSIDE
+    found = dict(zip(keys, zip(*(n.tolist() for n in exact_of(counts).n), strict=True), strict=True))
+    assert len(found) == len(exact_of(counts).n[0]), "a candidate group came twice"
     return found
 
 

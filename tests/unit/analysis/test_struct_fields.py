@@ -13,6 +13,7 @@ from dpsql.errors import PolicyError, QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, private
+from tests.support.exact import exact_of
 
 PEOPLE = """
 SELECT i AS id, i % 3 AS zip, CASE WHEN i < 90 THEN {
@@ -60,9 +61,9 @@ def exact(session: Session, statement: str) -> list[int]:
     """Return the exact counts of a statement, in the order of their keys."""
     compiled = private(session.prepare(statement)).counting.plan.compiled
     counts = engine_of(session).count(compiled)
-    keys = [column.to_pylist() for column in counts.keys.columns]
-    order = sorted(range(len(counts.n[0])), key=lambda i: [str(key[i]) for key in keys])
-    return [int(counts.n[0][i]) for i in order]
+    keys = [column.to_pylist() for column in exact_of(counts).keys.columns]
+    order = sorted(range(len(exact_of(counts).n[0])), key=lambda i: [str(key[i]) for key in keys])
+    return [int(exact_of(counts).n[0][i]) for i in order]
 
 
 N = "SELECT WITH DIFFERENTIAL_PRIVACY COUNT(DISTINCT id) AS n FROM people"

@@ -21,6 +21,7 @@ from dpsql.kernel.mechanisms import Laplace
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, private
+from tests.support.exact import exact_of
 
 EPSILON = Fraction(3, 4)
 CELLS = [*product((0, 1), (0, 1, 2, None))]
@@ -71,8 +72,8 @@ def losses(
     (block,) = method.blocks
     assert len(block.places) == parts
     noise = noise or block.noise(2)
-    order = np.argsort(counts.keys.column("k0").to_numpy())
-    every = np.stack([counts.n[place][order] for place in block.places])
+    order = np.argsort(exact_of(counts).keys.column("k0").to_numpy())
+    every = np.stack([exact_of(counts).n[place][order] for place in block.places])
     told = []
     for unit in range(len(OWN)):
         moved = every[:, [2 * unit, 2 * unit + 1]].ravel().tolist()

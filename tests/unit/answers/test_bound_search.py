@@ -24,6 +24,7 @@ from dpsql.prepared import PreparedPrivate
 from dpsql.render.lines import line, sentences
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
+from tests.support.exact import ample, answer_with, exact_of, known_of, runs_of, scores_of
 
 POLICY = """
 [budget]
@@ -76,9 +77,7 @@ def test_the_scores_of_each_bound(session: Session, grouped: bool) -> None:
     """By how much units exceed a bound: in groups also the rows in none (d), and absolute values of rows."""
     group = " GROUP BY region" if grouped else ""
     key = "region, " if grouped else ""
-    found, method = prepared(
-        session, statement(f"{key}SUM(amount) AS s, AVG(amount) AS a FROM orders{group}")
-    )
+    found, _ = prepared(session, statement(f"{key}SUM(amount) AS s, AVG(amount) AS a FROM orders{group}"))
     rows = rows_of(session)
     of_units: dict[str, list[int]] = {"total": [], "highest": [], "lowest": [], "rows": []}
     for _, mine in itertools.groupby(sorted(rows), key=lambda row: row[0]):
@@ -88,13 +87,13 @@ def test_the_scores_of_each_bound(session: Session, grouped: bool) -> None:
         of_units["lowest"].append(max(*(-amount for amount in own), 0, 0))
         of_units["rows"].append(len(own))
     assert sorted(search.ladder.of.value for search in found.plan.ladders) == sorted(of_units)
-    for place, search in enumerate(found.plan.ladders):
+    for search in found.plan.ladders:
         kind, bounds = search.ladder.of.value, search.ladder.bounds
         scores = excess_scores(of_units[kind], bounds)
         if kind in ("highest", "lowest"):
             scores = [FULL * sum(value > bound for value in of_units[kind]) for bound in bounds]
         counts = found.counting.count(search.compiled)
-        assert method.scores(place, counts).tolist() == [*scores[:-1], 0]
+        assert scores_of(counts, len(bounds)).tolist() == [*scores[:-1], 0]
         assert search.ladder.wide is (kind != "rows")
 
 
@@ -129,10 +128,10 @@ def test_one_group_is_answered_from_what_the_searches_count(
     for place in range(0, 40, 3):
         places = tuple(min(place, len(search.ladder.bounds) - 1) for search in found.plan.ladders)
         bounded = found.counting.with_bounds(places)
-        known = method.known(bounded.plan, places, counts)
+        known = known_of(method, bounded.plan, places, counts)
         assert (known is not None) is searched
         if known is not None:
-            assert [n.tolist() for n in known.n] == [n.tolist() for n in bounded.count().n]
+            assert [n.tolist() for n in known.n] == [n.tolist() for n in exact_of(bounded.count()).n]
     assert present(session.run(statement(rest, "1000")).release).charge.epsilon == 1000
 
 
@@ -147,11 +146,11 @@ def test_a_total_of_a_double_is_answered_from_its_search_where_steps_are_as_fine
     counts = [found.counting.count(search.compiled) for search in found.plan.ladders]
     for place in range(84):
         bounded = found.counting.with_bounds((place,))
-        known = method.known(bounded.plan, (place,), counts)
+        known = known_of(method, bounded.plan, (place,), counts)
         assert (known is not None) is (place >= 32)
         if known is None:
             continue
-        ((number,),), ((counted,),) = (each.n for each in (known, bounded.count()))
+        ((number,),), ((counted,),) = (each.n for each in (known, exact_of(bounded.count())))
         # Beyond, rows are rounded to more than 1, each by half a step at most.
         assert number == counted if place <= 52 and "1e8" in rest else abs(number - counted) <= 4 * USERS
 
@@ -159,7 +158,7 @@ def test_a_total_of_a_double_is_answered_from_its_search_where_steps_are_as_fine
 def test_a_bound_in_coarser_steps_is_counted_again(session: Session) -> None:
     found, method = prepared(session, statement("SUM(amount) FROM orders"))
     counts = [found.counting.count(search.compiled) for search in found.plan.ladders]
-    assert method.known(found.counting.with_bounds((60,)).plan, (60,), counts) is None
+    assert known_of(method, found.counting.with_bounds((60,)).plan, (60,), counts) is None
 
 
 def test_totals_in_groups_are_those_of_each_unit(session: Session) -> None:
@@ -179,8 +178,8 @@ def test_totals_in_groups_are_those_of_each_unit(session: Session) -> None:
                 share = abs(total) * most // whole if whole > most else abs(total)
                 wanted[region] += share if total > 0 else -share
         counts = bounded.count()
-        keys = [key or "" for key in counts.keys.column("k0").to_pylist()]
-        assert dict(zip(keys, counts.n[0].tolist(), strict=True)) == wanted
+        keys = [key or "" for key in exact_of(counts).keys.column("k0").to_pylist()]
+        assert dict(zip(keys, exact_of(counts).n[0].tolist(), strict=True)) == wanted
         assert "OVER (PARTITION BY v.u)" in bounded.plan.compiled.sql
         assert " AS h ON " in bounded.plan.compiled.sql
 
@@ -222,9 +221,9 @@ def test_any_bounds_can_be_answered_with(session: Session, rest: str, epsilon: s
     for places in itertools.product(*steps) if len(sizes) <= 2 else zip(*steps, strict=False):
         bounded = found.counting.with_bounds(tuple(places))
         counts = bounded.count()
-        result = method.answered(bounded.plan, places, searched, counts)
-        assert result.loss.charge.epsilon == method.first_epsilon
-        rows(bounded.plan, result, counts)  # its values have a type
+        answer = answer_with(method, bounded.plan, places, searched, counts)
+        assert answer.loss.charge.epsilon == method.first_epsilon
+        rows(bounded.plan, answer.result, answer.run)  # its values have a type
 
 
 def test_the_choice_is_of_the_least_cost(session: Session) -> None:
@@ -232,10 +231,11 @@ def test_the_choice_is_of_the_least_cost(session: Session) -> None:
     text = statement("SUM(amount), AVG(amount) FROM orders", "100000")
     found, method = prepared(session, text)
     counts = [found.counting.count(search.compiled) for search in found.plan.ladders]
-    places, loss = method.find(counts)
-    assert loss.charge.epsilon == method.epsilon * len(places)
+    spending = ample()
+    places = method.find(runs_of(counts, spending))
+    assert spending.loss.charge.epsilon == method.epsilon * len(places)
     for number, place in enumerate(places):
-        scores = method.scores(number, counts[number]).tolist()
+        scores = scores_of(counts[number], len(found.plan.ladders[number].ladder.bounds)).tolist()
         # One bound more costs 2.5 times the scale of the noise: false alarm below 1e-5.
         assert scores.index(0) <= place <= scores.index(0) + 5
 
@@ -245,8 +245,8 @@ def test_a_large_penalty_cuts_few_units(session: Session) -> None:
     found, method = prepared(session, statement("SUM(amount) FROM orders"))
     (search,) = found.plan.ladders
     counts = found.counting.count(search.compiled)
-    scores = method.scores(0, counts)
-    chosen = [method.find([counts])[0][0] for _ in range(60)]
+    scores = scores_of(counts, len(search.ladder.bounds))
+    chosen = [method.find(runs_of([counts]))[0] for _ in range(60)]
     # The next bound costs 12.5 units more: false alarm of one run at most e^(-.2 (12.5 * 3)) = 6e-4.
     assert max(chosen) <= int(np.argmax(scores == 0)) + 3
     assert all(scores[place] <= FULL * USERS / 2 for place in chosen)
@@ -263,7 +263,7 @@ def test_what_is_told_of_units_beyond_the_bound(session: Session) -> None:
         totals[user] = totals.get(user, 0) + amount
     counts, missed = found.counting.count(search.compiled), 0
     for _ in range(200):
-        bound = search.ladder.bounds[method.find([counts])[0][0]]
+        bound = search.ladder.bounds[method.find(runs_of([counts]))[0]]
         missed += (
             sum(9 * bound <= 8 * abs(total) and abs(total) <= 2 * bound for total in totals.values()) > most
         )
@@ -371,7 +371,7 @@ def test_declared_bounds_do_not_make_a_sum_monotone_whose_values_they_do_not_cut
         text = statement("region, SUM(amount, contribution_bounds => AUTO) AS s FROM orders GROUP BY region")
         made, _ = prepared(opened, f"{text} HAVING s > 1")
         low, high = made.plan.counts[0].move
-        found = made.counting.with_bounds((5,)).count().n[0].tolist()
+        found = exact_of(made.counting.with_bounds((5,)).count()).n[0].tolist()
         assert sorted(found) == [-2, 0, 0]
         assert low <= -7 < 5 <= high
         assert not made.plan.counts[0].monotone

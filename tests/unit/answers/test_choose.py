@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.whole_domain import WholeDomain
-from dpsql.engines import Counts
 from dpsql.errors import InternalError, QueryRefused
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
+from tests.support.exact import answer_of, exact_of, with_exact
 
 POLICY = """
 [budget]
@@ -202,7 +203,7 @@ def test_units_are_bounded_exactly_where_the_noise_relies_on_it(sessions: list[S
         made = method(sessions[1], SITES, options)
         assert made.plan.groups_per_unit == most
         assert isinstance(made.method, WholeDomain if most is None else EveryCount)
-        pairs = int(engine_of(sessions[1]).count(made.plan.compiled).n[0].sum())
+        pairs = int(exact_of(engine_of(sessions[1]).count(made.plan.compiled)).n[0].sum())
         whole = whole or pairs
         assert pairs == whole if most is None else pairs == min(most * 700, whole)
 
@@ -211,9 +212,12 @@ def test_laplace_noise_never_runs_on_counts_without_its_bound(sessions: list[Ses
     made = method(sessions[1], SITES, "max_groups_contributed = 2")
     counts = engine_of(sessions[1]).count(made.plan.compiled)
     wrong = of_type(made.method, EveryCount)
+    assert answer_of(wrong, made.plan, counts).loss == made.method.quote.loss
     for most in (None, 3):
-        with pytest.raises(InternalError, match="more than the noise is for"):
-            replace(wrong, plan=replace(made.plan, groups_per_unit=most)).run(counts)
+        (change,) = exact_of(counts).changes.numbers
+        changes = replace(exact_of(counts).changes, numbers=(replace(present(change), total=most),))
+        with pytest.raises(InternalError, match="less than one unit is known to change"):
+            answer_of(wrong, made.plan, with_exact(counts, changes=changes))
 
 
 @pytest.mark.parametrize(
@@ -265,10 +269,10 @@ def errors(made: PreparedPrivate, counts: Counts, runs: int) -> NDArray[np.float
     """Errors of every count of every row, of so many runs, and whether each interval covers."""
     found = []
     for _ in range(runs):
-        answer = made.method.run(counts)
+        answer = answer_of(made.method, made.plan, counts)
         for place, estimate in enumerate(answer.counts):
             assert estimate is not None
-            true = counts.n[place][answer.rows]
+            true = exact_of(counts).n[place][answer.rows]
             covered = (estimate.low <= true) & (true <= estimate.high)
             found.append(np.stack([estimate.value - true, covered]))
     return np.array(found).reshape(runs, len(answer.counts), 2, -1)
@@ -291,13 +295,13 @@ def test_intervals_hold_for_rows_that_their_noise_selected(
     made = method(sessions[1], f"{SITES} {rows}", "mechanism = BOX")
     alone = method(sessions[1], f"{SITES} {rows}", "mechanism = BOX, intervals = SINGLE")
     counts = engine_of(sessions[1]).count(made.plan.compiled)
-    tied = replace(counts, n=tuple(np.full_like(n, 30) for n in counts.n))
+    tied = with_exact(counts, n=tuple(np.full_like(n, 30) for n in exact_of(counts).n))
     seeded(monkeypatch, 11)
     shares = []
     for prepared in (made, alone):
         held = shown = 0
         for _ in range(2000):
-            (estimate,) = prepared.method.run(tied).counts
+            (estimate,) = answer_of(prepared.method, prepared.plan, tied).counts
             assert estimate is not None
             held += int(((estimate.low <= 30) & (estimate.high >= 30)).sum())
             shown += len(estimate.value)

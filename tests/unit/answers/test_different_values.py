@@ -17,6 +17,7 @@ from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
+from tests.support.exact import answer_of
 
 WARDS = [f"w{i}" for i in range(6)]
 SIZES = {"even": [900] * 6, "skew": [5000, 4000, 900, 200, 40, 3], "half": [900, 900, 900, 0, 0, 0]}
@@ -98,7 +99,7 @@ def drawn(session: Session, part: str, runs: int) -> tuple[np.ndarray, np.ndarra
     """Return the low ends and the values of so many answers at epsilon 0.25, from one count of the data."""
     prepared = private(session.prepare(f"SELECT COUNT(DISTINCT ward) AS n FROM t WHERE part = '{part}'"))
     counts = prepared.counting.count()
-    found = [present(prepared.method.run(counts).counts[0]) for _ in range(runs)]
+    found = [present(answer_of(prepared.method, prepared.plan, counts).counts[0]) for _ in range(runs)]
     assert all(each.high[0] == 6 for each in found)
     return np.array([each.low[0] for each in found]), np.array([each.value[0] for each in found])
 

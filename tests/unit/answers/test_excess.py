@@ -20,6 +20,7 @@ from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
+from tests.support.exact import answer_with
 
 POLICY = """
 [budget]
@@ -178,7 +179,7 @@ def test_bounds_that_no_larger_one_follows_are_said_to_cut_what_is_not_known(ses
     last = (len(method.plan.ladders[0].ladder.bounds) - 1,)
     searched = [found.counting.count(each.compiled) for each in found.plan.ladders]
     bounded = found.counting.with_bounds(last)
-    answer = method.answered(bounded.plan, last, searched, bounded.count())
+    answer = answer_with(method, bounded.plan, last, searched, bounded.count())
     assert answer.loss.charge.epsilon == Fraction(56, 100)
     number = present(answer.counts[0])
     assert number.high[0] - number.value[0] == pytest.approx(number.value[0] - number.low[0])

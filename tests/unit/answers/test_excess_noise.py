@@ -15,11 +15,14 @@ from dpsql.analysis.excess import excesses
 from dpsql.answers import BoundSearches
 from dpsql.answers.excess import WithExcess
 from dpsql.answers.excess_noise import BoxOfAll, GaussianOfEach
+from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.loss import BoundedRange, Gaussian
 from dpsql.kernel.loss.domination import dominated
+from dpsql.kernel.release import Run, Spending
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
+from tests.support.exact import ample, answer_with, known_of, made_up, runs_of
 
 POLICY = """
 [budget]
@@ -111,10 +114,11 @@ def test_no_bound_changes_what_an_answer_costs(session: Session, rest: str, epsi
     bounds = method.plan.ladders[0].ladder.bounds
     for place in {0, 3, len(bounds) // 2, len(bounds) - 1}:
         bounded = found.counting.with_bounds((place,))
-        counts = method.known(bounded.plan, (place,), searched) or bounded.count()
-        answer = method.answered(bounded.plan, (place,), searched, counts)
-        _, loss = method.find(searched)
-        assert dominated(answer.loss + loss, method.quoted().loss)
+        spending = Spending(method.quoted().loss)
+        method.find(runs_of(searched, spending))
+        counted = None if known_of(method, bounded.plan, (place,), searched) else bounded.count()
+        answer_with(method, bounded.plan, (place,), searched, counted, spending)
+        assert dominated(spending.loss, method.quoted().loss)
 
 
 def test_at_a_small_cost_the_noise_is_a_box(session: Session) -> None:
@@ -131,7 +135,12 @@ def test_the_widths_are_those_of_the_noise(session: Session) -> None:
     found = excesses(plan, method_of(session, rest).plan.ladders, (6,))
     noise = GaussianOfEach.plan([plan.counts[0].bound], found, Fraction(1, 50), monotone=False)
     assert noise.leads(0)
-    drawn = np.array([noise.run([0], [0])[0] for _ in range(4000)])
+    most = found[0].most
+    changes = [NumberChange(-noise.noise.bounds[0], noise.noise.bounds[0]), NumberChange(-most, most)]
+    nothing = pa.table({"x": [0]}).select([])
+    counts = made_up(nothing, [np.zeros(1, dtype=np.int64)] * 2, UnitChanges(tuple(changes)))
+    run = Run(counts, ample())
+    drawn = np.array([noise.run(run, [0], [1]) for _ in range(4000)])
     number, excess = drawn[:, 0], np.array([noise.excess_of(each, 0, 0, 1.0) for each in drawn])
     level = Fraction(19, 20)
     for errors, width in (

@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.answers.existing import ExistingGroups, _share
-from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
+from tests.support.exact import answer_of, counts_of
 
 POLICY = """
 [budget]
@@ -79,7 +80,7 @@ def test_existence_never_depends_on_rows(session: Session) -> None:
     keys = pa.table({"k0": ["few units", "many units"]})
     n = [np.array([10**9, 1], dtype=np.int64) for _ in made.plan.counts]
     n[units] = np.array([1, 10**6], dtype=np.int64)
-    found = made.run(Counts(keys, tuple(n), None))
+    found = answer_of(made, made.plan, counts_of(made.plan, keys, n))
     assert found.rows.tolist() == [1]
 
 
@@ -97,9 +98,9 @@ def test_measured_rows_have_the_predicted_deviation(session: Session) -> None:
     """500 answers of 9 groups: the deviation has a standard error of 1.7%; 10% fail once in 1e8."""
     made = method(session, statement(f"page, {ROWS} FROM visits GROUP BY page"))
     keys = pa.table({"k0": [f"g{i}" for i in range(9)]})
-    counts = Counts(keys, tuple(np.full(9, 10**6, dtype=np.int64) for _ in made.plan.counts), None)
+    counts = counts_of(made.plan, keys, [np.full(9, 10**6, dtype=np.int64) for _ in made.plan.counts])
     place = next(o.of for o in made.plan.outputs if o.kind == "count")
-    errors = [present(made.run(counts).counts[place]).value - 10**6 for _ in range(500)]
+    errors = [present(answer_of(made, made.plan, counts).counts[place]).value - 10**6 for _ in range(500)]
     assert np.std(errors) == pytest.approx(made.quote.predicted_stddev, rel=0.1)
 
 
@@ -129,14 +130,14 @@ def test_what_is_missing_is_said(session: Session, options: str, message: str, r
 def test_nothing_shown_is_an_answer(session: Session) -> None:
     made = method(session, statement(f"page, {UNITS}, {ROWS} FROM visits GROUP BY page"))
     empty = replace_counts(made, 0)
-    found = made.run(empty)
+    found = answer_of(made, made.plan, empty)
     assert not len(found.rows)
     assert found.charge.epsilon <= 20
 
 
 def replace_counts(made: ExistingGroups, size: int) -> Counts:
     keys = pa.table({"k0": pa.array([f"g{i}" for i in range(size)], pa.string())})
-    return Counts(keys, tuple(np.zeros(size, dtype=np.int64) for _ in made.plan.counts), None)
+    return counts_of(made.plan, keys, [np.zeros(size, dtype=np.int64) for _ in made.plan.counts])
 
 
 @pytest.fixture(scope="module")
@@ -178,10 +179,10 @@ def test_intervals_hold_for_groups_that_their_noise_selected(defaults: Session) 
     made = method(defaults, statement(TOP, "epsilon = 2, delta = 1e-6"))
     assert made.quote.half_width is None
     keys = pa.table({"k0": [f"g{i:02}" for i in range(40)]})
-    counts = Counts(keys, tuple(np.full(40, 10**6, dtype=np.int64) for _ in made.plan.counts), None)
+    counts = counts_of(made.plan, keys, [np.full(40, 10**6, dtype=np.int64) for _ in made.plan.counts])
     held = 0
     for _ in range(300):
-        shown = present(made.run(counts).counts[made.plan.selection.count])  # type: ignore[union-attr]  # a top-k
+        shown = present(answer_of(made, made.plan, counts).counts[made.plan.selection.count])  # type: ignore[union-attr]  # a top-k
         held += bool(((shown.low <= 10**6) & (shown.high >= 10**6)).all())
     assert held >= 265  # nominal 285 of 300; fewer than 265 come once in 1e6
 
@@ -189,8 +190,8 @@ def test_intervals_hold_for_groups_that_their_noise_selected(defaults: Session) 
 def test_intervals_of_many_groups_have_the_largest_level_that_there_is(defaults: Session) -> None:
     made = method(defaults, statement(TOP, "epsilon = 2, delta = 1e-6, confidence = 0.999999999"))
     keys = pa.table({"k0": [f"g{i:02}" for i in range(40)]})
-    counts = Counts(keys, tuple(np.full(40, 10**6, dtype=np.int64) for _ in made.plan.counts), None)
-    shown = present(made.run(counts).counts[made.plan.selection.count])  # type: ignore[union-attr]  # a top-k
+    counts = counts_of(made.plan, keys, [np.full(40, 10**6, dtype=np.int64) for _ in made.plan.counts])
+    shown = present(answer_of(made, made.plan, counts).counts[made.plan.selection.count])  # type: ignore[union-attr]  # a top-k
     assert np.isfinite(shown.high - shown.low).all()
 
 

@@ -14,13 +14,15 @@ import pytest
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
-from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Combined, GapNoise, Measurement
 from dpsql.kernel import mechanisms
+from dpsql.kernel.changes import NumberChange, UnitChanges
+from dpsql.kernel.release import Run
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
+from tests.support.exact import ample, made_up
 
 POLICY = """
 [budget]
@@ -97,7 +99,9 @@ def test_one_noise_measures_the_distinct_counts_of_the_groups_that_were_selected
         assert box.pads > 0
         assert box.loss.charge.epsilon == Fraction(1, 2)
     values = tuple(1000 * place + np.arange(5) for place in range(len(measuring.plan.counts)))
-    counts = Counts(pa.table({"k0": list("abcde")}), values, None)
+    changes = UnitChanges(tuple(NumberChange(0, count.bound) for count in measuring.plan.counts))
+    counts = made_up(pa.table({"k0": list("abcde")}), values, changes)
+    run = Run(counts, ample())
     given: list[Measurement | None] = []
     levels: list[Fraction] = []
 
@@ -108,9 +112,9 @@ def test_one_noise_measures_the_distinct_counts_of_the_groups_that_were_selected
 
     exact = replace(measuring, epsilon=Fraction(10**6))
     index = np.array([4, 2])
-    estimates, values_of_several, loss = exact.run(counts, index, combine)
+    estimates, values_of_several = exact.run(run, run.every().take(index), combine)
     assert not values_of_several
-    assert loss.charge.epsilon == 10**6
+    assert run.loss.charge.epsilon == 10**6
     ordering, *others = measuring.places
     for each in given:
         np.testing.assert_allclose(present(each).counts(), values[ordering][index], atol=0.1)
@@ -120,8 +124,8 @@ def test_one_noise_measures_the_distinct_counts_of_the_groups_that_were_selected
     for place in others:
         np.testing.assert_allclose(estimates[place].value, values[place][index], atol=0.1)
     assert sorted(estimates) == sorted(measuring.places)
-    nothing, _, loss = exact.run(counts, np.array([], dtype=np.int64), combine)
-    assert loss.charge.epsilon == 0
+    nothing, _ = exact.run(run, run.every().take(np.array([], dtype=np.int64)), combine)
+    assert run.loss.charge.epsilon == 10**6
     assert [nothing[place].value.size for place in measuring.places] == [0, 0, 0]
     assert given[2:] == [None] * 6
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers import NoisyResult
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Combined
 from dpsql.kernel.loss import BoundedRange, Charge, Gaussian, PureDP
@@ -20,6 +19,7 @@ from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import of_type, present
+from tests.support.exact import Answered, answer_of, exact_of
 
 POLICY = """
 [budget]
@@ -88,8 +88,8 @@ def prepared(session: Session, rest: str, options: str = "epsilon = 0.1") -> Pre
     return of_type(session.prepare(text), PreparedPrivate)
 
 
-def ran(found: PreparedPrivate) -> NoisyResult:
-    return found.method.run(found.counting.count())
+def ran(found: PreparedPrivate) -> Answered:
+    return answer_of(found.method, found.plan, found.counting.count())
 
 
 def explained(session: Session, rest: str, options: str = "epsilon = 0.1") -> dict[str, Any]:
@@ -231,13 +231,13 @@ def test_several_sums_of_undeclared_keys_are_settled_within_their_cost(session: 
 @pytest.mark.parametrize("options", ["epsilon = 0.1", "epsilon = 0.1, noise = LAPLACE"])
 def test_the_noise_that_runs_is_the_one_predicted(session: Session, options: str) -> None:
     found = prepared(session, SITES, options)
-    exact = found.counting.count().n[0]
+    exact = exact_of(found.counting.count()).n[0]
     width = found.method.quote.half_width or 0.0
     errors, inside = [], []
     for _ in range(60):
         counts = of_type(ran(found).counts[0], Combined)
         value, low, high = counts.value, counts.low, counts.high
-        truth = exact[found.counting.count().rows_in_order()]
+        truth = exact[exact_of(found.counting.count()).in_order()]
         errors.append(value - truth)
         inside.append((low <= truth) & (truth <= high))
         assert np.allclose(high - low, 2 * width)

@@ -21,16 +21,19 @@ import pytest
 
 from dpsql.analysis import Plan
 from dpsql.answers import Method, NoisyResult, Quote
-from dpsql.answers.partitions import LargestOfPartitions, composed, of_one
-from dpsql.engines import Counts
+from dpsql.answers.partitions import LargestOfPartitions, of_one
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import Combined
+from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.noise import SeededEntropy
+from dpsql.kernel.parted import Parted
+from dpsql.kernel.release import Run, released_at
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
+from tests.support.exact import ample, answer_of, counts_of, exact_of, made_up, with_exact
 
 CITIES, PAGES = 150, 12
 POLICY = """
@@ -117,13 +120,14 @@ class Coin:
     def quote(self) -> Quote:
         return Quote(Charge(self.plan.epsilon), "coin", 1.0, "", None, None, None)
 
-    def run(self, counts: Counts) -> NoisyResult:
-        lies = next(self.coins)
+    def run(self, run: Run) -> NoisyResult:
+        lies, counts = next(self.coins), exact_of(run.counts)
         odds = Fraction(2) ** int(self.plan.epsilon)
         self.seen.append((Fraction(1) if lies else odds) / (1 + odds))
         larger = int(counts.n[0][1] > counts.n[0][0]) ^ lies
-        nothing = Combined.nothing()
-        return NoisyResult(np.array([larger]), PrivacyLoss.of(self.plan.epsilon), (nothing,))
+        run.spending.admit(PrivacyLoss.of(self.plan.epsilon))
+        run.spending.add(PrivacyLoss.of(self.plan.epsilon))
+        return NoisyResult(released_at(run.counts, np.array([larger])), (Combined.nothing(),))
 
 
 def law(made: PreparedPrivate, counts: tuple[int, ...]) -> Counter[tuple[int, ...]]:
@@ -141,7 +145,7 @@ def law(made: PreparedPrivate, counts: tuple[int, ...]) -> Counter[tuple[int, ..
 
         partitions = replace(present(plan.partitions), number=2, size=2)
         method = LargestOfPartitions.of(replace(plan, partitions=partitions), choose)
-        result = method.run(Counts(keys, (np.array(counts),), None))
+        result = answer_of(method, plan, counts_of(plan, keys, (np.array(counts),)))
         assert result.charge == Charge(Fraction(2))
         found[tuple(result.rows.tolist())] += seen[0] * seen[1]  # type: ignore[assignment]  # an exact weight
     return found
@@ -196,15 +200,19 @@ def test_each_partition_has_its_part_of_epsilon_and_delta(session: Session) -> N
         assert one.options.delta == Fraction(1, 10**6) / most
         assert made.method.quote.charge == Charge(Fraction(1))
         assert ("hash" in made.plan.compiled.sql) == bounded
-        assert made.method.run(engine_of(session).count(made.plan.compiled)).charge == Charge(Fraction(1))
+        assert answer_of(
+            made.method, made.plan, engine_of(session).count(made.plan.compiled)
+        ).charge == Charge(Fraction(1))
 
 
 def test_the_groups_of_a_unit_lie_in_the_partitions_that_are_kept(session: Session) -> None:
     made = prepared(session, f"{BY_PAGE} <= 2", "epsilon = 1, max_groups_contributed = 1")
     whole = prepared(session, f"{BY_PAGE} <= 2")
-    counts, all_of_them = (engine_of(session).count(each.plan.compiled).n[0] for each in (made, whole))
+    counts, all_of_them = (
+        exact_of(engine_of(session).count(each.plan.compiled)).n[0] for each in (made, whole)
+    )
     pages = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(DISTINCT v.user_id) AS n {FROM}"
-    users = engine_of(session).count(private(session.prepare(pages)).plan.compiled).n[0]
+    users = exact_of(engine_of(session).count(private(session.prepare(pages)).plan.compiled)).n[0]
     assert counts.sum() == users[0] < all_of_them.sum()
 
 
@@ -223,9 +231,9 @@ def test_predictions_hold_in_every_partition(
     seeded(monkeypatch, 7)
     made = prepared(session, text, options)
     counts = engine_of(session).count(made.plan.compiled)
-    answer = made.method.run(counts)
+    answer = answer_of(made.method, made.plan, counts)
     found = present(answer.counts[0])
-    exact = counts.n[0][answer.rows]
+    exact = exact_of(counts).n[0][answer.rows]
     assert len(exact) in (3 * CITIES, 30 * PAGES)
     assert ((found.low <= exact) & (exact <= found.high)).mean() >= 0.87
     error = float(np.sqrt(np.mean((found.value - exact) ** 2)))
@@ -244,8 +252,8 @@ def test_the_largest_groups_of_every_partition_come_in_order(session: Session) -
     made = prepared(session, f"{BY_CITY} <= 2")
     counts = engine_of(session).count(made.plan.compiled)
     exact: dict[str, list[int]] = {}
-    cities = counts.keys.column("k0").to_pylist()
-    for city, n in zip(cities, counts.n[0].tolist(), strict=True):
+    cities = exact_of(counts).keys.column("k0").to_pylist()
+    for city, n in zip(cities, exact_of(counts).n[0].tolist(), strict=True):
         exact.setdefault(city, []).append(n)
     for i in range(CITIES):
         best = sorted(exact[f"c{i}"], reverse=True)[:2]
@@ -256,7 +264,7 @@ def test_partitions_have_groups_of_their_own_number(session: Session) -> None:
     made = prepared(session, f"{BY_KIND} <= 4", "epsilon = 1e6, max_groups_contributed = 1")
     partitions = present(made.plan.partitions)
     assert (partitions.number, partitions.size) == (3, 6)
-    answer = made.method.run(engine_of(session).count(made.plan.compiled))
+    answer = answer_of(made.method, made.plan, engine_of(session).count(made.plan.compiled))
     assert present(answer.rank).tolist() == [1, 2, 3, 4, 1, 1, 2, 3, 4]
 
 
@@ -277,11 +285,12 @@ def test_a_partition_without_rows_is_run_as_well(session: Session) -> None:
     class Counted:
         quote = inner.quote
 
-        def run(self, counts: Counts) -> NoisyResult:
-            sizes.append(len(counts.n[0]))
-            return inner.run(counts)
+        def run(self, run: Run) -> NoisyResult:
+            sizes.append(len(exact_of(run.counts).n[0]))
+            return inner.run(run)
 
-    answer = replace(method, methods={None: Counted()}).run(engine_of(session).count(made.plan.compiled))
+    counts = engine_of(session).count(made.plan.compiled)
+    answer = answer_of(replace(method, methods={None: Counted()}), made.plan, counts)
     assert sizes == [7, 7, 0]
     assert answer.charge == Charge(Fraction(8), Fraction(1, 10**6))
     assert len(answer.rows) == 4
@@ -295,7 +304,7 @@ def test_an_answer_comes_where_no_partition_has_rows(session: Session) -> None:
         "GROUP BY 1, 2 QUALIFY ROW_NUMBER() OVER (PARTITION BY v.page ORDER BY n DESC) <= 2",
         "epsilon = 1, delta = 1e-6",
     )
-    answer = made.method.run(engine_of(session).count(made.plan.compiled))
+    answer = answer_of(made.method, made.plan, engine_of(session).count(made.plan.compiled))
     assert answer.charge.fits(made.price)
     assert len(answer.rows) == 0
 
@@ -313,16 +322,43 @@ def test_partitions_that_where_leaves_out_are_refused(session: Session) -> None:
 def test_counts_of_other_partitions_are_refused(session: Session) -> None:
     made = prepared(session, f"{BY_CITY} <= 2")
     counts = engine_of(session).count(made.plan.compiled)
-    short = Counts(counts.keys.slice(0, 20), tuple(n[:20] for n in counts.n), None)
+    own = exact_of(counts)
+    short = with_exact(counts, keys=own.keys.slice(0, 20), n=tuple(n[:20] for n in own.n), order=None)
     with pytest.raises(InternalError, match="not those of the plan"):
-        made.method.run(short)
+        answer_of(made.method, made.plan, short)
 
 
 def test_the_largest_loss_of_a_partition_is_charged_for_each_that_a_unit_is_in() -> None:
+    def charged(losses: list[PrivacyLoss], times: int) -> Charge:
+        """Return what partitions with one group each cost that cost so much."""
+        keys = pa.table({"k0": [f"p{i}" for i in range(len(losses))]})
+        changes = UnitChanges((NumberChange(0, 1),), grouped=((frozenset({"k0"}), times),))
+        run = Run(made_up(keys, (np.arange(len(losses)),), changes), ample())
+        parted = Parted.of(run, (0,), len(losses), 1, times)
+        for part, loss in zip(parted.runs, losses, strict=True):
+            part.spending.add(loss)
+        parted.joined([part.every() for part in parted.runs])
+        return run.loss.charge
+
     one, other = PrivacyLoss.of(Fraction(1)), PrivacyLoss.of(Fraction(1, 2), Fraction(1, 100))
-    assert composed([one, PrivacyLoss()], 1).charge == Charge(Fraction(1))
-    assert composed([one, other], 3).charge == Charge(Fraction(3), Fraction(3, 100))
-    assert composed([PrivacyLoss()], 2).charge == Charge()
+    assert charged([one, PrivacyLoss()], 1) == Charge(Fraction(1))
+    assert charged([one, other], 2) == Charge(Fraction(2), Fraction(2, 100))
+    assert charged([PrivacyLoss()], 1) == Charge()
+    with pytest.raises(InternalError, match="more partitions than are charged"):
+        Parted.of(
+            Run(
+                made_up(
+                    pa.table({"k0": ["a", "b"]}),
+                    (np.arange(2),),
+                    UnitChanges((NumberChange(0, 1),), grouped=((frozenset({"k0"}), 2),)),
+                ),
+                ample(),
+            ),
+            (0,),
+            2,
+            1,
+            1,
+        )
 
 
 def test_explain_and_the_release_say_what_a_partition_uses(session: Session) -> None:

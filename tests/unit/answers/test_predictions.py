@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
-from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
 from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel import mechanisms
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.mechanisms import Noise, NoiseSource
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.kernel.noise import Entropy, SeededEntropy
@@ -36,6 +36,7 @@ from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
+from tests.support.exact import answer_of, exact_of, with_exact
 
 GROUPS = 50
 POLICY = f"""
@@ -88,9 +89,9 @@ def far_apart(session: Session, prepared: PreparedPrivate, rows: int) -> tuple[C
     """Counts of the statement's groups, so far apart that no noise exchanges them."""
     counts = engine_of(session).count(prepared.plan.compiled)
     if prepared.plan.domain_size is None and prepared.plan.key_types:
-        counts = replace(counts, keys=pa.table({"k0": [f"k{i}" for i in range(rows)]}))
-    values = 10**8 - 10**6 * np.arange(max(counts.keys.num_rows, 1), dtype=np.int64)
-    return replace(counts, n=tuple(values for _ in counts.n)), values
+        counts = with_exact(counts, keys=pa.table({"k0": [f"k{i}" for i in range(rows)]}))
+    values = 10**8 - 10**6 * np.arange(max(exact_of(counts).keys.num_rows, 1), dtype=np.int64)
+    return with_exact(counts, n=tuple(values for _ in exact_of(counts).n)), values
 
 
 CASES = {
@@ -218,7 +219,7 @@ def test_the_predicted_stddev_is_that_of_the_release(session: Session, case: str
         text = statement(rest, epsilon, options)
         prepared = private(session.prepare(text))
         counts, _ = far_apart(session, prepared, 80)
-        answer = prepared.method.run(counts)
+        answer = answer_of(prepared.method, prepared.plan, counts)
         shown = [present(answer.counts[o.of]) for o in prepared.plan.outputs if o.kind == "count"]
         assert {len(estimate.value) for estimate in shown} == {rows}, epsilon
         largest = max(estimate.stddev.max() for estimate in shown)
@@ -259,10 +260,10 @@ def test_intervals_of_rows_that_laplace_noise_selects_cover_all_of_them(
         session.prepare(statement(LAPLACE_TOP, "1", f"{ROWS}, mechanism = LAPLACE{intervals}"))
     )
     counts, _ = far_apart(session, prepared, GROUPS)
-    counts = replace(counts, n=(np.full(GROUPS, 1000),))
+    counts = with_exact(counts, n=(np.full(GROUPS, 1000),))
     covered = 0
     for _ in range(400):
-        estimate = present(prepared.method.run(counts).counts[0])
+        estimate = present(answer_of(prepared.method, prepared.plan, counts).counts[0])
         covered += bool(((estimate.low <= 1000) & (estimate.high >= 1000)).all())
     assert (covered >= 0.88 * 400) is holds
 
@@ -276,7 +277,10 @@ def test_groups_at_the_predicted_distance_come_in_the_right_order(
     prepared = private(session.prepare(statement(LAPLACE_TOP, "1", f"{ROWS}, mechanism = LAPLACE")))
     counts, values = far_apart(session, prepared, GROUPS)
     values[0] = values[1] + round(share * present(prepared.method.quote.tells_apart))
-    right = sum(int(prepared.method.run(replace(counts, n=(values,))).rows[0]) == 0 for _ in range(400))
+    right = sum(
+        int(answer_of(prepared.method, prepared.plan, with_exact(counts, n=(values,))).rows[0]) == 0
+        for _ in range(400)
+    )
     assert (right >= 0.88 * 400) is holds
 
 
@@ -288,7 +292,7 @@ def test_simultaneous_intervals_are_wider_as_predicted(session: Session) -> None
     for intervals in ("SINGLE", "SIMULTANEOUS"):
         wanted = replace(plan, options=replace(plan.options, intervals=intervals))
         method = LargestGroups.of(wanted, plan.selection)
-        estimate = method.run(far_apart(session, prepared, GROUPS)[0]).counts[0]
+        estimate = answer_of(method, wanted, far_apart(session, prepared, GROUPS)[0]).counts[0]
         assert estimate is not None
         assert method.quote.half_width == pytest.approx((estimate.high - estimate.low).max() / 2)
         widths.append(present(method.quote.half_width))
@@ -306,11 +310,11 @@ def errors_of(
     """Errors of 400 answers over these counts, and the standard deviations released with them."""
     prepared = private(session.prepare(text))
     counts, _ = far_apart(session, prepared, GROUPS)
-    counts = replace(counts, n=tuple(values for _ in counts.n))
+    counts = with_exact(counts, n=tuple(values for _ in exact_of(counts).n))
     seeded(monkeypatch, 5)
     errors, spreads = [], []
     for _ in range(400):
-        answer = prepared.method.run(counts)
+        answer = answer_of(prepared.method, prepared.plan, counts)
         assert len(answer.rows) == rows
         estimate = answer.counts[0]
         assert estimate is not None
@@ -358,7 +362,7 @@ def test_the_predicted_stddev_of_coarse_noise_is_that_of_simulated_errors(
     seeded(monkeypatch, 3)
     errors = []
     for _ in range(300):
-        estimate = prepared.method.run(counts).counts[0]
+        estimate = answer_of(prepared.method, prepared.plan, counts).counts[0]
         assert estimate is not None
         errors.append(estimate.value - values[:4])
     worst = np.sqrt((np.array(errors) ** 2).mean(axis=0)).max()
@@ -474,7 +478,7 @@ def test_rows_that_may_lie_below_the_threshold_are_counted(session: Session) -> 
     counts = engine_of(session).count(prepared.plan.compiled)
     seen = set()
     for values in ([500] * GROUPS, [10**6, 500] * (GROUPS // 2), [10**6] * GROUPS, [0] * GROUPS):
-        answer = prepared.method.run(replace(counts, n=(np.array(values),)))
+        answer = answer_of(prepared.method, prepared.plan, with_exact(counts, n=(np.array(values),)))
         estimate = answer.counts[0]
         assert estimate is not None
         doubtful = int((np.isnan(estimate.low) | (estimate.low < 500)).sum())

@@ -12,14 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import DomainPart, SparseDomain
-from dpsql.engines import Counts, KeptCounts, listed_counts
-from dpsql.errors import OperationalError, PolicyError, QueryRefused
+from dpsql.engines import KeptCounts
+from dpsql.errors import PolicyError, QueryRefused
 from dpsql.kernel import mechanisms
+from dpsql.kernel.changes import UnitChanges
+from dpsql.kernel.counts import Counts
 from dpsql.owner.verifying import verify
 from dpsql.policy import load
 from dpsql.session import Session
 from dpsql.types import BIGINT
 from tests.narrow import engine_of, present, private
+from tests.support.exact import exact_of, made_up, with_exact
 
 POLICY = """
 [budget]
@@ -114,17 +117,20 @@ def test_the_answer_is_that_over_all_groups(
     monkeypatch.setattr("dpsql.analysis.key_domains.MAX_DOMAIN", 3)
     compiled = private(session.prepare(text)).plan.compiled
     domain = present(compiled.sparse)
-    listed = listed_counts(domain, engine.count(compiled), engine.schema_database.candidates)
-    assert 0 < len(listed.positions) < listed.domain.size
-    assert by_key(listed.at(np.arange(listed.domain.size))) == every
+    listed = exact_of(present(engine.count(compiled).listed(domain, engine.schema_database.candidates)))
+    assert 0 < len(present(listed.positions)) < domain.size
+    positions = np.arange(domain.size)
+    keys = zip(*(column.to_pylist() for column in listed.keys_at(positions)), strict=True)
+    numbers = [listed.at(place, positions).tolist() for place in range(len(listed.n))]
+    assert dict(zip(keys, zip(*numbers, strict=True), strict=True)) == every
     assert rounded(session.run(text).table) == dense
 
 
 def by_key(counts: Counts) -> dict[tuple[object, ...], tuple[int, ...]]:
     """Return the counts of each group by its keys."""
-    keys = zip(*(column.to_pylist() for column in counts.keys.columns), strict=True)
-    found = dict(zip(keys, zip(*(n.tolist() for n in counts.n), strict=True), strict=True))
-    assert len(found) == len(counts.n[0])
+    keys = zip(*(column.to_pylist() for column in exact_of(counts).keys.columns), strict=True)
+    found = dict(zip(keys, zip(*(n.tolist() for n in exact_of(counts).n), strict=True), strict=True))
+    assert len(found) == len(exact_of(counts).n[0])
     return found
 
 
@@ -132,10 +138,9 @@ def by_key(counts: Counts) -> dict[tuple[object, ...], tuple[int, ...]]:
 def test_counts_that_contradict_the_domain_are_no_counts(numbers: list[int], session: Session) -> None:
     part = DomainPart((0,), (BIGINT,), 7, 0, None)
     places = {"o0": np.array(numbers)}
-    found = Counts(pa.table({}), (np.array([1, 2]),), None, places)
-    schema = engine_of(session).schema_database
-    with pytest.raises(OperationalError):
-        listed_counts(SparseDomain((part,)), found, schema.candidates)
+    keys = pa.table({"x": [0, 0]}).select([])
+    found = with_exact(made_up(keys, (np.array([1, 2]),), UnitChanges((None,))), places=places)
+    assert found.listed(SparseDomain((part,)), engine_of(session).schema_database.candidates) is None
 
 
 def test_kept_counts_are_those_of_the_domain(session: Session) -> None:
@@ -147,8 +152,8 @@ def test_kept_counts_are_those_of_the_domain(session: Session) -> None:
     kept.keep(compiled, counts)
     again = present(kept.find(compiled))
     values = engine.schema_database.candidates
-    first, second = (listed_counts(domain, each, values) for each in (counts, again))
-    assert first.positions.tolist() == second.positions.tolist() != []
+    first, second = (exact_of(present(each.listed(domain, values))) for each in (counts, again))
+    assert present(first.positions).tolist() == present(second.positions).tolist() != []
     assert first.n[0].tolist() == second.n[0].tolist()
 
 
@@ -158,7 +163,7 @@ def test_a_mechanism_for_all_groups_refuses_the_listed_ones(session: Session) ->
     counts = engine_of(session).count(prepared.plan.compiled)
     noisy = mechanisms.NoisyTopK.plan(prepared.plan.groups, 3, 1)
     with pytest.raises(ValueError, match="planned for 1000000000000 counts"):
-        noisy.run(counts.n[0])
+        noisy.run(exact_of(counts).n[0])
 
 
 def test_the_groups_below_all_others_are_empty(session: Session) -> None:

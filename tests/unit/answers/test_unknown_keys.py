@@ -16,17 +16,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.answers.choose import considered
-from dpsql.answers.method import NoisyResult
 from dpsql.answers.table import details, rows
 from dpsql.answers.top_k import LargestGroups
-from dpsql.answers.unknown import by_key
-from dpsql.engines import Counts
 from dpsql.errors import QueryRefused
+from dpsql.kernel.changes import UnitChanges
 from dpsql.language import TopK
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
+from tests.support.exact import Answered, answer_of, exact_of, made_up, with_exact
 
 POLICY = """
 [budget]
@@ -223,9 +222,9 @@ def plan_of(session: Session, text: str) -> Any:
     ],
 )
 def test_keys_are_sorted_and_an_enum_as_it_was_declared(column: pa.Array, order: list[int]) -> None:
-    counts = Counts(pa.table({"k0": column}), (np.zeros(3, dtype=np.int64),), None)
-    assert by_key(counts, np.arange(3)).tolist() == order
-    assert by_key(counts, np.array([0, 1])).tolist() == [1, 0]
+    counts = made_up(pa.table({"k0": column}), (np.zeros(3, dtype=np.int64),), UnitChanges((None,)))
+    assert exact_of(counts).key_order(np.arange(3)).tolist() == order
+    assert exact_of(counts).key_order(np.array([0, 1])).tolist() == [1, 0]
 
 
 class TestAnswer:
@@ -233,27 +232,29 @@ class TestAnswer:
     COUNTS = np.array([5000, 4000, 3000, 280, 270, 260, 260, 250, *[3] * 200], dtype=np.int64)
     TEXT = "epsilon = 1, delta = 1e-6, mechanism = LIMITED_THEN_STABLE, candidates = 48, measure = 0.5"
 
-    def run(self, session: Session, text: str) -> tuple[PreparedPrivate, Counts, NoisyResult]:
+    def run(self, session: Session, text: str) -> tuple[PreparedPrivate, Answered]:
         """Limited domain's cutoff stands near 450 and a set needs a lead of 130, at half of epsilon."""
         prepared = private(session.prepare(text))
         counts = engine_of(session).count(prepared.plan.compiled)
-        counts = replace(
-            counts, keys=pa.table({"k0": self.NAMES[:49]}), n=tuple(self.COUNTS[:49] for _ in counts.n)
+        counts = with_exact(
+            counts,
+            keys=pa.table({"k0": self.NAMES[:49]}),
+            n=tuple(self.COUNTS[:49] for _ in exact_of(counts).n),
         )
-        return prepared, counts, prepared.method.run(counts)
+        return prepared, answer_of(prepared.method, prepared.plan, counts)
 
     def test_rows_in_order_then_by_key(self, session: Session) -> None:
         text = statement(self.TEXT, 12)
         runs = [self.run(session, text) for _ in range(40)]
-        full = [each for each in runs if len(each[2].rows) == 8]
+        full = [each for each in runs if len(each[1].rows) == 8]
         assert len(full) > 25  # about 2% of runs place a fourth group before the cutoff, and may end there
-        for prepared, counts, answer in full:
+        for prepared, answer in full:
             shown = [self.NAMES[i] for i in answer.rows]
             ordered = int((~np.isnan(present(answer.gap))).sum())
             assert shown[:3] == ["m", "c", "x"]
             assert shown[ordered:] == sorted(shown[ordered:])
             assert answer.charge.epsilon <= prepared.price.epsilon == 1
-            found, _ = details(prepared.plan, answer, rows(prepared.plan, answer, counts))
+            found, _ = details(prepared.plan, answer.result, rows(prepared.plan, answer.result, answer.run))
             table = found.to_pydict()
             assert [g is None for g in table["gap"]] == [i >= ordered for i in range(8)]
             assert [p is None for p in table["p_value"]] == [i >= ordered for i in range(8)]
@@ -271,7 +272,7 @@ class TestAnswer:
         covered: list[bool] = []
         spread: dict[int, list[float]] = {}
         for _ in range(runs):
-            prepared, _, answer = self.run(session, text)
+            prepared, answer = self.run(session, text)
             estimate = present(answer.counts[0])
             exact = self.COUNTS[answer.rows]
             covered += ((estimate.low <= exact) & (exact <= estimate.high)).tolist()

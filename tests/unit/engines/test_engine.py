@@ -30,6 +30,7 @@ from dpsql.policy import load
 from dpsql.session import Session
 from dpsql.types import TIMESTAMP
 from tests.narrow import engine_of, of_type, present
+from tests.support.exact import exact_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,9 +67,13 @@ class Opened:
 
     def count(self, statement: str) -> dict[Any, Any]:
         counts = self.engine.count(self.compiled(statement))
-        order = range(len(counts.n[0])) if counts.order is None else counts.rows_in_order().tolist()
-        keys = [column.to_pylist() for column in counts.keys.columns] or [[None]]
-        numbers = [n.tolist() for n in counts.n]
+        order = (
+            range(len(exact_of(counts).n[0]))
+            if exact_of(counts).order is None
+            else exact_of(counts).in_order().tolist()
+        )
+        keys = [column.to_pylist() for column in exact_of(counts).keys.columns] or [[None]]
+        numbers = [n.tolist() for n in exact_of(counts).n]
         rows = [(tuple(k[i] for k in keys), tuple(n[i] for n in numbers)) for i in order]
         return {k if len(k) > 1 else k[0]: n if len(n) > 1 else n[0] for k, n in rows}
 
@@ -291,7 +296,9 @@ def test_only_what_the_analysis_sealed_is_counted(opened: Callable[..., Opened])
     with pytest.raises(InternalError):
         made.engine.count("SELECT 1 AS n0")  # type: ignore[arg-type]  # that is the test
     with pytest.raises(InternalError):
-        CompiledQuery(compiled.query, "SELECT 1 AS n0", (), 1, (), False, None, object())
+        CompiledQuery(
+            compiled.query, "SELECT 1 AS n0", (), 1, (), False, None, compiled.certificate, object()
+        )
     with pytest.raises(InternalError):
         PublicOrder((), object())
     with pytest.raises(FrozenInstanceError):

@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpsql.analysis import PublicOrder
-from dpsql.engines import Counts
-from dpsql.engines.ordering import sorted_rows
 from dpsql.errors import InternalError
+from dpsql.kernel.changes import NumberChange, UnitChanges
+from dpsql.kernel.sorting import sorted_rows
+from tests.narrow import present
+from tests.support.exact import exact_of, made_up, with_exact
 
 VALUES = [
     pa.array(["B", "a", "z", "É"]),
@@ -62,13 +63,13 @@ def test_one_enum_has_one_list_of_values() -> None:
 
 
 def test_counts_of_groups_that_come_twice_are_refused() -> None:
-    order = object.__new__(PublicOrder)
-    object.__setattr__(order, "terms", (("o0", False),))
     keys, n = pa.table({"k0": ["a", "b"]}), (np.array([5, 6]),)
-    rows, counts = Counts(keys, n, order, {"o0": np.array([1, 0])}).in_order(0)
-    assert rows.tolist() == [1, 0]
-    assert np.asarray(counts.values).tolist() == [6, 5]
+    counts = made_up(keys, n, UnitChanges((NumberChange(0, 1),)))
+    order = (("o0", False),)
+    rows, ordered = exact_of(with_exact(counts, order=order, places={"o0": np.array([1, 0])})).ordered(0)
+    assert present(rows).tolist() == [1, 0]
+    assert np.asarray(ordered.values).tolist() == [6, 5]
     with pytest.raises(InternalError, match="same place"):
-        Counts(keys, n, order, {"o0": np.array([1, 1])}).in_order(0)
+        exact_of(with_exact(counts, order=order, places={"o0": np.array([1, 1])})).ordered(0)
     with pytest.raises(InternalError, match="no public order"):
-        Counts(keys, n, None).in_order(0)
+        exact_of(counts).ordered(0)

@@ -21,6 +21,7 @@ from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, private
+from tests.support.exact import exact_of
 
 POLICY = """
 [budget]
@@ -72,7 +73,7 @@ def numbers(engine: DuckDBEngine, sql: str) -> list[tuple[int, ...]]:
 
 
 def counted(engine: DuckDBEngine, compiled: CompiledQuery) -> list[tuple[int, ...]]:
-    return sorted(zip(*(n.tolist() for n in engine.count(compiled).n), strict=True))
+    return sorted(zip(*(n.tolist() for n in exact_of(engine.count(compiled)).n), strict=True))
 
 
 def complete(engine: DuckDBEngine, compiled: CompiledQuery) -> list[bool]:

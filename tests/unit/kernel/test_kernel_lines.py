@@ -11,7 +11,7 @@ from tests import kernel_lines
 from tests.kernel_lines import DECIDES, KERNEL, READING, code_lines, files, lines_of, lines_of_one_answer
 from tests.unit.test_imports import imported
 
-MOST, MOST_OF_ONE_ANSWER, MOST_THAT_DECIDE = 13_400, 12_000, 6_420
+MOST, MOST_OF_ONE_ANSWER, MOST_THAT_DECIDE = 14_400, 12_800, 7_200
 """Lines of code; they shall be 8,200, 6,000 and 2,800 when rules need not recognise lowered SQL any more."""
 
 PACKAGES = {"numpy", "pyarrow", "duckdb"}

@@ -28,8 +28,8 @@ from mcp import Client
 from mcp_types import TextContent
 
 from dpsql import __version__
-from dpsql.engines import Counts
 from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.release import from_arrow
@@ -47,6 +47,7 @@ from tests.serve.bench import Bench
 from tests.serve.bench import run as on_bench
 from tests.serve.catalog_cases import OIDS, Declared, statements
 from tests.serve.catalog_cases import policy as catalog_policy
+from tests.support.exact import exact_of, with_exact
 from tests.unit.serve.golden import dialogues
 from tests.unit.serve.page.conftest import Site
 
@@ -164,13 +165,12 @@ def opened(**options: Any) -> Iterator[tuple[Service, Callable[[int], None]]]:
 
 def _sorted(counts: Counts) -> Counts:
     """Return counts in the order of their keys, so that each group has the same noise every time."""
-    if not counts.keys.num_columns:
+    own = exact_of(counts)
+    if not own.keys.num_columns:
         return counts
-    order = pc.sort_indices(
-        counts.keys, [(name, "ascending") for name in counts.keys.column_names]
-    ).to_numpy()
-    places = {name: place[order] for name, place in counts.places.items()}
-    return Counts(counts.keys.take(order), tuple(n[order] for n in counts.n), counts.order, places)
+    order = pc.sort_indices(own.keys, [(name, "ascending") for name in own.keys.column_names]).to_numpy()
+    places = {name: place[order] for name, place in own.places.items()}
+    return with_exact(counts, keys=own.keys.take(order), n=tuple(n[order] for n in own.n), places=places)
 
 
 # -- PostgreSQL's protocol

@@ -1,4 +1,4 @@
-"""Sort groups by public values, here and not in the engine, whose order of rows is no proof."""
+"""Sort groups by public values, here and not in an engine, whose order of rows is no proof."""
 
 from __future__ import annotations
 

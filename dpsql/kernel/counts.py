@@ -1,0 +1,398 @@
+"""Exact counts, sealed: engines hand them over, and the kernel alone reads them.
+
+No attribute or method of `Counts` returns exact numbers, how many groups there are, their keys, or the order
+in which an engine returned them. What is released of them is what `dpsql.kernel.release.Run` returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from dpsql.errors import InternalError
+from dpsql.kernel.changes import NumberChange, UnitChanges
+from dpsql.kernel.check.certificate import Certificate, Keys
+from dpsql.kernel.order import OrderedCounts, SparseCounts
+from dpsql.kernel.sealed import Sealed, seal, unseal
+from dpsql.kernel.sorting import ranks, sorted_cells, sorted_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from dpsql.kernel.sorting import Term
+
+    Integers = NDArray[np.int64]
+    Values = Callable[[Any, Integers], pa.Table]
+    """Returns the keys of a part's candidates at some places, in columns `k0`, .. by the keys' places."""
+
+Order = tuple[tuple[str, bool], ...]
+"""The public columns that groups are sorted by, `k0` a key, `o0` the place of one; and whether descending."""
+
+
+class DomainPart(Protocol):
+    """A part of a large domain: its candidates are numbered from `first` on."""
+
+    @property
+    def size(self) -> int:
+        """How many candidates there are."""
+
+    @property
+    def first(self) -> int:
+        """The number of the first one."""
+
+    @property
+    def descending(self) -> bool:
+        """Whether positions go down with the numbers."""
+
+
+class Domain(Protocol):
+    """A public domain of which only the groups with rows are counted: all combinations of its parts."""
+
+    @property
+    def parts(self) -> tuple[DomainPart, ...]:
+        """The parts, the last one least significant."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that have the numbers of the parts' candidates."""
+
+    @property
+    def size(self) -> int:
+        """How many groups there are."""
+
+
+class Counts(Sealed):
+    """The exact counts of the candidate groups before noise; they are never shown and never stored."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(
+        cls,
+        keys: pa.Table,
+        n: Sequence[Integers],
+        certificate: Certificate,
+        order: Order | None,
+        places: Mapping[str, Integers] | None = None,
+    ) -> Counts:
+        """Seal counts: keys in the columns `k0`, ..., one int64 array for each count, and the places of keys.
+
+        All have the same length. Rows come as the engine returned them; `order` names the public columns that
+        they are sorted by in the kernel. None: there is no order but that of the keys. The certificate is
+        that of the query, and says how far one unit changes them.
+        """
+        found = changes_of(certificate, len(n))
+        return seal(cls(), Exact(keys, tuple(n), found, _public(order, certificate), dict(places or {})))
+
+    @classmethod
+    def of_table(
+        cls,
+        table: pa.Table,
+        keys: int,
+        numbers: int,
+        places: Sequence[str],
+        certificate: Certificate,
+        order: Order | None,
+    ) -> Counts | None:
+        """Seal the columns `k0`, ..., `n0`, ... and places of a table; None if it has others, or a NULL."""
+        found = table.select([f"k{i}" for i in range(keys)])
+        arrays = [_integers(table.column(f"n{i}"), "no") for i in range(numbers)]
+        placed = {name: _integers(table.column(name), "safe") for name in places}
+        width = keys + numbers + len(placed)
+        if any(len(a) != table.num_rows for a in (*arrays, *placed.values())) or table.num_columns != width:
+            return None
+        return cls.of(found, arrays, certificate, order, placed)
+
+    @classmethod
+    def of_numbers(
+        cls, columns: Mapping[str, Integers], numbers: int, certificate: Certificate, order: Order | None
+    ) -> Counts | None:
+        """Seal numbers without keys, named as in `of_table`; None if they are not these, or one is NULL."""
+        arrays = [columns.get(f"n{i}") for i in range(numbers)]
+        made = [each for each in arrays if type(each) is np.ndarray and each.dtype == np.int64]
+        if not len(made) == len(columns) == numbers or len({len(each) for each in made}) > 1:
+            return None
+        return cls.of(no_keys(len(made[0]) if made else 0), made, certificate, order)
+
+    def taken(
+        self,
+        numbers: Sequence[int],
+        places: Sequence[str],
+        limit: int | None,
+        certificate: Certificate,
+        order: Order | None,
+    ) -> Counts:
+        """Return some of the counts, of the first `limit` groups: what another query counts of these."""
+        return seal(Counts(), exact(self).taken(numbers, places, limit, certificate, order))
+
+    def listed(self, domain: Domain, values: Values) -> Counts | None:
+        """Return the counts of the groups with rows of a large domain; the others have counts of 0.
+
+        These counts have the numbers of the keys' candidates in their places. None: two are equal, or one is
+        not in the domain.
+        """
+        found = exact(self)
+        positions = _positions(domain, [found.places[name] for name in domain.columns])
+        if positions is None:
+            return None
+        order = np.argsort(positions)
+        positions = positions[order]
+        if (np.diff(positions) == 0).any():
+            return None
+        n = tuple(each[order] for each in found.n)
+        return seal(Counts(), Exact(found.keys, n, found.changes, None, {}, domain, positions, values))
+
+
+@dataclass(frozen=True, eq=False, repr=False, slots=True)
+class Exact:
+    """What is sealed in `Counts`.
+
+    Attributes
+    ----------
+    keys, n, order, places
+        As in `Counts.of`. A position serves to find a key again, and for nothing else.
+    changes
+        How far one unit changes them.
+    domain, positions, values
+        Of counts of a large domain: the domain, the positions of the listed groups in it, ascending, and what
+        returns keys. Keys are then those of any position.
+    """
+
+    keys: pa.Table
+    n: tuple[Integers, ...]
+    changes: UnitChanges
+    order: Order | None
+    places: dict[str, Integers] = field(default_factory=dict)
+    domain: Domain | None = None
+    positions: Integers | None = None
+    values: Values | None = None
+
+    @property
+    def size(self) -> int:
+        """How many groups are counted: private unless all of a public domain are."""
+        return len(self.n[0]) if self.n else self.keys.num_rows
+
+    def taken(
+        self,
+        numbers: Sequence[int],
+        places: Sequence[str],
+        limit: int | None,
+        certificate: Certificate,
+        order: Order | None,
+    ) -> Exact:
+        """See `Counts.taken`."""
+        return Exact(
+            self.keys.slice(0, limit),
+            tuple(self.n[place][:limit] for place in numbers),
+            changes_of(certificate, len(numbers)),
+            _public(order, certificate),
+            {name: self.places[name] for name in places},
+        )
+
+    def part(self, rows: Integers) -> Exact:
+        """Return the counts of some groups."""
+        import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+        keys = pa.table([picked(c, rows) for c in self.keys.columns], names=self.keys.column_names)
+        places = {name: place[rows] for name, place in self.places.items()}
+        return Exact(keys, tuple(n[rows] for n in self.n), self.changes, self.order, places)
+
+    def slice(self, start: int, end: int) -> Exact:
+        """Return the counts of consecutive groups."""
+        places = {name: place[start:end] for name, place in self.places.items()}
+        n = tuple(each[start:end] for each in self.n)
+        return Exact(self.keys.slice(start, end - start), n, self.changes, self.order, places)
+
+    def _terms(self) -> list[Term]:
+        if self.order is None:
+            raise InternalError("these counts have no public order")
+        return [
+            (self.places[name] if name in self.places else self.keys.column(name), descending)
+            for name, descending in self.order
+        ]
+
+    def in_order(self) -> Integers:
+        """Return the positions of all groups in the public order; groups that are equal in it are refused.
+
+        Without one, they are in the order of their keys, which are public where all groups are.
+        """
+        if self.order is None:
+            every = np.arange(self.size)
+            return every[self.key_order(every)]
+        rows = sorted_rows(self.size, self._terms())
+        if rows is None:
+            raise InternalError("two groups have the same place")
+        return rows
+
+    def ordered(self, place: int) -> tuple[Integers | None, OrderedCounts]:
+        """Return one of the counts in the public order, and the positions of its groups.
+
+        Of a large domain the positions are those of the domain: they are public, whatever is listed.
+        """
+        if self.positions is not None:
+            return None, OrderedCounts(self.sparse(place))
+        if self.order is None:
+            raise InternalError("these counts have no public order")
+        rows = self.in_order()
+        return rows, OrderedCounts(self.n[place][rows])
+
+    def cells_in_order(self, *, public: bool) -> tuple[Integers, Integers]:
+        """Return the positions of all rows by group, in the public order, and by cell, the first number.
+
+        Return also where in that order each group begins. The cells of a group are private. If the groups are
+        not `public`, they come by their keys, and that order says nothing.
+        """
+        terms = self._terms() if public else [(column, False) for column in self.keys.columns]
+        return sorted_cells(self.size, terms, self.n[0])
+
+    def key_order(self, rows: Integers) -> Integers:
+        """Return the order of the groups at some positions by their keys."""
+        import pyarrow as pa  # noqa: PLC0415  loaded only where keys are sorted
+
+        keys = self.keys_at(rows) if len(rows) > 1 else []
+        found = [ranks(pa.chunked_array([column])) for column in keys]
+        return np.asarray(np.lexsort(found[::-1]), dtype=np.int64) if found else np.arange(len(rows))
+
+    def sparse(self, place: int) -> SparseCounts:
+        """Return one of the counts of a large domain, whose groups have their positions as names."""
+        if self.domain is None or self.positions is None:
+            raise InternalError("these are no counts of a large domain")
+        return SparseCounts(self.n[place], self.positions, self.domain.size)
+
+    def at(self, place: int, rows: Integers) -> Integers:
+        """Return one of the counts of the groups at some positions."""
+        return self.n[place][rows] if self.domain is None else self.sparse(place).at(rows)
+
+    def keys_at(self, rows: Integers, places: Sequence[int] | None = None) -> list[pa.Array]:
+        """Return keys of the groups at some positions, or those at some `places` among all keys."""
+        if self.domain is None:
+            wanted = range(self.keys.num_columns) if places is None else places
+            return [picked(self.keys.column(f"k{i}"), rows) for i in wanted]
+        if self.values is None:
+            raise InternalError("a large domain has its keys")
+        columns: dict[str, pa.ChunkedArray] = {}
+        left = rows
+        for part in reversed(self.domain.parts):
+            left, place = np.divmod(left, part.size)
+            place = part.size - 1 - place if part.descending else place
+            keys = self.values(part, place)
+            columns |= zip(keys.column_names, keys.columns, strict=True)
+        return [_whole(columns[f"k{i}"]) for i in (range(len(columns)) if places is None else places)]
+
+
+def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
+    """Return what a certificate says of the first numbers of its query."""
+    names, most = [f"n{i}" for i in range(numbers)], certificate.most_groups
+    made: list[NumberChange | None] = []
+    for change in map(certificate.number, names):
+        if change is None:
+            made.append(None)
+            continue
+        total = change.total
+        if most is not None:
+            every = most * max(-change.low, change.high)
+            total = every if total is None else min(total, every)
+        made.append(NumberChange(change.low, change.high, total))
+    unknown, largest = certificate.keys is Keys.UNKNOWN, certificate.largest
+    decides = certificate.decides if unknown else None
+    if unknown and (decides not in names or (largest is not None and largest.column != decides)):
+        raise InternalError("these groups are not decided by one of their numbers")
+    return UnitChanges(
+        tuple(made),
+        public=not unknown,
+        declared=certificate.keys in (Keys.ONE, Keys.DECLARED),
+        decides=None if decides is None else names.index(decides),
+        listed=None if largest is None else largest.most,
+        groups=most,
+        grouped=certificate.grouped_by,
+        one_row=most == 1,
+        one_cell=certificate.one_cell,
+    )
+
+
+def _public(order: Order | None, certificate: Certificate) -> Order | None:
+    """Return an order if no two groups are equal in it, whatever the rows are; the order of cells is none."""
+    if order:
+        cells = {name for name, _ in certificate.cells}
+        if not certificate.ordered_by(frozenset({name for name, _ in order} | cells)):
+            raise InternalError("two groups may have the same place")
+    return order
+
+
+def exact(counts: Counts) -> Exact:
+    """Return what is sealed in counts: for the kernel alone."""
+    found: Exact = unseal(counts)
+    return found
+
+
+_FEW = 1000
+
+
+def picked(column: pa.ChunkedArray, rows: Integers) -> pa.Array:
+    """Return some rows of a key.
+
+    No two chunks are put together whole: texts of more than 2 GiB do not fit into one array, and how long
+    all of them are together depends on private rows.
+    """
+    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+    if len(rows) <= _FEW:
+        # Slices of single rows keep the keys in Arrow; they are never converted to Python objects.
+        parts = [chunk for row in rows.tolist() for chunk in column.slice(row, 1).chunks]
+        return pa.concat_arrays(parts) if parts else column.slice(0, 0).combine_chunks()
+    order = np.argsort(rows, kind="stable")
+    ends = np.cumsum([len(chunk) for chunk in column.chunks])
+    cuts = np.searchsorted(rows[order], ends)
+    parts, start = [], 0
+    for chunk, end, cut in zip(column.chunks, ends.tolist(), cuts.tolist(), strict=True):
+        if cut > start:
+            parts.append(chunk.take(_arrow(rows[order[start:cut]] - (end - len(chunk)))))
+        start = cut
+    back = np.empty(len(rows), dtype=np.int64)
+    back[order] = np.arange(len(rows))
+    return pa.concat_arrays(parts).take(_arrow(back))
+
+
+def _arrow(values: Integers) -> pa.Array:
+    """Convert an array to Arrow; `pa.array` would import pandas where it is installed."""
+    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+    data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.int64))
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, data])
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a short column as one array."""
+    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+    return pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
+
+
+def no_keys(rows: int) -> pa.Table:
+    """Return a table of so many rows without columns."""
+    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+    return pa.Table.from_arrays([pa.nulls(rows)], names=["n"]).select([])
+
+
+def _integers(column: pa.ChunkedArray, casting: Literal["no", "safe"]) -> Integers:
+    """Convert a BIGINT column without NULLs; `to_numpy` would import pandas where it is installed."""
+    # DLPack shares the memory of each chunk, and raises if the chunk has a NULL.
+    chunks = [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
+    return np.concatenate(chunks, dtype=np.int64, casting=casting) if chunks else np.zeros(0, dtype=np.int64)
+
+
+def _positions(domain: Domain, numbers: Sequence[Integers]) -> Integers | None:
+    """Return the positions of groups by the numbers of their keys' candidates, the last least significant."""
+    found = np.zeros(len(numbers[0]), dtype=np.int64)
+    for part, number in zip(domain.parts, numbers, strict=True):
+        place = number - part.first
+        if len(place) and not 0 <= place.min() <= place.max() < part.size:
+            return None
+        found *= part.size
+        found += part.size - 1 - place if part.descending else place
+    return found

@@ -1,0 +1,133 @@
+"""Copies of exact counts in memory of their own, which is overwritten when they are dropped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.kernel.changes import UnitChanges
+from dpsql.kernel.check.certificate import Certificate
+from dpsql.kernel.counts import Counts, Exact, Order, exact
+from dpsql.kernel.sealed import Sealed, seal, unseal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+
+class KeptCopy(Sealed):
+    """A sealed copy of counts, of which every use is known: an array that reads its memory exports it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, counts: Counts, limit: int) -> KeptCopy | None:
+        """Copy counts; None if they take more than so many bytes, or keys would come back as other ones."""
+        found = exact(counts)
+        numbers = (*found.n, *found.places.values())
+        if int(found.keys.nbytes) + sum(n.nbytes for n in numbers) > limit:
+            return None
+        keys = _written(found.keys)
+        memory = _Memory(keys, tuple(map(_copied, found.n)), {k: _copied(n) for k, n in found.places.items()})
+        read = _read(keys)
+        if read.schema == found.keys.schema and read.num_rows == found.keys.num_rows:
+            return seal(cls(), memory)
+        del read
+        memory.wipe()
+        return None
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes, for the limit of the process alone."""
+        return sum(map(len, _memory_of(self).parts()))
+
+    def taken(
+        self,
+        numbers: Sequence[int],
+        places: Sequence[str],
+        limit: int | None,
+        certificate: Certificate,
+        order: Order | None,
+    ) -> Counts:
+        """Return some of the counts, as views of this memory that cannot be written: see `Counts.taken`."""
+        memory = _memory_of(self)
+        placed = {name: _array(place) for name, place in memory.places.items()}
+        n = tuple(map(_array, memory.numbers))
+        every = Exact(_read(memory.keys), n, UnitChanges(()), None, placed)
+        return seal(Counts(), every.taken(numbers, places, limit, certificate, order))
+
+    def wipe(self) -> None:
+        """Overwrite the memory that nothing reads any more."""
+        _memory_of(self).wipe()
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class _Memory:
+    keys: bytearray
+    """The keys as an Arrow stream."""
+    numbers: tuple[bytearray, ...]
+    """The counts, as int64."""
+    places: dict[str, bytearray]
+    """The places, as int64."""
+
+    def parts(self) -> tuple[bytearray, ...]:
+        """Return all of it."""
+        return self.keys, *self.numbers, *self.places.values()
+
+    def wipe(self) -> None:
+        """Overwrite what nothing reads any more."""
+        for part in self.parts():
+            wipe(part)
+
+
+def _memory_of(copy: KeptCopy) -> _Memory:
+    found: _Memory = unseal(copy)
+    return found
+
+
+def wipe(memory: bytearray) -> bool:
+    """Overwrite memory with zeros unless something reads it; return whether it was overwritten."""
+    if memory:
+        try:
+            memory.pop()  # refused while an array reads the memory; it does not move the rest
+        except BufferError:
+            return False
+        np.frombuffer(memory, np.uint8)[:] = 0
+    return True
+
+
+def _copied(numbers: NDArray[np.int64]) -> bytearray:
+    return bytearray(np.ascontiguousarray(numbers).data)
+
+
+def _array(memory: bytearray) -> NDArray[np.int64]:
+    """Return the numbers in memory, as an array that cannot be written."""
+    if not memory:
+        return np.zeros(0, np.int64)
+    return np.frombuffer(memoryview(memory).toreadonly(), np.int64)
+
+
+def _written(keys: pa.Table) -> bytearray:
+    """Write a table as an Arrow stream into memory of its own."""
+    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+    measured = pa.MockOutputStream()
+    with pa.ipc.new_stream(measured, keys.schema) as writer:
+        writer.write_table(keys)
+    memory = bytearray(measured.size())
+    with (
+        pa.FixedSizeBufferWriter(pa.py_buffer(memory)) as sink,
+        pa.ipc.new_stream(sink, keys.schema) as writer,
+    ):
+        writer.write_table(keys)
+    return memory
+
+
+def _read(keys: bytearray) -> pa.Table:
+    """Return the table in an Arrow stream, without copying its columns."""
+    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+    return pa.ipc.open_stream(pa.py_buffer(keys)).read_all()

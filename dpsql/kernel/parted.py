@@ -1,0 +1,124 @@
+"""Steps in each of several partitions of the groups, of which one unit is in few.
+
+*Private, where all rows of a unit are in one partition.* Take two data sets that differ in one unit. All
+partitions but that of the unit have equal counts in both, so that their outputs have equal laws, and the
+noise of each partition is independent. The output of the unit's partition has the privacy loss of its own
+steps, and so has the whole.
+
+*Private, else.* The query counts a unit in at most m partitions. The others have equal counts with and
+without the unit. The steps of those m compose: the cost is at most that of the largest one, m times.
+
+The number of partitions is public, and the same steps run in all of them, also in those without rows. Their
+order is public, or that of their keys: partitions of undeclared groups that have none come last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.errors import InternalError
+from dpsql.kernel.counts import Counts, Exact, exact
+from dpsql.kernel.frames import without_frames
+from dpsql.kernel.loss import largest
+from dpsql.kernel.release import Rows, Run, positions_of, released_at
+from dpsql.kernel.sealed import Sealed, seal, unseal
+from dpsql.kernel.sorting import ranks
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Parted(Sealed):
+    """The partitions of the groups of a run.
+
+    Attributes
+    ----------
+    runs
+        The steps of each.
+    sizes
+        The number of groups of each; None where that is private.
+    """
+
+    __slots__ = ("_times", "run", "runs", "sizes")
+    run: Run
+    runs: tuple[Run, ...]
+    sizes: tuple[int | None, ...]
+    _times: int
+
+    @classmethod
+    def of(cls, run: Run, keys: Sequence[int], number: int, size: int | None, times: int) -> Parted:
+        """Divide groups by some keys into a public number of partitions, of which a unit is in few.
+
+        `size` is that of the largest; None: their sizes are private. The cost is that of the largest one,
+        `times`.
+        """
+        within = run.changes.within(keys)
+        if times < number and (within is None or within > times):
+            raise InternalError("one unit is in more partitions than are charged")
+
+        def divided() -> tuple[NDArray[np.int64], list[int], list[Counts]]:
+            own = exact(run.counts)
+            rows, starts = _by_partition(own, keys)
+            missing = number - len(starts)
+            if missing < 0 or (missing and size is not None):
+                raise InternalError("the partitions of the counts are not those of the plan")
+            every, ends = own.part(rows), [*starts.tolist(), *[len(rows)] * (missing + 1)]
+            return rows, ends, [seal(Counts(), every.slice(*pair)) for pair in pairwise(ends)]
+
+        rows, ends, parts = without_frames(divided)
+        made = cls()
+        made.run, made._times = run, times
+        made.runs = tuple(Run(each, run.spending.part(times), run.changes) for each in parts)
+        made.sizes = tuple(None if size is None else end - start for start, end in pairwise(ends))
+        del ends
+        return seal(made, _Divided(rows, tuple(parts), _starts(parts)))
+
+    def joined(self, rows: Iterable[Rows]) -> Rows:
+        """Return the released groups of all partitions, one after the other; their steps are over.
+
+        What they cost is added to what the run has cost.
+        """
+        own: _Divided = unseal(self)
+        found = [
+            own.rows[start + positions_of(each, counts)]
+            for each, counts, start in zip(rows, own.counts, own.starts, strict=True)
+        ]
+        loss = largest([run.loss for run in self.runs]).repeated(self._times)
+        self.run.spending.admit(loss)
+        self.run.spending.add(loss)
+        return released_at(self.run.counts, np.concatenate(found))
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class _Divided:
+    rows: NDArray[np.int64]
+    """The positions of all groups, partition by partition."""
+    counts: tuple[Counts, ...]
+    starts: tuple[int, ...]
+    """Where each partition starts there."""
+
+
+def _starts(parts: Sequence[Counts]) -> tuple[int, ...]:
+    sizes = [exact(part).size for part in parts]
+    return tuple(np.cumsum([0, *sizes[:-1]]).tolist())
+
+
+def _by_partition(own: Exact, keys: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of all groups, partition by partition, and where each partition starts."""
+    columns = [ranks(own.keys.column(f"k{i}")) for i in keys]
+    code = np.zeros(own.size, dtype=np.int64)
+    for column in columns:
+        _, code = np.unique(code * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
+    if own.order is None:
+        rows = np.argsort(code, kind="stable")
+    else:
+        rows = own.in_order()
+        _, first, place = np.unique(code[rows], return_index=True, return_inverse=True)
+        rows = rows[np.argsort(first[place], kind="stable")]
+    changed = np.diff(code[rows], prepend=-1) != 0
+    return rows, np.flatnonzero(changed)

@@ -1,0 +1,368 @@
+"""Run mechanisms on exact counts: what is released is their output, at the loss that is added up here.
+
+A `Run` is an interactive program over the counts of one query. Its verbs are the steps; a step sees outputs
+of earlier steps alone, and names groups by `Rows`, which only a step returns. Each verb
+
+1. refuses a mechanism whose noise is for smaller changes than those that are known of the numbers, before
+   anything is drawn (`Mechanism.covers`);
+2. refuses what would cost more than is reserved (`Spending`);
+3. runs the mechanism on the counts;
+4. returns its output: positions in the counts become `Rows`, since the order of the counts is private.
+
+*Private:* each step is one mechanism, fixed by public figures and earlier outputs, on numbers that one unit
+changes by what `UnitChanges` says. So they compose adaptively, and the loss is the sum of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from dpsql.errors import InternalError
+from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
+from dpsql.kernel.counts import Counts, Exact, exact
+from dpsql.kernel.frames import without_frames
+from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.loss.domination import dominated
+from dpsql.kernel.mechanisms import (
+    FULL,
+    Checked,
+    Existing,
+    Extreme,
+    GuessAndCheck,
+    Histograms,
+    Ladder,
+    MedianOracle,
+    OrderedThenSet,
+    Quantile,
+    Refinement,
+    RungBins,
+    StableSet,
+)
+from dpsql.kernel.sealed import Sealed, seal, unseal
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import ArrayLike, NDArray
+
+    from dpsql.kernel.mechanisms.mechanism import Mechanism
+
+R = TypeVar("R")
+
+_CELL, _NUMBER, _SCORES = 0, 1, 2
+"""The places of the cell and of its number, where a query counts cells; and of scores, where it searches."""
+_MANY = 1 << 62
+"""More groups than there are."""
+
+
+class Spending:
+    """What the steps of one release have cost until now, within what is reserved for it.
+
+    `times` steps like these may be run, after others that have cost so much `before`.
+    """
+
+    def __init__(self, limit: PrivacyLoss, *, before: PrivacyLoss | None = None, times: int = 1) -> None:
+        self.limit = limit
+        self.loss = PrivacyLoss()
+        self._before, self._times = before or PrivacyLoss(), times
+
+    def admit(self, most: PrivacyLoss) -> None:
+        """Refuse a step that may cost so much, if that is more than is left."""
+        if not dominated(self._before + (self.loss + most).repeated(self._times), self.limit):
+            raise InternalError("a step would cost more than what is reserved for its release")
+
+    def add(self, loss: PrivacyLoss) -> None:
+        """Add what a step has cost."""
+        self.loss += loss
+
+    def part(self, times: int) -> Spending:
+        """Return that of one of several parts, of which so many count."""
+        return Spending(self.limit, before=self.loss, times=times)
+
+
+class Rows(Sealed):
+    """Groups that a step has released, or those of a public domain, in an order that tells nothing else."""
+
+    __slots__ = ("_size",)
+    _size: int
+
+    def __len__(self) -> int:
+        return self._size
+
+    def take(self, index: NDArray[np.int64] | slice) -> Rows:
+        """Return some of them, by their places among these."""
+        own = _of(self)
+        places = np.arange(self._size)[index]
+        return _rows(replace(own, positions=own.positions[places]))
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class _Positions:
+    """Where groups are in counts; of those with cells, the first row of each, and all rows in order."""
+
+    counts: Counts
+    positions: NDArray[np.int64]
+    cells: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+
+
+def _rows(found: _Positions) -> Rows:
+    made = Rows()
+    made._size = len(found.positions)  # noqa: SLF001  its own module
+    return seal(made, found)
+
+
+def _of(rows: Rows) -> _Positions:
+    found: _Positions = unseal(rows)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Selected(Generic[R]):
+    """What a selection released: its result, with `index` counting `rows`, and the groups."""
+
+    found: R
+    rows: Rows
+
+
+class Run:
+    """The steps of a release over the counts of one query."""
+
+    __slots__ = ("changes", "counts", "spending")
+
+    def __init__(self, counts: Counts, spending: Spending, changes: UnitChanges | None = None) -> None:
+        self.counts, self.spending = counts, spending
+        self.changes = exact(counts).changes if changes is None else changes
+
+    def __repr__(self) -> str:
+        return "Run(...)"
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What all steps have cost until now."""
+        return self.spending.loss
+
+    # Groups and their keys.
+
+    def every(self) -> Rows:
+        """Return all groups of a public domain, in their public order."""
+        if not self.changes.declared:
+            raise InternalError("which groups there are is private, or not all are counted")
+
+        def ordered() -> Rows:
+            return self._released(exact(self.counts).in_order())
+
+        return without_frames(ordered)
+
+    def keys(self, rows: Rows, places: Sequence[int] | None = None) -> list[pa.Array]:
+        """Return the keys of released groups, or some of them."""
+        return without_frames(lambda: exact(self.counts).keys_at(self._at(rows), places))
+
+    def _released(
+        self, positions: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    ) -> Rows:
+        return _rows(_Positions(self.counts, positions, cells))
+
+    def _at(self, rows: Rows) -> NDArray[np.int64]:
+        return positions_of(rows, self.counts)
+
+    # Steps.
+
+    def _admit(self, mechanism: Mechanism[Any], taken: Taken, most: PrivacyLoss | None = None) -> None:
+        """Refuse a mechanism that is not for these changes, or costs too much, before it draws anything."""
+        if not mechanism.covers(taken):
+            raise InternalError("the noise is for less than one unit is known to change")
+        self.spending.admit(mechanism.loss if most is None else most)
+
+    def _decided_by(self, place: int, reads: int) -> None:
+        """Refuse another number than that which decides on undeclared groups, and too few of these."""
+        if self.changes.public:
+            return
+        if self.changes.decides != place:
+            raise InternalError("another number decides which groups there are")
+        if self.changes.listed is not None and not 0 < reads <= self.changes.listed:
+            raise InternalError("too few of the largest groups are counted")
+
+    def measure(
+        self, mechanism: Mechanism[R], places: Sequence[int], rows: Rows, *, by_group: bool = False
+    ) -> R:
+        """Measure numbers of released groups: number by number, or (`by_group`) group by group."""
+        (found,) = self._measured([(mechanism, places)], rows, by_group=by_group)
+        self.spending.add(found.loss)  # type: ignore[attr-defined]  # each result has one
+        return found
+
+    def measure_apart(self, parts: Sequence[tuple[Mechanism[R], Sequence[int]]], rows: Rows) -> list[R]:
+        """Measure numbers of released groups by several mechanisms, whose equal losses are joined."""
+        found = self._measured(parts, rows, by_group=False)
+        self.spending.add(sum((each.loss for each in found), PrivacyLoss()).joined)  # type: ignore[attr-defined]  # as above
+        return found
+
+    def _measured(
+        self, parts: Sequence[tuple[Mechanism[R], Sequence[int]]], rows: Rows, *, by_group: bool
+    ) -> list[R]:
+        every = PrivacyLoss()
+        for mechanism, places in parts:
+            every += mechanism.loss
+            self._admit(mechanism, self.changes.of(tuple(places), len(rows), by_group=by_group), every)
+
+        def run() -> list[R]:
+            own, at = exact(self.counts), self._at(rows)
+            return [
+                mechanism.run(_numbers(own, places, at, by_group=by_group)) for mechanism, places in parts
+            ]
+
+        return without_frames(run)
+
+    def select(self, mechanism: Mechanism[R], place: int) -> Selected[R]:
+        """Select groups by one of the numbers; those of a set, which has no order, come by their keys."""
+        self._decided_by(place, mechanism.reads)
+        self._admit(mechanism, self.changes.of((place,), 1))
+        if not (self.changes.public or mechanism.undeclared):
+            raise InternalError("this mechanism takes groups of a public domain")
+
+        def run() -> tuple[R, Rows]:
+            own = exact(self.counts)
+            found, at = _selected(mechanism, own, place)
+            ordered = len(at)
+            if isinstance(found, (StableSet, OrderedThenSet)):
+                ordered = int(found.ordered) if isinstance(found, OrderedThenSet) else 0
+            at = np.concatenate([at[:ordered], at[ordered:][own.key_order(at[ordered:])]])
+            return replace(found, index=np.arange(len(at))), self._released(at)
+
+        found, rows = without_frames(run)
+        self.spending.add(found.loss)  # type: ignore[attr-defined]  # as above
+        return Selected(found, rows)
+
+    def existence(self, mechanism: Existing, place: int, *, cells: bool = False) -> Selected[Any]:
+        """Release the groups with enough units, by their keys, with their noisy numbers of units.
+
+        With `cells`, a group has a row for each of its cells, each with the number of the group.
+        """
+        self._decided_by(place, mechanism.reads)
+        self._admit(mechanism, self.changes.of((place,), _MANY))
+
+        def run() -> tuple[Any, Rows]:
+            own = exact(self.counts)
+            split = own.cells_in_order(public=False) if cells else None
+            first = np.arange(own.size) if split is None else split[0][split[1]] if own.size else split[0]
+            found = mechanism.run(own.n[place][first])
+            order = own.key_order(first[found.index])
+            rows = self._released(first[found.index][order], split)
+            return replace(found, index=np.arange(len(order)), value=found.value[order]), rows
+
+        found, rows = without_frames(run)
+        self.spending.add(found.loss)
+        return Selected(found, rows)
+
+    def groups_of_cells(self, number: int) -> Rows:
+        """Return all of so many groups of a public domain, in order; each has a row for each of its cells."""
+        if not self.changes.public:
+            raise InternalError("which groups there are is private")
+
+        def ordered() -> Rows:
+            own = exact(self.counts)
+            rows, starts = own.cells_in_order(public=True)
+            if len(starts) != number:
+                raise InternalError("the groups are not those of the domain")
+            return self._released(rows[starts] if own.size else np.zeros(1, dtype=np.int64), (rows, starts))
+
+        return without_frames(ordered)
+
+    def draw(self, mechanism: Quantile | Extreme, groups: Rows) -> NDArray[np.int64]:
+        """Choose cells for each group: one for each quantile, or extreme."""
+        most = len(groups) if self.changes.one_cell else _MANY
+        self._admit(mechanism, self.changes.of((_NUMBER,), most))
+
+        def run() -> Any:  # noqa: ANN401  of either mechanism
+            own, at, split = exact(self.counts), self._at(groups), _of(groups).cells
+            if split is None:
+                raise InternalError("these groups have no cells")
+            rows, starts = split
+            number = np.zeros(len(rows), dtype=np.int64)
+            number[starts[1:]] = 1
+            number = np.cumsum(number)
+            if len(rows):
+                place = np.full(own.size, -1)
+                place[at] = np.arange(len(at))
+                number = place[rows[starts]][number]
+            there = number >= 0
+            cell, counted = (own.n[i][rows][there] for i in (_CELL, _NUMBER))
+            return mechanism.run(Histograms(len(at), number[there], cell, counted))
+
+        found = without_frames(run)
+        self.spending.add(found.loss)
+        cells: NDArray[np.int64] = found.cell
+        return cells
+
+    def refine(self, mechanism: Refinement, place: int, released: ArrayLike) -> NDArray[np.float64]:
+        """Release a number again with less noise, given its release before, in grid steps."""
+        self._admit(mechanism, self.changes.of((place,), 1), mechanism.further)
+        found = without_frames(lambda: mechanism.again(exact(self.counts).n[place], released))
+        self.spending.add(mechanism.further)
+        return found.value
+
+    def check(self, checker: GuessAndCheck, guess: Number) -> Checked:
+        """Check a guess of the one number; what all checks have cost is the checker's `charge`."""
+        self._admit(checker.plan, self.changes.of((0,), 1))
+        return without_frames(lambda: checker.check(_one(exact(self.counts)), guess))
+
+    def ask(self, oracle: MedianOracle, cells: ArrayLike) -> Checked:
+        """Answer the one number by hypotheses; likewise."""
+        self._admit(oracle.checker.plan, self.changes.of((0,), 1))
+        return without_frames(lambda: oracle.ask(_one(exact(self.counts)), cells))
+
+    # Searches of bounds, and numbers that follow from what they have counted.
+
+    def search(self, mechanism: Ladder, bounds: int) -> int:
+        """Choose one of so many bounds, by the scores of units that exceed each (`RungBins`).
+
+        A unit is in one row. To the score of a bound it adds what it adds to the row's own, or `FULL`.
+        """
+        units, scores = self.changes.number(_NUMBER), self.changes.number(_SCORES)
+        if not (self.changes.one_row and units.low == scores.low == 0):
+            raise InternalError("these are no units by the bounds that they exceed")
+        most = max(units.high * FULL, scores.high)
+        self._admit(mechanism, Taken((NumberChange(0, most),), 1))
+        found = without_frames(lambda: mechanism.run(RungBins(*exact(self.counts).n).scores(bounds)))
+        self.spending.add(found.loss)
+        return int(found.rung[0])
+
+
+def released_at(counts: Counts, positions: NDArray[np.int64]) -> Rows:
+    """Return the groups of counts at some positions, which a step has released."""
+    return _rows(_Positions(counts, positions))
+
+
+def positions_of(rows: Rows, counts: Counts) -> NDArray[np.int64]:
+    """Return where released groups are in counts; those of other counts are refused."""
+    found = _of(rows)
+    if found.counts is not counts:
+        raise InternalError("these groups were not released of these counts")
+    return found.positions
+
+
+def _one(own: Exact) -> int:
+    """Return the one number of counts."""
+    return int(own.n[0][0])
+
+
+def _numbers(
+    own: Exact, places: Sequence[int], rows: NDArray[np.int64], *, by_group: bool
+) -> NDArray[np.int64]:
+    """Return numbers of some groups as a mechanism takes them."""
+    found = [own.at(place, rows) for place in places]
+    return np.stack(found, axis=1).reshape(-1) if by_group else np.concatenate(found)
+
+
+def _selected(mechanism: Mechanism[Any], own: Exact, place: int) -> tuple[Any, NDArray[np.int64]]:
+    """Run a selection; return its result, and where the groups are."""
+    if own.domain is not None and not mechanism.sparse:
+        raise InternalError("this mechanism takes the counts of all groups")
+    if mechanism.ordered:
+        rows, counts = own.ordered(place)
+        found = mechanism.run(counts)
+        return found, found.index if rows is None else rows[found.index]
+    found = mechanism.run(own.n[place] if own.domain is None else own.sparse(place))
+    return found, found.index
