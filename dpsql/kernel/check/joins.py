@@ -70,7 +70,7 @@ def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation
     columns = (*left.columns, f"{right.alias}.c0")
     proof.note("elements of a list", "each row is repeated for the elements of its list")
     kind = Kind.TIED if tied else left.kind
-    return replace(left, kind=kind, columns=columns, unique=frozenset(), ranks=NONE, table=None)
+    return replace(left, kind=kind, columns=columns, unique=frozenset(), table=None)
 
 
 def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Relation:
@@ -188,7 +188,6 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
         unique=frozenset(kept),
         depends=tuple(depends),
         few=few,
-        ranks=a.ranks | b.ranks,
     )
 
 

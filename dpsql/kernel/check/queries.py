@@ -28,7 +28,6 @@ from dpsql.kernel.check.proof import (
     equalities,
     has_aggregate,
     strip_parens,
-    whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.setops import relation_of_operation
@@ -36,10 +35,9 @@ from dpsql.kernel.check.sources import check_name
 from dpsql.kernel.check.subqueries import check_row, tied_to_outer
 from dpsql.kernel.check.units import relation_of_units
 from dpsql.kernel.check.weighted import relation_of_weighted
-from dpsql.kernel.check.windows import check_windows, follows_from, is_rank, unique_by_number
+from dpsql.kernel.check.windows import check_windows, follows_from, unique_by_number
 from dpsql.kernel.tree import (
     Aggregate,
-    Binary,
     Bounded,
     Call,
     Column,
@@ -144,29 +142,12 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
         source,
         strays=source.strays and not there,
         depends=source.depends + tuple(equal_columns(proof, conditions)),
-        few=source.few + _ranked(source, conditions),
         table=source.table if only else None,
     )
     if tied_to_outer(proof, made, [*equalities(conditions)]):
         proof.note("subquery of the unit", "the rows of the subquery are those of the unit of the outer row")
-        return replace(made, kind=Kind.TIED, unit=frozenset(), strays=False, ranks=NONE, table=None)
+        return replace(made, kind=Kind.TIED, unit=frozenset(), strays=False, table=None)
     return made
-
-
-def _ranked(source: Relation, conditions: list[Expr]) -> tuple[tuple[Names, int], ...]:
-    """Return the columns of which conditions keep the places 1 to m: at most m different values."""
-    found = []
-    for condition in conditions:
-        if not (isinstance(condition, Binary) and isinstance(condition.left, Column)):
-            continue
-        name, most = name_of(condition.left), whole_number(condition.right)
-        if most is None or name not in source.ranks:
-            continue
-        if condition.operator == "<=" or (condition.operator == "=" and most >= 1):
-            found.append((frozenset((name,)), max(1 if condition.operator == "=" else most, 1)))
-        elif condition.operator == "<":
-            found.append((frozenset((name,)), max(most - 1, 1)))
-    return tuple(found)
 
 
 def _outside(
@@ -267,7 +248,6 @@ def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, 
         unit=unit,
         by_row=source.by_row or not unit,
         unique=frozenset(unique),
-        ranks=frozenset(n for n, i in zip(names, query.items, strict=True) if is_rank(i.expr, source)),
     )
 
 
@@ -287,7 +267,7 @@ def _translated(names: Names, places: dict[str, str], fixed: Names) -> Names | N
 
 
 def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
-    """Return what is known of the columns of a projection, beside its unit and ranks."""
+    """Return what is known of the columns of a projection, beside its unit."""
     spelled = places_of(proof, query, names, public=source.outside and not proof.outer)
     places = {column: named[0] for column, named in spelled.items()}
     followed = [

@@ -167,8 +167,6 @@ class Relation:
         (A, B): rows (of one unit) that are equal in A are equal in B. A may be empty.
     few
         (A, m): the rows of one unit have at most m different values of A together.
-    ranks
-        Columns that are whole numbers from 1 on.
     groups
         Of groups: what is known of them. `unique` then speaks of all groups, `few` of those with rows of a
         unit.
@@ -184,7 +182,6 @@ class Relation:
     unique: frozenset[Names] = frozenset()
     depends: tuple[tuple[Names, Names], ...] = ()
     few: tuple[tuple[Names, int], ...] = ()
-    ranks: Names = NONE
     groups: Groups | None = None
     table: tuple[str, str] | None = None
 
@@ -243,6 +240,5 @@ def under(relation: Relation, alias: str) -> Relation:
         unique=frozenset(map(renamed, relation.unique)),
         depends=tuple((renamed(a), renamed(b)) for a, b in relation.depends),
         few=tuple((renamed(a), most) for a, most in relation.few),
-        ranks=renamed(relation.ranks),
         groups=None if relation.groups is None else relation.groups.renamed(new),
     )

@@ -102,7 +102,7 @@ def _outside(proof: Proof, query: SetOperation, a: Relation, b: Relation) -> Rel
         unique |= a.unique
     elif query.word == "UNION ALL":
         unique = unique_of_union(proof, query, a, b)
-    return replace(a, kind=kind, unique=unique, depends=(), few=(), ranks=NONE)
+    return replace(a, kind=kind, unique=unique, depends=(), few=())
 
 
 def _unit_places(relation: Relation) -> set[int]:

@@ -85,11 +85,3 @@ def unique_by_number(expr: Expr, relation: Relation) -> Names | None:
     if len(rest) == len(window.partition) or not all(isinstance(part, Column) for part in rest):
         return None
     return frozenset(name_of(part) for part in rest if isinstance(part, Column))
-
-
-def is_rank(expr: Expr, relation: Relation) -> bool:
-    """Return whether an expression of owned rows is a place among them: a whole number from 1 on."""
-    expr = strip_parens(expr)
-    if isinstance(expr, Column):
-        return name_of(expr) in relation.ranks
-    return isinstance(expr, Window) and _function(expr) in RANKS
