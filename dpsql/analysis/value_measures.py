@@ -165,7 +165,12 @@ def _weighted(rows: int, width: int) -> tuple[Expr, ...]:
     for name in ("a0", "a1"):
         own = huge(Call("COALESCE", (Column("v", name), whole(0))))
         share = Paren(Binary("//", Paren(Binary("*", own, whole(rows))), huge(values)))
-        parts.append(Case(((Binary("<=", values, whole(rows)), own),), share))
+        parts.append(_cut(Case(((Binary("<=", values, whole(rows)), own),), share), rows * width))
     every = Paren(Binary("*", huge(counted), whole(width)))
     left = Paren(Binary("-", Paren(Binary("-", every, parts[0])), parts[1]))
-    return (*parts, left)
+    return (*parts, _cut(left, rows * width))
+
+
+def _cut(value: Expr, most: int) -> Expr:
+    """Return a value cut to 0 and a number, between which it is: so the checker need not know why."""
+    return Call("LEAST", (Call("GREATEST", (value, whole(0))), whole(most)))

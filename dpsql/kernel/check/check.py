@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dpsql.kernel.check.certificate import _SEAL, Certificate, Change, Keys, Most, NotCertified
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.queries import relation_of_query
@@ -14,8 +16,8 @@ from dpsql.kernel.tree import (
     Node,
     Query,
     Scan,
+    parts,
     replaced,
-    walk,
 )
 
 
@@ -37,6 +39,17 @@ def _folded(node: Node) -> Node:
     return node
 
 
+def _each_once(query: Query) -> Iterator[Node]:
+    """Yield the nodes of a query, those that stand at several places once."""
+    seen, waiting = set[int](), list[Node]((query,))
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            waiting += parts(node)
+
+
 def _kind_of(facts: Facts, name: str) -> str | None:
     """Return what one unit of a table is; None for public tables."""
     table = facts.table(name)
@@ -46,7 +59,7 @@ def _kind_of(facts: Facts, name: str) -> str | None:
 def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
     """Return what is proved of a query, as the certificate of the same query as it was written."""
     kinds = set[str | None]()
-    for node in walk(query):
+    for node in _each_once(query):
         if not has_known_words(node):
             raise NotCertified("a word that is none of those of SQL", node)
         if isinstance(node, Scan):

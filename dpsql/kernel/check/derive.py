@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.types_of import Value, common, ends, fits
 from dpsql.kernel.check.written import CHECKS
-from dpsql.kernel.tree import Expr, Node, Paren, Query
+from dpsql.kernel.tree import Column, Constant, Expr, Node, Paren, Query
 
 ROWS = (1 << 41) - 1
 """The assumption: no relation that an engine makes has more rows, 2 * 10^12.
@@ -73,6 +73,8 @@ class Scope:
         Aliases of items whose rows an outer join can replace by NULL.
     present
         Columns that WHERE says are not NULL, by alias and name.
+    known
+        What is known of expressions, wherever in the query they stand.
     """
 
     items: dict[str, Rows]
@@ -80,6 +82,7 @@ class Scope:
     outer: Scope | None = None
     padded: frozenset[str] = frozenset()
     present: frozenset[tuple[str, str]] = frozenset()
+    known: dict[Expr, Value] = field(default_factory=dict)
 
 
 class Around(NamedTuple):
@@ -119,10 +122,19 @@ def derive(node: Expr, at: Around) -> Value:
     found = RULES.get(kind)
     if found is None:
         raise NotCertified("an expression of an unknown kind", node)
+    if kind is Column or kind is Constant:
+        return found(node, at)
+    plain = not (at.caught or at.narrowed or at.parameters)
+    if plain and (made := at.scope.known.get(node)) is not None:
+        return made
     check = CHECKS.get(kind)
     if check is not None:
         check(node)
-    return found(node, at)
+    noted = 0 if at.found is None else len(at.found)
+    made = found(node, at)
+    if plain and noted == (0 if at.found is None else len(at.found)):  # no aggregate or window is in it
+        at.scope.known[node] = made
+    return made
 
 
 def check_decided(values: Sequence[Value], node: Node) -> None:

@@ -245,6 +245,8 @@ class Traits(NamedTuple):
     """The subqueries, with the nodes that have them."""
     reads: Names
     """The columns that it reads, also in subqueries."""
+    bare: Names
+    """The columns that it reads without the name of an item of FROM, beside in subqueries."""
 
 
 _LEAVES = (Column, Constant)
@@ -253,11 +255,14 @@ _LEAVES = (Column, Constant)
 @lru_cache(maxsize=16384)
 def _traits(expr: Expr) -> Traits:
     aggregates = windows = False
+    bare: set[str] = set()
     found: list[tuple[Expr, Query]] = []
     waiting: list[tuple[Node, bool]] = [(expr, False)]
     while waiting:
         node, inside = waiting.pop()
         if isinstance(node, _LEAVES):
+            if isinstance(node, Column) and not node.table:
+                bare.add(name_of(node))
             continue
         if isinstance(node, Window):
             windows = inside = True
@@ -273,7 +278,7 @@ def _traits(expr: Expr) -> Traits:
     reads = facts(expr).reads
     if OPAQUE in reads:
         reads = frozenset(name_of(node) for node in walk(expr) if isinstance(node, Column))
-    return Traits(aggregates, windows, tuple(found), reads)
+    return Traits(aggregates, windows, tuple(found), reads, frozenset(bare))
 
 
 def has_aggregate(expr: Expr) -> bool:
@@ -291,6 +296,13 @@ def subqueries(expr: Expr) -> tuple[tuple[Expr, Query], ...]:
     return () if isinstance(expr, _LEAVES) else _traits(expr).subqueries
 
 
+def bare_columns(expr: Expr) -> Names:
+    """Return the columns that an expression names without their item of FROM, beside in subqueries."""
+    if isinstance(expr, Column):
+        return NONE if expr.table else frozenset((name_of(expr),))
+    return NONE if isinstance(expr, Constant) else _traits(expr).bare
+
+
 def reads_of(expr: Expr) -> Names:
     """Return all columns that an expression reads, also in subqueries."""
     found = facts(expr).reads
@@ -305,6 +317,7 @@ def operand_in(expr: Expr) -> Expr | None:
 __all__ = [
     "NONE",
     "Proof",
+    "bare_columns",
     "conjuncts",
     "equalities",
     "has_aggregate",

@@ -8,16 +8,15 @@ never NULL, asks whether the rows have one of the unit x, so it needs no such co
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import Proof, nodes_of_row, operand_in, reads_of, subqueries
-from dpsql.kernel.check.relation import Kind, Relation, name_of
+from dpsql.kernel.check.proof import Proof, bare_columns, operand_in, reads_of, subqueries
+from dpsql.kernel.check.relation import Kind, Relation
 from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.tree import Column, Expr, Query, Select
 
 
 def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
     """Refuse an expression of a row that depends on other units; return whether it is tied to one."""
-    bare = [n for n in nodes_of_row(expr) if isinstance(n, Column) and not n.table]
-    if relation.kind is Kind.OWNED and any(name_of(n) not in relation.columns for n in bare):
+    if relation.kind is Kind.OWNED and any(name not in relation.columns for name in bare_columns(expr)):
         proof.refuse("a column without the name of its item of FROM", expr)
     tied = False
     for node, query in subqueries(expr):

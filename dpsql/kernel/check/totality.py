@@ -239,7 +239,7 @@ class Walk:
         if query.where is not None:
             condition(query.where, Around(scope))
             present = present_columns(query.where)
-            scope = replace(scope, present=present) if present else scope
+            scope = replace(scope, present=present, known={}) if present else scope
         known = self.scopes.setdefault(query, scope)
         if known.outer is not scope.outer and _around(query, known) != _around(query, scope):
             raise NotCertified("one query at two places, among other columns", query)

@@ -49,6 +49,7 @@ from dpsql.kernel.tree import (
     Not,
     Paren,
     ScalarQuery,
+    Unary,
 )
 from dpsql.types import BOOLEAN, DOUBLE, VARCHAR
 
@@ -238,6 +239,13 @@ def _scalar_query(node: ScalarQuery, at: Around) -> Value:
 
 @rule(Case)
 def _case(node: Case, at: Around) -> Value:
+    listed = _constant_leaves(node)
+    if listed is not None:
+        column, ends, leaves = listed
+        x, many = derive(column, at), [derive(end, at) for _, end in (ends[0], ends[-1])]
+        for end in many:
+            comparable((x, end), node, at)
+        return unify_values([derive(leaf, at) for _, leaf in (leaves[0], leaves[-1])], node)
     found, rest = [], at
     for when, then in node.branches:
         _, known, known_else = _decide(when, rest)
@@ -245,6 +253,60 @@ def _case(node: Case, at: Around) -> Value:
         rest = _beside(rest, known_else)
     found.append(NOTHING if node.default is None else derive(node.default, rest))
     return unify_values(found, node, caught=at.caught)
+
+
+_Numbers = list[tuple[int, "Expr"]]
+"""Whole numbers, each with its node."""
+
+
+def _constant_leaves(node: Case) -> tuple[Column, _Numbers, _Numbers] | None:
+    """Return a, the constants c and the results of a tree of CASE WHEN a > c, if these are constants, too.
+
+    Of many constants, all are as the least and the greatest: in their types, and in what they compare with.
+    """
+    ends: dict[int, Expr] = {}
+    leaves: dict[int, Expr] = {}
+    waiting: list[Expr] = [node]
+    column: Column | None = None
+    while waiting:
+        each = waiting.pop()
+        value = _whole_number(each)
+        if value is not None:
+            leaves[value] = each
+            continue
+        if not isinstance(each, Case) or len(each.branches) != 1 or each.default is None:
+            return None
+        when, then = each.branches[0]
+        if not isinstance(when, Binary) or when.operator != ">" or type(when.left) is not Column:
+            return None
+        end = _whole_number(when.right)
+        if end is None or (column is not None and when.left != column):
+            return None
+        column = when.left
+        ends[end] = when.right
+        waiting += (then, each.default)
+    if column is None or len(leaves) < _MANY:
+        return None
+    return column, sorted(ends.items(), key=_first), sorted(leaves.items(), key=_first)
+
+
+_MANY = 4
+"""Fewer results than these are derived one by one, with what conditions say of each."""
+
+
+def _first(pair: tuple[int, Expr]) -> int:
+    return pair[0]
+
+
+def _whole_number(node: Expr) -> int | None:
+    """Return a whole number as it is written; None for anything else."""
+    if type(node) is Constant:
+        return node.value if type(node.value) is int else None
+    inner = bare(node)
+    if isinstance(inner, Unary) and inner.operator == "-" and type(inner.operand) is Constant:
+        number = inner.operand.value
+        return -number if type(number) is int else None
+    return None
 
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -32,11 +32,10 @@ def taken(
 
 
 UP, DOWN, BOTH = (0, 3), (-3, 0), (-3, 3)
-FEW = {"groups_per_unit": 2, "sensitivity": 3}
 
 CASES: dict[str, tuple[Mechanism[Any], Sequence[Taken], Sequence[Taken]]] = {
     "Laplace": (
-        m.Laplace.plan(5, 1, **FEW),
+        m.Laplace.plan(5, 1, groups_per_unit=2, sensitivity=3),
         [taken((0, 3, 6)), taken((-3, 0, 6)), taken((-2, 3, 6)), taken((0, 3), groups=2)],
         [taken((0, 3, 7)), taken((0, 4, 6)), taken((-4, 0, 6)), taken(UP), taken((0, 3, 6), (0, 1, 1))],
     ),
@@ -235,7 +234,7 @@ def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch
     searched = UnitChanges((None, NumberChange(0, 2, 2), NumberChange(0, 9)), one_row=True)
     nine = m.Laplace.plan(9, 1, groups_per_unit=1)
     run, hidden, celled = run_on(wide), run_on(unknown), run_on(cells, 3)
-    steps = [
+    steps: list[Callable[[], object]] = [
         lambda: run.measure(nine, (0,), run.every()),
         lambda: run.measure_apart([(nine, (0,))], run.every()),
         lambda: run.measure(m.Box.plan(9, 1), (0,), run.every(), by_group=True),
