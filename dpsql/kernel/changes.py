@@ -92,7 +92,8 @@ class UnitChanges:
         They stand number by number, or (`by_group`) group by group.
         """
         numbers = tuple(map(self.number, places))
-        own = [most for all_, most in self.together if set(places) <= all_]
+        once = len(set(places)) == len(places)
+        own = [most for all_, most in self.together if once and set(places) <= all_]
         return Taken(numbers, groups, by_group, min(own, default=None))
 
     def within(self, keys: Iterable[int]) -> int | None:

@@ -24,8 +24,8 @@ import numpy as np
 from dpsql.errors import InternalError
 from dpsql.kernel.counts import Counts, Exact, exact
 from dpsql.kernel.frames import without_frames
-from dpsql.kernel.loss import largest
-from dpsql.kernel.release import Rows, Run, positions_of, released_at
+from dpsql.kernel.loss import PrivacyLoss
+from dpsql.kernel.release import Rows, Run, positions_of, released_at, with_cells
 from dpsql.kernel.sealed import Sealed, seal, unseal
 from dpsql.kernel.sorting import ranks
 
@@ -44,11 +44,10 @@ class Parted(Sealed):
         The number of groups of each; None where that is private.
     """
 
-    __slots__ = ("_times", "run", "runs", "sizes")
+    __slots__ = ("run", "runs", "sizes")
     run: Run
     runs: tuple[Run, ...]
     sizes: tuple[int | None, ...]
-    _times: int
 
     @classmethod
     def of(cls, run: Run, keys: Sequence[int], number: int, size: int | None, times: int) -> Parted:
@@ -57,6 +56,8 @@ class Parted(Sealed):
         `size` is that of the largest; None: their sizes are private. The cost is that of the largest one,
         `times`.
         """
+        if size is not None and not run.changes.declared:
+            raise InternalError("how many groups a partition has is private")
         within = run.changes.within(keys)
         if times < number and (within is None or within > times):
             raise InternalError("one unit is in more partitions than are charged")
@@ -72,25 +73,27 @@ class Parted(Sealed):
 
         rows, ends, parts = without_frames(divided)
         made = cls()
-        made.run, made._times = run, times
-        made.runs = tuple(Run(each, run.spending.part(times), run.changes) for each in parts)
+        made.run = run
+        spent = run.spending.parts(len(parts), times)
+        made.runs = tuple(Run(part, own, run.changes) for part, own in zip(parts, spent, strict=True))
         made.sizes = tuple(None if size is None else end - start for start, end in pairwise(ends))
         del ends
         return seal(made, _Divided(rows, tuple(parts), _starts(parts)))
 
     def joined(self, rows: Iterable[Rows]) -> Rows:
-        """Return the released groups of all partitions, one after the other; their steps are over.
+        """Return the released groups of all partitions, one after the other.
 
-        What they cost is added to what the run has cost.
+        What their steps cost is a part of what the run has cost, from the first of them on.
         """
         own: _Divided = unseal(self)
+        rows = [*rows]
+        if any(map(with_cells, rows)):
+            raise InternalError("a group of cells has no number of its own")
         found = [
             own.rows[start + positions_of(each, counts)]
             for each, counts, start in zip(rows, own.counts, own.starts, strict=True)
         ]
-        loss = largest([run.loss for run in self.runs]).repeated(self._times)
-        self.run.spending.admit(loss)
-        self.run.spending.add(loss)
+        self.run.spending.admit(PrivacyLoss())
         return released_at(self.run.counts, np.concatenate(found))
 
 
