@@ -29,9 +29,10 @@ from dpsql.kernel.tree import (
     Scan,
     Select,
     Weighted,
+    Window,
     duckdb_sql,
 )
-from dpsql.kernel.tree.exact import whole
+from dpsql.kernel.tree.exact import furthest, whole
 from dpsql.types import BIGINT
 
 FACTS = Declared((TableFacts("t", ByColumn("u"), (("u", BIGINT), ("v", BIGINT)), kind="person"),))
@@ -126,6 +127,31 @@ def test_a_sum_that_is_cut_at_both_ends_moves_by_no_more_than_these() -> None:
     found = certify(search(capped(-1000, 1000), both, 0), FACTS).number("n2")
     assert found is not None
     assert (found.low, found.high) == (-8, 8)
+
+
+def test_what_a_condition_says_of_a_row_is_not_said_of_the_rows_of_its_window() -> None:
+    """A row from 0 to 5 has the largest value of its unit's rows, whatever that is."""
+    x, own = Column("s", "x"), Column("s", "u")
+    small = Binary("AND", Binary(">=", x, whole(0)), Binary("<=", x, whole(5)))
+
+    def total(most: Expr) -> Select:
+        each = select("s", rows("x"), (own, "u"), (Case(((small, most),), whole(0)), "y"))
+        one = select("w", each, (Column("w", "u"), "u"), (Aggregate("MAX", (Column("w", "y"),)), "y"), by="u")
+        summed = Cast(furthest(Aggregate("SUM", (Column("c", "y"),))), BIGINT)
+        return select("c", one, (summed, "n0"))
+
+    found = certify(total(x), FACTS).number("n0")
+    assert found is not None
+    assert (found.low, found.high) == (0, 5)
+    query, table = total(Window(Aggregate("MAX", (x,)), (own,))), [(1, 3), (1, 10**6), (2, 2)]
+    found = certify(query, FACTS).number("n0")
+    assert found is not None
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t (u BIGINT, v BIGINT)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", table)
+        ((counted,),) = connection.execute(duckdb_sql(query)).fetchall()
+    assert counted == 10**6 + 2
+    assert found.high >= 10**6
 
 
 def test_pairs_by_a_column_that_is_named_as_their_number_are_refused() -> None:
