@@ -393,6 +393,8 @@ class Run:
         units, scores = self.changes.number(_NUMBER), self.changes.number(_SCORES)
         if not (self.changes.one_row and units.low == scores.low == 0):
             raise InternalError("these are no units by the bounds that they exceed")
+        if not all(0 <= row <= bounds for row, *_ in scores.rungs):  # else it would fail on some rows
+            raise InternalError("units may exceed more bounds than there are")
         most = max(units.high * FULL, scores.high)
         self._admit(mechanism, Taken((NumberChange(0, most),), 1))
         found = without_frames(lambda: mechanism.run(RungBins(*exact(self.counts).n).scores(bounds)))

@@ -33,7 +33,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
 )
 from dpsql.kernel.tree.exact import furthest, whole
-from dpsql.types import BIGINT
+from dpsql.types import BIGINT, HUGEINT
 
 FACTS = Declared((TableFacts("t", ByColumn("u"), (("u", BIGINT), ("v", BIGINT)), kind="person"),))
 Row = tuple[int, int]
@@ -152,6 +152,17 @@ def test_what_a_condition_says_of_a_row_is_not_said_of_the_rows_of_its_window() 
         ((counted,),) = connection.execute(duckdb_sql(query)).fetchall()
     assert counted == 10**6 + 2
     assert found.high >= 10**6
+
+
+def test_a_number_of_128_bits_has_128_of_them() -> None:
+    wide = Call("bit_count", (Cast(Column("w", "x"), HUGEINT),))
+    one = select("w", capped(-5, 5), (Column("w", "u"), "u"), (wide, "y"))
+    summed = Call("COALESCE", (Cast(furthest(Aggregate("SUM", (Column("c", "y"),))), BIGINT), whole(0)))
+    found = certify(select("c", one, (summed, "n0")), FACTS).number("n0")
+    assert found is not None
+    with duckdb.connect() as connection:
+        ((counted,),) = connection.execute("SELECT bit_count((-1)::HUGEINT)").fetchall()
+    assert found.high >= counted == 128
 
 
 def test_pairs_by_a_column_that_is_named_as_their_number_are_refused() -> None:

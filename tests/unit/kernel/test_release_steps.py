@@ -125,6 +125,16 @@ def test_nothing_is_selected_among_the_groups_that_have_rows() -> None:
         Run(counts(known, [5, 6]), ample()).select(m.NoisyTopK.plan(2, 1, 1), 0)
 
 
+def test_no_search_has_more_rows_than_bounds() -> None:
+    """A row beyond them would make it fail where a unit is in it."""
+    scores = NumberChange(0, m.FULL, m.FULL, ((0, 0, 0), (3, 0, m.FULL)))
+    known = UnitChanges((None, NumberChange(0, 1, 1), scores), one_row=True)
+    one = Run(counts(known, [0, 1], [5, 6], [0, m.FULL]), ample())
+    assert 0 <= one.search(m.Ladder.plan(3, 1, sensitivity=m.FULL), 3) < 3
+    with pytest.raises(InternalError, match="bounds"):
+        one.search(m.Ladder.plan(2, 1, sensitivity=m.FULL), 2)
+
+
 def test_bins_are_of_numbers_of_units() -> None:
     bins = m.Bins.plan(4, 1)
     above = [[9], [8], [5], [2]]
