@@ -268,7 +268,9 @@ class Run:
     def select(self, mechanism: Mechanism[R], place: int) -> Selected[R]:
         """Select groups by one of the numbers; those of a set, which has no order, come by their keys."""
         self._decided_by(place, mechanism.reads)
-        self._admit(mechanism, self.changes.of((place,), 1))
+        if isinstance(mechanism, Existing):  # its groups come in the order of the counts
+            raise InternalError("which groups exist is another step")
+        self._admit(mechanism, self.changes.of((place,), _MANY))
         if not (self.changes.public or mechanism.undeclared):
             raise InternalError("this mechanism takes groups of a public domain")
 

@@ -125,6 +125,16 @@ def test_nothing_is_selected_among_the_groups_that_have_rows() -> None:
         Run(counts(known, [5, 6]), ample()).select(m.NoisyTopK.plan(2, 1, 1), 0)
 
 
+def test_which_groups_exist_is_not_selected() -> None:
+    """A unit may be in any number of them, and they come in the order of the engine."""
+    known = UnitChanges((ONE,), public=False, declared=False, decides=0)
+    own = Run(counts(known, [10**6] * 9), ample())
+    with pytest.raises(InternalError):
+        own.existence(m.Existing.plan(1, "1e-6"), 0)
+    with pytest.raises(InternalError):
+        own.select(m.Existing.plan(1, "1e-6"), 0)
+
+
 def test_no_search_has_more_rows_than_bounds() -> None:
     """A row beyond them would make it fail where a unit is in it."""
     scores = NumberChange(0, m.FULL, m.FULL, ((0, 0, 0), (3, 0, m.FULL)))
