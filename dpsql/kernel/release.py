@@ -330,6 +330,9 @@ class Run:
 
     def draw(self, mechanism: Quantile | Extreme, groups: Rows) -> NDArray[np.int64]:
         """Choose cells for each group: one for each quantile, or extreme."""
+        least, last = self.changes.cells or (0, _MANY)
+        if not 0 <= least <= last < mechanism.cells:  # a cell beyond them is drawn only if it has rows
+            raise InternalError("rows may be in cells beyond those of the grid")
         most = len(groups) if self.changes.one_cell else _MANY
         self._admit(mechanism, self.changes.of((_NUMBER,), most))
 

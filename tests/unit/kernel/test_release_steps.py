@@ -135,6 +135,21 @@ def test_which_groups_exist_is_not_selected() -> None:
         own.select(m.Existing.plan(1, "1e-6"), 0)
 
 
+@pytest.mark.parametrize(
+    "mechanism", [m.Quantile.plan(16, 1), m.Extreme.plan(16, 1)], ids=["quantile", "extreme"]
+)
+def test_no_cell_is_beyond_the_grid(mechanism: m.Quantile | m.Extreme) -> None:
+    """It would be drawn only if it has rows, and so would the cells before it."""
+    for cells, fits in ((None, False), ((0, 15), True), ((0, 16), False), ((-1, 15), False)):
+        one = Run(counts(replace(CELLS, cells=cells), [3, 5], [2, 1], keys=["a", "a"]), ample())
+        groups = one.groups_of_cells(1)
+        if fits:
+            assert 0 <= int(one.draw(mechanism, groups)[0, 0]) < 16
+        else:
+            with pytest.raises(InternalError, match="beyond"):
+                one.draw(mechanism, groups)
+
+
 def test_no_search_has_more_rows_than_bounds() -> None:
     """A row beyond them would make it fail where a unit is in it."""
     scores = NumberChange(0, m.FULL, m.FULL, ((0, 0, 0), (3, 0, m.FULL)))
