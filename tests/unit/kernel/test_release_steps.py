@@ -190,8 +190,9 @@ def test_steps_of_parts_are_spent_by_the_whole_at_once() -> None:
         with pytest.raises(InternalError, match="more than what is reserved"):
             other.measure(half, (0,), other.every())
     second.runs[1].measure(half, (0,), second.runs[1].every())
-    joined = second.joined([each.every() for each in second.runs])
+    joined, order = second.joined([each.every() for each in second.runs])
     assert len(joined) == 2
+    assert order == [0, 1]
     assert one.loss.charge.epsilon == 1
 
 
@@ -201,3 +202,18 @@ def test_how_many_private_groups_a_part_has_is_not_told() -> None:
     with pytest.raises(InternalError, match="private"):
         Parted.of(one, (0,), 2, 2, 1)
     assert Parted.of(one, (0,), 2, None, 1).sizes == (None, None)
+
+
+def test_the_place_of_a_part_does_not_tell_which_others_have_rows() -> None:
+    """Parts of private keys come in any order; what is released of them in that of their keys."""
+    known = UnitChanges((ONE,), public=False, declared=False, decides=0, grouped=((frozenset({"k0"}), 1),))
+    plan, seen = m.LimitedDomain.plan(1, 1, "1e-9"), set[tuple[int, ...]]()
+    for _ in range(60):
+        one = Run(counts(known, [10**6, 1, 10**6], keys=["a", "b", "c"]), ample())
+        parted = Parted.of(one, (0,), 3, None, 1)
+        found = [part.select(plan, 0).rows for part in parted.runs]
+        seen.add(tuple(map(len, found)))
+        rows, order = parted.joined(found)
+        assert one.keys(rows)[0].to_pylist() == ["a", "c"]
+        assert [len(found[place]) for place in order] == [1, 1, 0]
+    assert seen == {(0, 1, 1), (1, 0, 1), (1, 1, 0)}
