@@ -1,4 +1,4 @@
-"""Sequences of steps that would release more than is certified, or cost more than is added up: each is refused."""
+"""Steps that would release more than is certified, or cost more than is added up: each is refused."""
 
 from __future__ import annotations
 
