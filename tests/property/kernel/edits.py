@@ -47,7 +47,7 @@ def edited(root: Query, rng: Random) -> Edited | None:
 
 
 def _text(query: Query) -> str:
-    """Return the SQL of a tree; nothing of one that has none, as with the place of a value out of its node."""
+    """Return the SQL of a tree; nothing of one that has none: with a place out of its node."""
     try:
         return duckdb_sql(query)
     except InternalError:
