@@ -21,7 +21,7 @@ from dpsql.kernel.check.proof import (
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
-from dpsql.kernel.check.types_of import exact
+from dpsql.kernel.check.types_of import exact, fits
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
@@ -60,11 +60,8 @@ def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
             value = proof.value(x, query)
             if not exact(value.type):
                 return None
-            if expr.type.name != "HUGEINT":
-                most = 1 << (expr.type.bits - expr.type.signed)
-                fits = (-most if expr.type.signed else 0) <= value.low <= value.high < most
-                if not fits and not _kept(query, expr):
-                    return None
+            if not fits(value, expr.type) and not _kept(query, expr):
+                return None
             return same_column(proof, x, query)
         case Cast(x) if expr.type.name == "DATE" and proof.value(x, query).type.name == "DATE":
             return _moved_day(proof, x, query)
@@ -72,8 +69,8 @@ def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
             value = proof.value(x, query)
             if not exact(value.type):
                 return None
-            fits = -MILLISECONDS <= value.low <= value.high <= MILLISECONDS
-            return same_column(proof, x, query) if fits else None
+            there = -MILLISECONDS <= value.low <= value.high <= MILLISECONDS
+            return same_column(proof, x, query) if there else None
         case Case(((condition, one),), default) if default is not None:
             if isinstance(strip_parens(condition), IsNull):
                 return _place_or(proof, strip_parens(condition), one, default, query)
