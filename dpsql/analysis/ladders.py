@@ -74,7 +74,7 @@ class Ladder:
     small: Expr | None = None
     """The same as `row` and `far` in one term, a DOUBLE that is exact if it is less than 2^53 (`SMALL`)."""
     positive: Expr | None = None
-    """The same as `small` if that is not below 0, else 2^53."""
+    """The same as `small` if that is not below 0, else 2^53; NaN for NaN, which makes a sum no less."""
 
     @property
     def rows(self) -> tuple[Expr, ...]:

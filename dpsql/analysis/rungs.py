@@ -55,13 +55,14 @@ def _small_rungs(rows: Rows, ladder: Ladder, row: Expr, *, positive: bool) -> Qu
     there = IsNull(unit, negated=True)
     units = Select((Item(own, "t"),), Derived(_only(rows.query, name), "s"), there, group=(unit,))
     return score_query(
-        _sized(ladder, units),
+        Select((Item(Column("x", "t"), "a"),), Derived(units, "x")) if positive else _sized(ladder, units),
         [bound for bound in ladder.bounds if bound < SMALL],
         by_excess=True,
         wide=False,
         sums=ladder.sums(keys=keys),
         fine=ladder.fine,
         missing=True,
+        positive=positive,
     )
 
 

@@ -61,6 +61,7 @@ def score_query(
     fine: int | None = None,
     server: bool = False,
     missing: bool = False,
+    positive: bool = False,
 ) -> Select:
     """Return the query of the scores of bounds over units, whose column `a` is a whole number from 0 on.
 
@@ -71,11 +72,12 @@ def score_query(
     all that is computed. `fine` says in how many steps `n3` has a unit at the last bound that it exceeds: the
     step is the bound divided by it, or 1 if that is less. `server` says that the engine puts the expression
     of a subquery's column in the place of each of its names: the query then names `a` few times, and is
-    slower. `missing` adds a last number: of how many units `a` is NULL.
+    slower. `missing` adds a last number: of how many units `a` is NULL. `positive` says that no unit has
+    less than 0, so that it has no column `t`.
     """
     if server:
         return _query_with_bounds_as_rows(units, bounds, sums, fine, by_excess=by_excess, wide=wide)
-    own = ["a", "t"] if sums is Sums.SIGNED else ["a"]
+    own = ["a", "t"] if sums is Sums.SIGNED and not positive else ["a"]
     if wide:
         small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
         units = Select((*(Item(Column("v", name)) for name in own), Item(small, "b")), Derived(units, "v"))
@@ -86,36 +88,48 @@ def score_query(
         keyed = _keyed_by_bits(units, given, low[-1], "b" if wide else "a")
     else:
         keyed = Select((_key(tuple(bounds), wide=wide), *given), Derived(units, "v"))
-    numbers = _numbers(tuple(bounds), sums, fine, by_excess=by_excess, wide=wide, missing=missing)
+    numbers = _numbers(
+        tuple(bounds), sums, fine, by_excess=by_excess, wide=wide, missing=missing, positive=positive
+    )
     return Select(numbers, Derived(keyed, "w"), group=(Column("w", "k"),))
 
 
 @lru_cache(maxsize=64)
 def _numbers(
-    bounds: tuple[int, ...], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool, missing: bool
+    bounds: tuple[int, ...],
+    sums: Sums,
+    fine: int | None,
+    *,
+    by_excess: bool,
+    wide: bool,
+    missing: bool,
+    positive: bool,
 ) -> tuple[Item, ...]:
     """Return the numbers of the query, which are the same for all units: see `score_query`."""
     key = Column("w", "k")
     score = _score(bounds, key, Column("w", "b" if wide else "a")) if by_excess else whole(FULL)
-    more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine)
+    last = _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1]))
+    more = _sums(sums, last, fine, positive=positive)
     if missing:
         more = (*more, _less(Aggregate("COUNT"), Aggregate("COUNT", (Column("w", "a"),))))
     numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *more)
     return tuple(map(with_text, items("n", numbers)))
 
 
-def _sums(sums: Sums, last: Expr, fine: int | None) -> tuple[Expr, ...]:
-    """Return the sums over units with one last bound that they exceed."""
+def _sums(sums: Sums, last: Expr, fine: int | None, *, positive: bool = False) -> tuple[Expr, ...]:
+    """Return the sums over units with one last bound that they exceed; `positive`: none has less than 0."""
     if sums is Sums.NONE:
         return ()
     size, signed = (huge(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
     # It is cut after the difference: so one unit more never makes it less.
     beyond = _without(size, Aggregate("COUNT"), last)
-    negative = Aggregate("COUNT", (Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),)),))
     if sums is Sums.SIZES:
         return saturated(size), beyond
+    negative: Expr = Aggregate("COUNT", (Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),)),))
     signs = Paren(Binary("-", Aggregate("COUNT"), Paren(Binary("*", negative, whole(2)))))
     net = _without(signed, signs, last)
+    if positive:
+        signed, negative, net = size, Cast(whole(0), BIGINT), beyond
     if fine is not None:
         step = Call("GREATEST", (Paren(Binary("//", huge(last), huge(whole(fine)))), huge(whole(1))))
         signed = Paren(Binary("//", signed, step))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -93,6 +94,12 @@ def small(rng: Random) -> float | None:
 
 
 def positive(rng: Random) -> float | None:
+    """Return a small value from 0 on, or NULL."""
+    value = positive_or_nan(rng)
+    return 0.0 if value is not None and math.isnan(value) else value
+
+
+def positive_or_nan(rng: Random) -> float | None:
     """Return a small value from 0 on, or NaN or NULL."""
     value = small(rng)
     return value if value is None else abs(value)
@@ -112,6 +119,7 @@ def any_size(rng: Random) -> float | None:
     [
         (small, [[False, True], [True], [False, True], [False, True]]),
         (positive, [[True, True], [True], [True, True], [False, True]]),
+        (positive_or_nan, [[False, True], [True], [False, True], [False, True]]),
         (near, [[False, False], [False], [False, False], [False, False]]),
         (any_size, [[False, False], [False], [False, False], [False, False]]),
     ],
@@ -119,7 +127,7 @@ def any_size(rng: Random) -> float | None:
 def test_the_numbers_are_those_of_the_query(
     tmp_path: Path, value: Callable[[Random], float | None], wanted: list[list[bool]]
 ) -> None:
-    """Of values of both signs the first text lacks units, of large ones both."""
+    """Of values of both signs, or with NaN, the first text lacks units, of large ones both."""
     rng = Random(7)
     rows: list[Row] = [(rng.choice((None, *range(200))), rng.choice("abc"), value(rng)) for _ in range(900)]
     with searches(tmp_path, rows) as found:
@@ -127,7 +135,7 @@ def test_the_numbers_are_those_of_the_query(
 
 
 @settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 2**32), kind=st.sampled_from([small, positive, near, any_size]))
+@given(seed=st.integers(0, 2**32), kind=st.sampled_from([small, positive, positive_or_nan, near, any_size]))
 def test_few_units(tmp_path: Path, seed: int, kind: Callable[[Random], float | None]) -> None:
     rng = Random(seed)
     rows: list[Row] = [(rng.randrange(3), "a", kind(rng)) for _ in range(rng.randrange(1, 6))]
@@ -143,7 +151,8 @@ def test_few_units(tmp_path: Path, seed: int, kind: Callable[[Random], float | N
         ((-MOST / 2, MOST / 2 - STEP), [1, 0]),
         ((-MOST / 2, MOST / 2), [1, 1]),
         ((MOST / 2, -MOST / 2, 1.0, 2.0, -1.0), [1, 1]),
-        ((float("nan"), None, -0.0), [0, 0]),
+        ((None, -0.0), [0, 0]),
+        ((float("nan"), None, -0.0), [1, 0]),
         ((float("inf"),), [1, 1]),
     ],
 )
