@@ -294,7 +294,7 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
         if most is not None:
             every = most * max(-change.low, change.high)
             total = every if total is None else min(total, every)
-        made.append(NumberChange(change.low, change.high, total))
+        made.append(NumberChange(change.low, change.high, total, change.rungs))
     unknown, largest = certificate.keys is Keys.UNKNOWN, certificate.largest
     decides = certificate.decides if unknown else None
     if unknown and (decides not in names or (largest is not None and largest.column != decides)):

@@ -11,7 +11,7 @@ from tests import kernel_lines
 from tests.kernel_lines import DECIDES, KERNEL, READING, code_lines, files, lines_of, lines_of_one_answer
 from tests.unit.test_imports import imported
 
-MOST, MOST_OF_ONE_ANSWER, MOST_THAT_DECIDE = 14_610, 13_060, 7_420
+MOST, MOST_OF_ONE_ANSWER, MOST_THAT_DECIDE = 14_700, 13_150, 7_550
 """Lines of code; they shall be 8,200, 6,000 and 2,800 when rules need not recognise lowered SQL any more."""
 
 PACKAGES = {"numpy", "pyarrow", "duckdb"}
