@@ -72,7 +72,7 @@ def test_a_unit_adds_a_full_score_at_most(server: bool) -> None:
 @pytest.mark.parametrize("server", [False, True])
 def test_sums_of_a_cell_change_by_its_bounds(server: bool) -> None:
     found = certified(search(server=server, sums=Sums.SIGNED))
-    totals, beyond, net = (dict((r[0], r[1:]) for r in found.number(x).rungs) for x in ("n3", "n4", "n6"))  # type: ignore[union-attr]  # they are there
+    totals, beyond, net = ({r[0]: r[1:] for r in found.number(x).rungs} for x in ("n3", "n4", "n6"))  # type: ignore[union-attr]  # they are there
     for place in range(1, len(BOUNDS)):
         width = BOUNDS[place] - BOUNDS[place - 1]
         assert totals[place] == (-BOUNDS[place], BOUNDS[place])
