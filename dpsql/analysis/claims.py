@@ -81,7 +81,7 @@ def lower_claims_of_search(
                 continue  # no sum of these is read
             below = bounds[place - 1] if place else 0
             most = bounds[place] if name == "n3" else bounds[place] - below
-            # Without signs, sums are in steps of the ladder.
+            # In groups, whose totals have no sign, they are summed as they are.
             size = max(below // fine, 1) if fine is not None and name == "n3" and signed else 1
             if size * max(high, -low) > most or (low < 0 and not signed):
                 yield f"{name} changes by {low} to {high} in cell {place}, claimed {most // size}"

@@ -7,7 +7,6 @@ dpsql, and subjects known to be private or not.
 =====================  =================================================================
 ``detector``           the search for a counterexample, and the test on fresh runs
 ``sequential_halving`` the search over inputs and arguments
-``group_sequential``   the test of the chosen event on fresh runs
 ``inputs``             adjacent inputs
 ``outputs``            the outputs of many runs, as labels and numbers
 ``features``           labels and numbers of an output that events are conditions on
@@ -15,7 +14,7 @@ dpsql, and subjects known to be private or not.
 ``events``             events and their conditions
 ``event_space``        all events that two samples are searched for
 ``event_selection``    selection of the event that best distinguishes two inputs
-``statistics``         Fisher's exact test on thinned counts
+``statistics``         Fisher's exact test on thinned counts, and the test of the chosen event on fresh runs
 ``verdict``            the result of an audit, in words
 ``subject``            one mechanism of the catalogue with its claim
 ``shipped``            the registered mechanisms of dpsql as subjects

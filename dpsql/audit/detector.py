@@ -11,10 +11,9 @@ from typing import Any
 
 from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.event_selection import SelectedEvent
-from dpsql.audit.group_sequential import GroupSequentialTest
 from dpsql.audit.inputs import LENGTHS, Pair, pairs
 from dpsql.audit.sequential_halving import Mechanism, SearchState, search
-from dpsql.audit.statistics import strata
+from dpsql.audit.statistics import GroupSequentialTest, strata
 from dpsql.audit.verdict import Counterexample, PValues, Verdict
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.loss import Number, exact
@@ -125,10 +124,10 @@ def detect(
         at, alpha = strata(source), 1 - confidence
         # The runs of the search decide how many are made: the test, on other runs, remains valid.
         first = max(trials // _CERTAIN_PART, 1) if best.certain else trials
-        counts = [_counted(state, found, order, chosen, first)]
+        counts = [_count_event(state, found, order, chosen, first)]
         test = GroupSequentialTest(tuple(counts), at, found.delta)
         if alpha < test.p_value(found.epsilon) <= _OPEN:
-            counts.append(_counted(state, found, order, chosen, _MORE * trials))
+            counts.append(_count_event(state, found, order, chosen, _MORE * trials))
             test = GroupSequentialTest(tuple(counts), at, found.delta)
     least, p = test.lower_bound(alpha), test.p_value(found.epsilon)
     tested = epsilons if epsilons is not None else _range(found.epsilon, least)
@@ -151,7 +150,7 @@ def detect(
     )
 
 
-def _counted(
+def _count_event(
     state: SearchState,
     found: SelectedEvent,
     order: tuple[Any, Any],

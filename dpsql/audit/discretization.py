@@ -95,7 +95,7 @@ def bin_numbers(feature: NumberFeature, first: Outputs, second: Outputs, most: i
     sample = np.sort(sample[np.isfinite(sample)])
     edges, atoms = np.concatenate([sample[:1], sample[1:][sample[1:] > sample[:-1]]]), True
     if len(edges) > (most if most < _ATOMS // 2 else _ATOMS):
-        edges, atoms = _rounded(sample[np.arange(1, most) * len(sample) // most]), False
+        edges, atoms = _round_edges(sample[np.arange(1, most) * len(sample) // most]), False
     sides = []
     for side in (a, b):
         # For so few edges, this is faster than a binary search.
@@ -107,7 +107,7 @@ def bin_numbers(feature: NumberFeature, first: Outputs, second: Outputs, most: i
     return Bins(feature, edges, atoms, (sides[0], sides[1]))
 
 
-def _rounded(edges: NDArray[np.float64]) -> NDArray[np.float64]:
+def _round_edges(edges: NDArray[np.float64]) -> NDArray[np.float64]:
     """Round edges to few digits, and add small integers, where supports often end."""
     spread = float(np.max(edges) - np.min(edges)) or 1.0
     digits = 2 - math.floor(math.log10(spread))

@@ -119,14 +119,14 @@ class SearchState:
             first, second = shared[key], self.run(pair.second, arguments, 2 * trials)
             found_in, compared_in = zip(first.halves(), second.halves(), strict=True)
             events = best_events(*found_in, self.epsilon, self.delta, most=_EVENTS)
-            return _best([self._compared(point, found, compared_in, caution) for found in _distinct(events)])
+            return _best([self._compare(point, found, compared_in, caution) for found in _distinct(events)])
 
         ranked = list(self.map(one, points))
         self.runs += 2 * trials * (len(points) + len(shared))
         self.seen.update((point.pair, point.choice) for point in points)
         return sorted(ranked, key=lambda candidate: -candidate.score)
 
-    def _compared(
+    def _compare(
         self, point: SearchPoint, found: SelectedEvent, sides: tuple[Outputs, Outputs], caution: float
     ) -> Candidate:
         """Score an event on other runs than those in which it was found."""

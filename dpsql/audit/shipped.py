@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.audit.cases import AUDITED
 from dpsql.audit.cases.case import AuditCase
-from dpsql.audit.cases.registry import AUDITED
 from dpsql.audit.inputs import Pair
 from dpsql.audit.outputs import CHARGE
 from dpsql.audit.subject import Subject, repeated

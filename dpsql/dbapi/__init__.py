@@ -2,11 +2,18 @@
 
 `connect` (``connection``) opens a `Connection`; its `Cursor` (``cursor``, ``rows``) runs statements and
 returns rows, Arrow data and the `Release`. `Connection.explain` returns the price before (``explanation``).
-``typecodes`` and ``constructors`` have PEP 249's types.
+``typecodes`` has PEP 249's types.
 """
 
 from dpsql.dbapi.connection import Connection, connect
-from dpsql.dbapi.constructors import (
+from dpsql.dbapi.cursor import Cursor
+from dpsql.dbapi.explanation import Explanation
+from dpsql.dbapi.typecodes import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
     Binary,
     Date,
     DateFromTicks,
@@ -14,10 +21,8 @@ from dpsql.dbapi.constructors import (
     TimeFromTicks,
     Timestamp,
     TimestampFromTicks,
+    TypeObject,
 )
-from dpsql.dbapi.cursor import Cursor
-from dpsql.dbapi.explanation import Explanation
-from dpsql.dbapi.typecodes import BINARY, DATETIME, NUMBER, ROWID, STRING, TypeObject
 from dpsql.errors import (
     DatabaseError,
     DataError,

@@ -142,7 +142,7 @@ class Cursor:
     def fetchone(self) -> Row | None:
         """Return the next row as a tuple, None when there is no more."""
         rows = self._result()
-        with self._told():
+        with self._tell_opening():
             return rows.one()
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
@@ -151,13 +151,13 @@ class Cursor:
         if wanted < 0:
             raise InterfaceError("fetchmany takes a number of rows that is not negative")
         rows = self._result()
-        with self._told():
+        with self._tell_opening():
             return rows.many(wanted)
 
     def fetchall(self) -> list[Row]:
         """Return all rows that were not fetched yet."""
         rows = self._result()
-        with self._told():
+        with self._tell_opening():
             return rows.many(rows.count)
 
     def fetch_arrow_table(self) -> pa.Table:
@@ -180,7 +180,7 @@ class Cursor:
         pandas must be installed.
         """
         table = self._result().table
-        with self._told(), _converted("pandas"):
+        with self._tell_opening(), _convert_errors("pandas"):
             return data_frame(table)
 
     def pl(self) -> Any:  # noqa: ANN401  polars need not be installed
@@ -195,7 +195,7 @@ class Cursor:
         for old, new in renamed_columns(table.column_names):
             told = f"polars has no two columns of one name: another {old!r} is called {new!r}"
             warnings.warn(told, UserWarning, stacklevel=2)
-        with self._told(), _converted("polars"):
+        with self._tell_opening(), _convert_errors("polars"):
             return polars.DataFrame(table.rename_columns(distinct(table.column_names)))
 
     def show(self, width: int | None = None) -> None:
@@ -210,7 +210,7 @@ class Cursor:
         from dpsql.render.table import show  # noqa: PLC0415
 
         table = self._result().table
-        with self._told():
+        with self._tell_opening():
             show(table, self._release, self._session.budget().total, width)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
@@ -243,7 +243,7 @@ class Cursor:
         # Imported here: only notebooks draw.
         from dpsql.render.html import release_html, rows_html  # noqa: PLC0415
 
-        with self._told():
+        with self._tell_opening():
             if self._release is None:
                 return rows_html(self._rows.table)
             return release_html(self._release, self._session.budget().total)
@@ -286,7 +286,7 @@ class Cursor:
         self._rows = None
         self._release = None
 
-    def _told(self) -> AbstractContextManager[None]:
+    def _tell_opening(self) -> AbstractContextManager[None]:
         """Let what fails in a block say how the stored answer is opened."""
         # Imported here: there is an answer, so it is loaded.
         from dpsql.release import told  # noqa: PLC0415
@@ -306,7 +306,7 @@ class Cursor:
 
 
 @contextmanager
-def _converted(package: str) -> Iterator[None]:
+def _convert_errors(package: str) -> Iterator[None]:
     """Raise `DataError` for an error of another package that cannot hold a value: its text quotes it."""
     try:
         yield

@@ -1,7 +1,8 @@
-"""Type codes of `Cursor.description`, comparable with PEP 249's type objects."""
+"""Type codes of `Cursor.description`, comparable with PEP 249's type objects; its constructors of values."""
 
 from __future__ import annotations
 
+from datetime import date, datetime, time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -110,3 +111,28 @@ def _code(kind: pa.DataType) -> tuple[str, None, None, int | None, int | None]:
     else:
         name = _NAMES.get(str(kind), str(kind).upper())
     return name, None, None, precision, scale
+
+
+Date = date
+"""Make a date from a year, a month and a day."""
+Time = time
+"""Make a time of day from hours, minutes and seconds."""
+Timestamp = datetime
+"""Make a timestamp from a year, a month, a day, hours, minutes and seconds."""
+Binary = bytes
+"""Make a binary value from bytes or integers."""
+
+
+def DateFromTicks(ticks: float) -> date:  # noqa: N802  PEP 249 fixes the name
+    """Make a date from seconds since the epoch, in local time."""
+    return date.fromtimestamp(ticks)
+
+
+def TimeFromTicks(ticks: float) -> time:  # noqa: N802  PEP 249 fixes the name
+    """Make a time of day from seconds since the epoch, in local time."""
+    return datetime.fromtimestamp(ticks).time()  # PEP 249: local and naive, as time.localtime gives it
+
+
+def TimestampFromTicks(ticks: float) -> datetime:  # noqa: N802  PEP 249 fixes the name
+    """Make a timestamp from seconds since the epoch, in local time."""
+    return datetime.fromtimestamp(ticks)

@@ -19,11 +19,14 @@ class NumberChange:
         In each group by at least `low`, at most 0, and by at most `high`, at least 0.
     total
         In all groups together by at most this, without signs; None: that has no bound.
+    rungs
+        Of a search of bounds: by how much at least and at most in the row of so many exceeded bounds.
     """
 
     low: int
     high: int
     total: int | None = None
+    rungs: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.low <= 0 <= self.high:

@@ -220,10 +220,8 @@ class Exact:
 
         Without one, they are in the order of their keys, which are public where all groups are.
         """
-        if self.order is None:
-            every = np.arange(self.size)
-            return every[self.key_order(every)]
-        rows = sorted_rows(self.size, self._terms())
+        keys: list[Term] = [(column, False) for column in self.keys.columns]
+        rows = sorted_rows(self.size, keys if self.order is None else self._terms())
         if rows is None:
             raise InternalError("two groups have the same place")
         return rows
@@ -296,7 +294,7 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
         if most is not None:
             every = most * max(-change.low, change.high)
             total = every if total is None else min(total, every)
-        made.append(NumberChange(change.low, change.high, total))
+        made.append(NumberChange(change.low, change.high, total, change.rungs))
     unknown, largest = certificate.keys is Keys.UNKNOWN, certificate.largest
     decides = certificate.decides if unknown else None
     if unknown and (decides not in names or (largest is not None and largest.column != decides)):

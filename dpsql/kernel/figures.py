@@ -1,13 +1,12 @@
 """Numbers that follow from what a search of a bound has counted: sums of units cut at a bound, and beyond it.
 
-A search counts the units by how many bounds they exceed, so a unit is in one row: that is certified. How far
-one unit moves each of these numbers follows from what the rows are (`RungBins` has the proofs). That the sums
-of a row are those of the units that exceed so many bounds, and no others, is what the query is compiled for;
-its certificate says that of some sums alone.
+A search counts the units by how many bounds they exceed, so a unit is in one row. Its certificate says how much
+one adds to the sums of each row; how far it moves each of these numbers follows (proofs: `RungBins`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -25,6 +24,8 @@ from dpsql.kernel.release import Run, Spending
 from dpsql.kernel.sealed import seal
 
 _LIMIT = 1 << 60
+_TOTALS, _BEYOND, _NET = 3, 4, 6
+"""The places of what units have, of what they have beyond the last bound that they exceed, and with signs."""
 _SIGNED = 6
 """Counts with so many columns tell which units have less than 0."""
 
@@ -65,15 +66,35 @@ class Figure:
     size: Fraction = Fraction(1)
     fine: int | None = None
 
-    def change(self, *, signed: bool) -> NumberChange:
-        """Return how far one unit more moves it: see `RungBins`."""
-        most = self.bounds[self.place] / self.size
-        if most.denominator != 1:
+    def change(self, search: UnitChanges, *, signed: bool) -> NumberChange:
+        """Return how far one unit more moves it, as the sums of rows are certified."""
+        bound = self.bounds[self.place]
+        if (bound / self.size).denominator != 1:
             raise InternalError("a bound is a whole number of steps")
-        high = int(most)
         if self.of is Of.EXCESS:
-            return NumberChange(0, self.times * high)
+            return NumberChange(0, math.ceil(max(self.times * bound, self._beyond(search)) / self.size))
+        high = max(bound, self._kept(search))
+        if self.of is Of.LEAD:
+            high = max(high, 2 * self._beyond(search) - bound)
+        high = math.ceil(high / self.size)
         return NumberChange(-high if signed or self.of is Of.LEAD else 0, high)
+
+    def _kept(self, search: UnitChanges) -> int:
+        """Return the most that a unit has that does not exceed the bound."""
+        rungs = _rungs(search, _TOTALS)
+        ends = [(row, max(-low, high)) for row, low, high in rungs if row <= self.place]
+        steps = [max(self.bounds[row - 1] // self.fine, 1) if row and self.fine else 1 for row, _ in ends]
+        return max((end * step for (_, end), step in zip(ends, steps, strict=True)), default=0)
+
+    def _beyond(self, search: UnitChanges) -> int:
+        """Return the most that a unit has beyond the bound, if it is not cut at `times` of it."""
+        if not self.times:
+            return 0
+        bound, last = self.bounds[self.place], self.bounds.index((self.times + 1) * self.bounds[self.place])
+        sums = [_BEYOND, _NET] if self.of is Of.LEAD and len(search.numbers) > _NET else [_BEYOND]
+        rungs = [each for place in sums for each in _rungs(search, place)]
+        ends = [(row, max(-low, high)) for row, low, high in rungs if self.place < row <= last]
+        return max((end + self.bounds[row - 1] - bound for row, end in ends), default=0)
 
     def exact(self, bins: RungBins) -> int:
         """Compute it, within the limit; rounded down, it moves by no more than what is said."""
@@ -89,6 +110,14 @@ class Figure:
         return max(-_LIMIT, min(int(whole // self.size), _LIMIT))
 
 
+def _rungs(search: UnitChanges, place: int) -> tuple[tuple[int, int, int], ...]:
+    """Return how far one unit moves a sum of each row; a search has this of all its rows."""
+    found = search.number(place).rungs
+    if not found:
+        raise InternalError("nothing is proved of the rows of a search")
+    return found
+
+
 def run_of_figures(
     searches: Sequence[Run], figures: Sequence[Figure], spending: Spending, order: Order | None = None
 ) -> Run:
@@ -100,7 +129,10 @@ def run_of_figures(
         found = [exact(search.counts) for search in searches]
         bins = [RungBins(*each.n) for each in found]
         numbers = [np.array([each.exact(bins[each.search])], dtype=np.int64) for each in figures]
-        changes = [each.change(signed=len(found[each.search].n) >= _SIGNED) for each in figures]
+        changes = [
+            each.change(searches[each.search].changes, signed=len(found[each.search].n) >= _SIGNED)
+            for each in figures
+        ]
         own = UnitChanges(tuple(changes))
         return seal(Counts(), Exact(no_keys(1), tuple(numbers), own, order))
 

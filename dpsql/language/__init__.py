@@ -4,7 +4,7 @@
 in this order;
 ``titles`` names columns without an alias by their text;
 ``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
-``outline``, ``respelling`` and ``repair`` change the text of a statement that was refused; ``written``
+``outline`` and ``repair`` change the text of a statement that was refused; ``written``
 writes parameters into a text.
 """
 

@@ -108,7 +108,7 @@ class _Lifter(Cursor):
                 )
             if kind == TokenType.VAR and token.text.upper() in _WORDS and self.clause():
                 continue
-            self.kept.append(_commented(token, []) if token.comments else token)
+            self.kept.append(_with_comments(token, []) if token.comments else token)
             self.i += 1
         self.end(_Select())
         return Lifted(self.kept, self.found)
@@ -118,7 +118,7 @@ class _Lifter(Cursor):
         if self.select.at >= 0:
             self.end(_Select())
         self.select.at = token.start
-        self.kept.append(_commented(token, [str(token.start)]))
+        self.kept.append(_with_comments(token, [str(token.start)]))
         self.i += 1
         self.head()
 
@@ -268,7 +268,7 @@ class _Lifter(Cursor):
         self.select.by = self.parse(expression)
 
 
-def _commented(token: Token, comments: list[str]) -> Token:
+def _with_comments(token: Token, comments: list[str]) -> Token:
     """Return a token with other comments: the parser keeps them at the node that the token begins."""
     return Token(token.token_type, token.text, token.line, token.col, token.start, token.end, comments)
 

@@ -46,7 +46,7 @@ def standard_forms(tree: exp.Expr) -> exp.Expr:
                     each.meta.update(start)
             made.meta.update(start)
             node.replace(made)
-    return _freed(whole)
+    return _free(whole)
 
 
 def plain_limits(tree: exp.Expr) -> exp.Expr:
@@ -69,7 +69,7 @@ def _whole(node: exp.Expr) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal()
 
 
-def _freed(paren: exp.Paren) -> exp.Expr:
+def _free(paren: exp.Paren) -> exp.Expr:
     """Return what is in a parenthesis, without it."""
     found: exp.Expr = paren.this
     found.pop()
@@ -90,7 +90,7 @@ def unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
         what = f"{name.upper()} counts full units in some dialects, and their boundaries in others"
         borders, full = (_text(function, part, arguments[1:]) for function in ("date_diff", "date_sub"))
         if part == "week":
-            days = (f"date_trunc('week', {_shown(a)})" for a in arguments[1:])
+            days = (f"date_trunc('week', {_show(a)})" for a in arguments[1:])
             borders, full = f"date_diff('day', {', '.join(days)}) // 7", borders
         return what, f"{borders} counts boundaries, {full} full units", False
     named = [a for a in arguments if _part(a)]
@@ -106,7 +106,7 @@ def unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
         if _FORMATS.keys() & set(kinds):
             value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in _FORMATS)
             what = "this format is not constant, pads its parts, or depends on the locale"
-            return what, f"strftime({_shown(value)}, '%Y-%m-%d')", False
+            return what, f"strftime({_show(value)}, '%Y-%m-%d')", False
     return None
 
 
@@ -129,12 +129,12 @@ def _first_day(node: exp.Expr) -> int | None:
     return None
 
 
-def _shown(node: exp.Expr) -> str:
+def _show(node: exp.Expr) -> str:
     return node.sql("duckdb", normalize_functions=False).replace(MARK, "")
 
 
 def _text(name: str, part: str, arguments: list[exp.Expr]) -> str:
-    return f"{name}('{part}', {', '.join(map(_shown, arguments))})"
+    return f"{name}('{part}', {', '.join(map(_show, arguments))})"
 
 
 def _name(node: exp.Expr) -> str:
@@ -158,19 +158,19 @@ def _standard(node: exp.Expr) -> exp.Expr | None:
     if isinstance(node, exp.Anonymous):
         return _call(node)
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Filter):
-        return _filtered_window(node)
+        return _filter_window(node)
     if isinstance(node, exp.Extract) and node.name.upper() == "DATE":
         return exp.Cast(this=node.expression, to=exp.DataType.build("DATE"))
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias"):
-        table, joins = _parted(node.this)
+        table, joins = _part_joins(node.this)
         node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
     if isinstance(node, exp.Select):
-        _flattened(node)
-        _unnested(node)
+        _flatten_joins(node)
+        _move_unnest(node)
     return None
 
 
-def _parted(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
+def _part_joins(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
     """Return a table without the joins that the parser hangs on it, and the joins."""
     joins = [copied(join) for join in table.args.get("joins") or ()]
     bare = copied(table)
@@ -178,14 +178,14 @@ def _parted(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
     return bare, joins
 
 
-def _flattened(select: exp.Select) -> None:
+def _flatten_joins(select: exp.Select) -> None:
     """Leave out parentheses around the first joins of FROM."""
     first = select.args.get("from_")
     group = first.this if isinstance(first, exp.From) else None
     if not isinstance(first, exp.From) or not isinstance(group, exp.Subquery):
         return
     if isinstance(group.this, exp.Table) and not group.args.get("alias"):
-        table, joins = _parted(group.this)
+        table, joins = _part_joins(group.this)
         more = [*(group.args.get("joins") or ()), *(select.args.get("joins") or ())]
         first.set("this", table)
         select.set("joins", [*joins, *more])
@@ -204,7 +204,7 @@ def _call(node: exp.Anonymous) -> exp.Expr | None:
     for kinds, read in _forms().get(name, ()):
         bound = _bound(kinds, arguments, read)
         if bound is not None:
-            return _filled(read, bound)
+            return _fill(read, bound)
     return None
 
 
@@ -272,7 +272,7 @@ def _part(node: exp.Expr) -> str:
     return ""
 
 
-def _filled(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
+def _fill(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
     """Return a form with the arguments of a call."""
     made = exp.Paren(this=_form(read).copy())
     for node in walked(made):
@@ -285,7 +285,7 @@ def _filled(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
             node.replace(node.this)
         elif isinstance(node.expression, exp.Neg) and isinstance(node.expression.this, exp.Interval):
             node.replace(exp.Sub(this=node.this, expression=node.expression.this))
-    return _freed(made)
+    return _free(made)
 
 
 @cache
@@ -301,7 +301,7 @@ def _form(read: str) -> exp.Expr:
     return form
 
 
-def _filtered_window(node: exp.Window) -> exp.Expr | None:
+def _filter_window(node: exp.Window) -> exp.Expr | None:
     """Write FILTER of a window as a CASE in its argument: what is NULL, these aggregates leave out."""
     call, where = node.this.this, node.this.expression.this
     if _name(call) not in _AGGREGATES or len(call.expressions) != 1:
@@ -316,7 +316,7 @@ def _filtered_window(node: exp.Window) -> exp.Expr | None:
     return made
 
 
-def _unnested(select: exp.Select) -> None:
+def _move_unnest(select: exp.Select) -> None:
     """Move UNNEST from a select list to FROM; of two, DuckDB pairs the items, so they stay."""
     found = [n for item in select.expressions if isinstance(n := item.unalias(), exp.Explode)]
     if len(found) != 1 or select.args.get("from_") is None or select.args.get("group") is not None:
@@ -336,19 +336,19 @@ def _unnested(select: exp.Select) -> None:
 
 def _to_char(text: str) -> str | None:
     """Return PostgreSQL's format as strftime's; None if a code pads or depends on the locale."""
-    return _converted(text, r'IYYY|YYYY|SSSS+|HH24|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.', _TO_CHAR)
+    return _convert(text, r'IYYY|YYYY|SSSS+|HH24|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.', _TO_CHAR)
 
 
 def _date_format(text: str) -> str | None:
     """Return MySQL's or Java's format as strftime's; None if a code pads or depends on the locale."""
     if "%" in text:
-        return _converted(text, "%.|.", _MYSQL, case=True)
-    return _converted(text, "'[^']*'|([A-Za-z])\\1*|.", _JAVA, case=True)
+        return _convert(text, "%.|.", _MYSQL, case=True)
+    return _convert(text, "'[^']*'|([A-Za-z])\\1*|.", _JAVA, case=True)
 
 
 def _strftime(text: str) -> str | None:
     """Return the format if its codes are digits, the same in all dialects."""
-    return _converted(text, "%.|.", _STRFTIME, case=True)
+    return _convert(text, "%.|.", _STRFTIME, case=True)
 
 
 _TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S"}
@@ -358,7 +358,7 @@ _STRFTIME = {f"%{c}": f"%{c}" for c in "YmdHMSyjGV"} | {"%F": "%Y-%m-%d", "%T": 
 _MYSQL = {**_STRFTIME, "%i": "%M", "%s": "%S", "%M": None, "%G": None, "%V": None, "%F": None}
 
 
-def _converted(text: str, pattern: str, codes: Mapping[str, str | None], *, case: bool = False) -> str | None:
+def _convert(text: str, pattern: str, codes: Mapping[str, str | None], *, case: bool = False) -> str | None:
     out = []
     for match in re.finditer(pattern, text, re.DOTALL if case else re.DOTALL | re.IGNORECASE):
         word = match[0] if case else match[0].upper()

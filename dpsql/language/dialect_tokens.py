@@ -43,7 +43,7 @@ def standard_tokens(source: Source, tokens: Sequence[Token]) -> list[Token]:
                 token = _as(token, "TRY_CAST")
             elif called and word.startswith("ANON_") and (end := closing(tokens, i + 1)) > 0:
                 inside = standard_tokens(source, tokens[i + 2 : end])
-                out += [_as(token, token.text[5:]), tokens[i + 1], *_bounded(word[5:], inside)]
+                out += [_as(token, token.text[5:]), tokens[i + 1], *_name_bounds(word[5:], inside)]
                 i = end
                 continue
         out.append(token)
@@ -68,7 +68,7 @@ def _names(source: Source, opening: Token, end: Token) -> list[Token]:
     return out
 
 
-def _bounded(name: str, inside: Sequence[Token]) -> list[Token]:
+def _name_bounds(name: str, inside: Sequence[Token]) -> list[Token]:
     """Return the arguments of an aggregate, with CLAMPED BETWEEN a AND b as a named argument."""
     words = [t.text.upper() if t.token_type not in _QUOTED else "" for t in inside]
     if "CLAMPED" not in words:

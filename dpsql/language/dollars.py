@@ -38,7 +38,7 @@ def split_tokens(text: str, dialect: type[Dialect] = DuckDB) -> list[Token]:
     before = [(bisect_left(added, token.start), bisect_left(added, token.end)) for token in tokens]
     if any(start != end for start, end in before):  # a space would be in a text that is quoted otherwise
         return list(dialect().tokenize(text))
-    return [_moved(token, count) for token, (count, _) in zip(tokens, before, strict=True)]
+    return [_move(token, count) for token, (count, _) in zip(tokens, before, strict=True)]
 
 
 def _ends(text: str) -> list[int]:
@@ -54,7 +54,7 @@ def _ends(text: str) -> list[int]:
     return found
 
 
-def _moved(token: Token, back: int) -> Token:
+def _move(token: Token, back: int) -> Token:
     if not back:
         return token
     start, end = token.start - back, token.end - back

@@ -1,4 +1,4 @@
-"""Parse the options clause: `name = value` pairs with checked types and ranges."""
+"""Parse the options clause: `name = value` pairs with checked types and ranges; words that are completed."""
 
 from __future__ import annotations
 
@@ -39,6 +39,29 @@ LAYOUTS = ("BASIC", "ORDER")
 MEASURE_STRATEGIES = ("AUTO", "BOX", "EACH", "ANCHOR")
 INTERVALS = ("SINGLE", "SIMULTANEOUS")
 STRATEGIES = ("PUBLIC_GROUPS", "LAPLACE_THRESHOLD")
+KEYWORDS = (
+    *("SELECT", "FROM", "WHERE", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "DISTINCT", "COUNT", "AS", "ASC"),
+    *("DESC", "JOIN", "LEFT JOIN", "ON", "USING", "AND", "OR", "NOT", "IN", "BETWEEN", "LIKE", "IS NULL"),
+    *("CASE", "WHEN", "THEN", "ELSE", "END", "CAST", "FILTER", "WITH", "UNION", "EXISTS", "NULL", "TRUE"),
+    *("FALSE", "EXPLAIN", "DESCRIBE", "SET", "SHOW TABLES", "SHOW PRIVACY BUDGET", "SHOW RELEASES"),
+    *("REFINE RELEASE", "TO", "SHOW RELEASE", "EXPLAIN (FORMAT JSON)", "IS NOT NULL", "PARTITION BY"),
+    *("EXPLAIN (FORMAT CERTIFICATE)",),
+    *("WITH DIFFERENTIAL_PRIVACY", "OPTIONS", "TOP", "BY", "ABOVE THRESHOLD", "ARGMAX"),
+    *("DP_GAP()", "DP_STDDEV", "DP_INTERVAL_LOW", "DP_INTERVAL_HIGH", "DP_PVALUE()", "DP_RANK()"),
+    *("DP_LEFT_OUT", "DP_BOUND"),
+)
+"""The words of the language that front ends complete."""
+OPTION_VALUES = {
+    "mechanism": MECHANISMS,
+    "noise": NOISES,
+    "measure_strategy": MEASURE_STRATEGIES,
+    "intervals": INTERVALS,
+    "measure": ("AUTO",),
+    "fresh": ("TRUE", "FALSE"),
+}
+"""Values of options that front ends complete."""
+SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence")
+"""Settings that front ends complete."""
 _NAMES = {"kappa": "max_groups_contributed"}
 """Other dialects' names of options."""
 MIN_EPSILON = Fraction(1, 10**6)
@@ -134,7 +157,7 @@ def _number(token: Token, sign: str) -> Fraction:
     return exact(sign + token.text)
 
 
-def _sized(value: Fraction) -> Fraction:
+def _check_size(value: Fraction) -> Fraction:
     """Return a number that can be computed with in floating point; `ValueError` for others."""
     if value and not 1 / MAX_NUMBER <= value <= MAX_NUMBER:
         raise ValueError("it must be no more than 1e100, and no nearer to 0 than 1e-100")
@@ -154,7 +177,7 @@ def _error(token: Token, sign: str) -> Fraction:
     value = _number(token, sign)
     if value <= 0:
         raise ValueError("it must be more than 0")
-    return _sized(value)
+    return _check_size(value)
 
 
 def _within(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
@@ -164,7 +187,7 @@ def _within(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
         value = _number(token, sign)
         if not 0 <= value < 1 or (open_low and value == 0):
             raise ValueError(f"it must be {words}")
-        return _sized(value)
+        return _check_size(value)
 
     return read
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Sequence
 from functools import lru_cache
 
 from sqlglot import exp
@@ -11,7 +12,6 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language.copying import walked
-from dpsql.language.respelling import respellings
 from dpsql.language.source import Source
 from dpsql.language.tokens import closing, tokenize
 from dpsql.lazy_dataclass import dataclass
@@ -31,6 +31,13 @@ _CLAUSES = (
     TokenType.UNION,
     TokenType.EXCEPT,
     TokenType.INTERSECT,
+)
+_OPERANDS = (
+    TokenType.VAR,
+    TokenType.R_PAREN,
+    TokenType.R_BRACKET,
+    TokenType.STRING,
+    TokenType.IDENTIFIER,
 )
 _PLAIN = (
     exp.Column,
@@ -91,7 +98,7 @@ class Outline:
 
     def respellings(self) -> list[tuple[int, int, str]]:
         """Return what dpsql spells otherwise: from where to where in the text, and its own spelling."""
-        return respellings(self.text, self.tokens)
+        return _find_respellings(self.text, self.tokens)
 
     def respelled(self) -> str:
         r"""Return the text with the spellings of other dialects as dpsql reads them.
@@ -265,3 +272,24 @@ def call_end(source: Source, start: int) -> int:
     """
     end = Outline.of(source.text).call(start)
     return -1 if end is None else end
+
+
+def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int, str]]:
+    """Return what DuckDB reads otherwise, `&&` and `[name]`: where it stands, and how dpsql spells it."""
+    found = []
+    for i, token in enumerate(tokens):
+        if text[token.start : token.end + 1] == "&&":
+            found.append((token.start, token.end + 1, "AND"))
+        elif token.token_type == TokenType.L_BRACKET and _is_quoting(tokens[max(i - 1, 0) : i + 3]):
+            found.append((token.start, tokens[i + 2].end + 1, f'"{tokens[i + 1].text}"'))
+    return found
+
+
+def _is_quoting(near: Sequence[Token]) -> bool:
+    """Return whether a bracket, with the token before it, quotes one name where an expression begins."""
+    if len(near) < 4 or near[3].token_type != TokenType.R_BRACKET:
+        return False
+    before, name = near[0], near[2]
+    return (
+        before.token_type not in _OPERANDS and name.token_type == TokenType.VAR and name.text.isidentifier()
+    )

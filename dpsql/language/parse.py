@@ -58,7 +58,7 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
     """
     source = Source(text)
     first = _first_word(text)
-    explain = _EXPLAIN.match(_uncommented(text)) if first == "EXPLAIN" else None
+    explain = _EXPLAIN.match(_blank_comments(text)) if first == "EXPLAIN" else None
     if explain is not None:
         return _explain(source, explain, parameters)
     tokens = standard_tokens(source, tokenize(source))
@@ -85,7 +85,7 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
     raise _unknown(source, tokens[0])
 
 
-def _uncommented(text: str) -> str:
+def _blank_comments(text: str) -> str:
     """Replace leading comments by spaces, so that positions do not change."""
     match = re.match(r"(\s|--[^\n]*\n|/\*.*?\*/)+", text, re.DOTALL)
     if not match:
@@ -95,7 +95,7 @@ def _uncommented(text: str) -> str:
 
 
 def _first_word(text: str) -> str:
-    match = re.match(r"\s*([A-Za-z_]+)", _uncommented(text))
+    match = re.match(r"\s*([A-Za-z_]+)", _blank_comments(text))
     return match[1].upper() if match else ""
 
 

@@ -39,7 +39,7 @@ def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
     lines = text.split("\n")[: error.line - 1]
     at = sum(len(line) + 1 for line in lines) + error.col - 1
     outline = Outline.of(text)
-    found = _candidates(text, outline.tokens, at) if outline.tokens else _unclosed(text, at)
+    found = _candidates(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
     for fix, hint in found:
         changed = text
         for one in sorted((fix, *fix.also), key=lambda f: f.start, reverse=True):
@@ -66,7 +66,7 @@ def _insert(text: str, at: int) -> Fix:
     return Fix(text, at, at)
 
 
-def _unclosed(text: str, at: int) -> Iterator[_Repair]:
+def _close_quote(text: str, at: int) -> Iterator[_Repair]:
     """Close a quote before the word that may follow the text, or at the end."""
     quote = text[at : at + 1]
     if quote in ("'", '"'):
@@ -78,13 +78,13 @@ def _candidates(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     """Yield changes around the token that could not be read, the likeliest first."""
     i = next((n for n, t in enumerate(tokens) if t.start <= at <= t.end), len(tokens) - 1)
     here, before = tokens[i], tokens[max(i - 1, 0)]
-    yield from _moved(text, tokens, i)
+    yield from _move_clause(text, tokens, i)
     for token, after in pairwise(tokens):
         if token.text.upper() == "DIFFERENTIAL_PRIVACY" and after.token_type == TokenType.L_PAREN:
             yield _insert("OPTIONS ", after.start), ""
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
-            yield from _spelled(tokens[n])
+            yield from _find_spellings(tokens[n])
     if before.text.upper() in ("GROUP", "ORDER"):
         yield _insert(" BY", before.end + 1), ""
     if before.token_type == TokenType.COMMA:
@@ -99,7 +99,7 @@ def _candidates(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
         yield _insert(word, tokens[-1].end + 1), ""
 
 
-def _spelled(token: Token) -> Iterator[_Repair]:
+def _find_spellings(token: Token) -> Iterator[_Repair]:
     """Yield the keywords that a word may be a mistyped spelling of."""
     word = token.text.upper()
     if word not in _KEYWORDS and word.isascii() and word.replace("_", "").isalpha():
@@ -107,7 +107,7 @@ def _spelled(token: Token) -> Iterator[_Repair]:
             yield Fix(close, token.start, token.end + 1), f"did you mean {close}?"
 
 
-def _moved(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
+def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
     """Yield the clause of the token behind the first SELECT, where it belongs."""
     words = [t.text.upper() for t in tokens[i : i + 4]]
     select = next((t for t in tokens if t.token_type == TokenType.SELECT), None)

@@ -64,11 +64,11 @@ def name_columns(tree: exp.Expr) -> None:
             return
         tree = tree.this
     if isinstance(tree, exp.Select):
-        tree.set("expressions", [_titled(node) for node in tree.expressions])
+        tree.set("expressions", [_set_title(node) for node in tree.expressions])
 
 
-def _titled(node: exp.Expr) -> exp.Expr:
-    if _named(node) or any(isinstance(each, _SEVERAL) for each in walked(node)):
+def _set_title(node: exp.Expr) -> exp.Expr:
+    if _is_named(node) or any(isinstance(each, _SEVERAL) for each in walked(node)):
         return node
     return exp.alias_(node, title(node), quoted=True, copy=False)
 
@@ -78,17 +78,17 @@ def write_titles(source: Source, tokens: Sequence[Token], tree: exp.Expr) -> Non
     selects = {select.meta["select"]: select for select in all_of(tree, exp.Select)}
     for i, token in enumerate(tokens):
         select = selects.get(token.start) if token.token_type == TokenType.SELECT else None
-        if select is None or all(map(_named, select.expressions)):
+        if select is None or all(map(_is_named, select.expressions)):
             continue
         texts = [_plain(source.text[start:end]) for start, end in _items(tokens, i + 1, len(source.text))]
         if len(texts) != len(select.expressions):
             continue  # the parser reads the list in another way
         for node, text in zip(select.expressions, texts, strict=True):
-            if not _named(node):
+            if not _is_named(node):
                 node.meta[TITLE] = text
 
 
-def _named(node: exp.Expr) -> bool:
+def _is_named(node: exp.Expr) -> bool:
     return isinstance(node, (exp.Alias, exp.Column, exp.Star))
 
 

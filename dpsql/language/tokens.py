@@ -208,7 +208,7 @@ def _with_text(token: Token, text: str) -> Token:
     return Token(TokenType.VAR, text, token.line, token.col, token.start, token.end)
 
 
-def _spelled(tokens: Sequence[Token], opening: int) -> bool:
+def _has_keywords(tokens: Sequence[Token], opening: int) -> bool:
     """Return whether a call has keywords among its arguments: SUBSTRING(x FROM 2), POSITION(a IN b)."""
     depth = 0
     for token in tokens[opening : closing(tokens, opening)]:
@@ -229,7 +229,7 @@ def _is_call(tokens: Sequence[Token], i: int) -> bool:
         return False
     if name in _SYNTAX:
         return False
-    if name in _SPELLED and _spelled(tokens, i + 1):
+    if name in _SPELLED and _has_keywords(tokens, i + 1):
         return False
     before = tokens[i - 1] if i else None
     if before is not None:

@@ -55,12 +55,12 @@ def written_out(text: str, parameters: Parameters) -> str:
     for marker, following in zip(tokens, [*tokens[1:], None], strict=True):
         if marker.start in values and marker.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER):
             named = marker.token_type == TokenType.PARAMETER and following is not None
-            parts += [text[end : marker.start], _joined(values[marker.start])]
+            parts += [text[end : marker.start], _join(values[marker.start])]
             end = (following.end if named and following is not None else marker.end) + 1
     return "".join((*parts, text[end:]))
 
 
-def _joined(pieces: list[str]) -> str:
+def _join(pieces: list[str]) -> str:
     if len(pieces) == 2:  # DATE '2026-01-31'
         return " ".join(pieces)
     return "".join(pieces)

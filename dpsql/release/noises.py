@@ -113,9 +113,9 @@ class _Writer:
         return found
 
     def _linear(self, made: Linear) -> list[tuple[float, int]]:
-        return [(weight, self._measured(each)) for weight, each in made.terms]
+        return [(weight, self._add_measured(each)) for weight, each in made.terms]
 
-    def _measured(self, each: Measured) -> int:
+    def _add_measured(self, each: Measured) -> int:
         if str(each.place) not in self.measured:
             places = [self._source(source) for source in each.sources]
             one = len(each.sources) == 1

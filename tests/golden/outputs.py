@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.audit.cases import AUDITED
 from dpsql.audit.cases.case import AuditCase
-from dpsql.audit.cases.registry import AUDITED
 from dpsql.kernel import mechanisms, noise
 from dpsql.kernel.mechanisms import Histograms, NoiseSource
 from dpsql.kernel.mechanisms.mechanism import Mechanism

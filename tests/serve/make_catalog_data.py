@@ -84,19 +84,17 @@ def settings(analyst: Source) -> list[list[object]]:
     """Return the settings with PostgreSQL's own values, not those of the server that is asked."""
     columns = [str(row[0]) for row in analyst.rows(f"{_SETTINGS} ORDER BY attnum")]
     found = []
-    asked = (
-        "SELECT *, current_setting(name) FROM pg_settings WHERE name !~ '^shared_memory_size' ORDER BY name"
-    )
-    for *row, shown in analyst.rows(asked):
+    listed = "SELECT *, current_setting(name) FROM pg_settings"
+    for *row, current in analyst.rows(f"{listed} WHERE name !~ '^shared_memory_size' ORDER BY name"):
         one = dict(zip(columns, row, strict=True))
+        own = one["setting"]
         if one["source"] == "command line" or str(one["name"]).startswith("log"):
             one |= {"setting": one["boot_val"], "reset_val": one["boot_val"]}
         if one["name"] in _OWN:
             one |= dict.fromkeys(("setting", "reset_val", "boot_val"), _OWN[str(one["name"])])
-        one |= {"source": "default", "pending_restart": False}
-        if one["setting"] != row[columns.index("setting")]:
-            shown = show_setting(str(one["setting"]), one["unit"])
-        found.append([*one.values(), shown])
+        shown = current if one["setting"] == own else show_setting(str(one["setting"]), one["unit"])
+        one |= {"source": "default", "pending_restart": False, "shown": shown}
+        found.append(list(one.values()))
     return found
 
 

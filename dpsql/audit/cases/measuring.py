@@ -230,8 +230,8 @@ LADDER = (
         partial(Ladder.plan, sensitivity=FULL),
         inputs=lambda epsilon: [
             ("one above the first", (3 * FULL, FULL, 0, 0), (4 * FULL, FULL, 0, 0)),
-            ("one barely above the second", *_scored((9, 3, 2, 1), 3)),
-            ("one above all", *_scored((9, 3, 2, 1), 100)),
+            ("one barely above the second", *_score_units((9, 3, 2, 1), 3)),
+            ("one above all", *_score_units((9, 3, 2, 1), 100)),
             ("one above some", *_even(epsilon, FULL)),
         ],
     ),
@@ -240,8 +240,8 @@ LADDER = (
         "a power of two that few units exceed by much, by the exponential mechanism",
         partial(Ladder.plan, sensitivity=FULL, ranged=True),
         inputs=lambda epsilon: [
-            ("one barely above the second", *_scored((9, 3, 2, 1), 3)),
-            ("one above all", *_scored((9, 3, 2, 1), 100)),
+            ("one barely above the second", *_score_units((9, 3, 2, 1), 3)),
+            ("one above all", *_score_units((9, 3, 2, 1), 100)),
             ("one above some", *_even(epsilon, FULL)),
         ],
         tight=False,
@@ -258,7 +258,7 @@ def _even(epsilon: Fraction, sensitivity: int = 1) -> tuple[tuple[int, ...], tup
     return tuple(sensitivity * n for n in numbers), tuple(sensitivity * n for n in more)
 
 
-def _scored(units: tuple[int, ...], more: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _score_units(units: tuple[int, ...], more: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the excess scores of units at the rungs 1 to 8, and those with one unit more."""
     rungs = (1, 2, 4, 8)
     return tuple(excess_scores(units, rungs)), tuple(excess_scores((*units, more), rungs))

@@ -102,7 +102,7 @@ def _lead(epsilon: Fraction, delta: float) -> float:
     return float(further.lead)
 
 
-def _ordered_inputs(epsilon: Fraction, delta: float) -> list[tuple[str, Any, Any]]:
+def _order_inputs(epsilon: Fraction, delta: float) -> list[tuple[str, Any, Any]]:
     return [pair for height in (_bar, _lead) for pair in stairs(partial(height, delta=delta))(epsilon)]
 
 
@@ -112,7 +112,7 @@ LIMITED_THEN_STABLE = tuple(
         "the groups before a cutoff in order, then a set of further ones that is well apart",
         partial(at_least_k(LimitedThenStable.plan), delta=delta),
         arguments=lambda _: {"k": [2, 3], "candidates": [1, 4]},
-        inputs=partial(_ordered_inputs, delta=delta),
+        inputs=partial(_order_inputs, delta=delta),
         delta=delta,
     )
     for delta in (SMALL, LARGE)

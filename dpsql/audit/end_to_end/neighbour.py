@@ -77,12 +77,14 @@ class _Copying:
         for other in self.policy.tables.values():
             self._condition(other, root, unit)
         rows = sum(
-            self._query(f"SELECT COUNT(*) FROM {self._loaded(self._table(name))} WHERE {condition}")[0][0]
+            self._query(f"SELECT COUNT(*) FROM {self._load_numbered(self._table(name))} WHERE {condition}")[
+                0
+            ][0]
             for name, condition in self.conditions.items()
         )
         if not rows:
             raise ProgrammingError(f"there is no {removed}")
-        return Neighbour(self._copied(), removed, rows)
+        return Neighbour(self._copy_tables(), removed, rows)
 
     def _table(self, name: str) -> Table:
         found = self.policy.table(name)
@@ -96,7 +98,7 @@ class _Copying:
     def _largest(self, root: Table, column: str) -> str:
         """Return the unit with the most rows."""
         found = self._query(
-            f"SELECT CAST({quote(column)} AS VARCHAR) AS u FROM {self._loaded(root)} "
+            f"SELECT CAST({quote(column)} AS VARCHAR) AS u FROM {self._load_numbered(root)} "
             f"WHERE u IS NOT NULL GROUP BY u ORDER BY COUNT(*) DESC, u LIMIT 1"
         )
         if not found:
@@ -114,7 +116,7 @@ class _Copying:
             if of_parent is not None:
                 found = self._query(
                     f"SELECT DISTINCT CAST({quote(own.column)} AS VARCHAR) AS key "
-                    f"FROM {self._loaded(parent)} WHERE {of_parent} AND key IS NOT NULL"
+                    f"FROM {self._load_numbered(parent)} WHERE {of_parent} AND key IS NOT NULL"
                 )
                 keys = ", ".join(_literal(key) for (key,) in found) or "NULL"
                 condition = f"CAST({quote(own.via)} AS VARCHAR) IN ({keys})"
@@ -129,7 +131,7 @@ class _Copying:
             return f"d.{quote(table.source.schema or 'main')}.{quote(table.source.table)}"
         return scan_files(table, self.folder).sql
 
-    def _loaded(self, table: Table) -> str:
+    def _load_numbered(self, table: Table) -> str:
         """Return the name of a table with row numbers; a file is loaded into one on first use."""
         if isinstance(table.source, DatabaseSource):
             return self._scan(table)
@@ -137,7 +139,7 @@ class _Copying:
         self.connection.execute(f"CREATE TABLE IF NOT EXISTS {name} AS SELECT * FROM {self._scan(table)}")
         return name
 
-    def _copied(self) -> Policy:
+    def _copy_tables(self) -> Policy:
         """Write the changed tables, and return the policy with these as sources."""
         tables, database = dict(self.policy.tables), self.policy.database
         inside = {}
@@ -148,7 +150,7 @@ class _Copying:
                 continue
             path = self.folder / f"table{number}.parquet"
             self.connection.execute(
-                f"COPY (SELECT * FROM {self._loaded(table)} WHERE ({condition}) IS NOT TRUE) "
+                f"COPY (SELECT * FROM {self._load_numbered(table)} WHERE ({condition}) IS NOT TRUE) "
                 f"TO {_literal(path)} (FORMAT parquet)"
             )
             tables[table.name] = replace(table, source=ParquetSource(path))

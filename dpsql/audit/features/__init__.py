@@ -1,7 +1,7 @@
 """Features of a mechanism's outputs: the labels and the numbers that events are conditions on.
 
-``extract`` lists them: ``labels``, ``numbers``, and from several numbers ``rows``; ``directions`` and
-``residues`` choose combinations and digits that distinguish two samples.
+``extract`` lists them: ``labels``, ``numbers``, and from several numbers ``rows``; ``directions``
+chooses combinations and digits that distinguish two samples.
 """
 
 from dpsql.audit.features.extract import (

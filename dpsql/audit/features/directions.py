@@ -1,4 +1,4 @@
-"""Choose combinations of an output's numbers, of any parts, that distinguish two samples.
+"""Choose combinations of an output's numbers, of any parts, and their residues, that distinguish two samples.
 
 The whole output of a mechanism is treated as one row of numbers. The choice depends on the sample in which
 events are found. The events are compared, and then tested, on other runs.
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.audit.features.numbers import Value
-from dpsql.audit.features.rows import Combination, Corner
+from dpsql.audit.features.rows import Combination, Corner, Residue
 from dpsql.audit.outputs import Outputs
 from dpsql.lazy_dataclass import dataclass
 
@@ -59,6 +59,19 @@ _COEFFICIENTS = np.array(
     dtype=np.float64,
 )
 """Coefficients tried on each pair of numbers, the simplest first."""
+
+_RESIDUE_LOOK = 256
+"""Runs of each sample used to decide whether residues differ."""
+
+_MODULI = np.array([2.0, 3.0, 10.0, *(2.0**-bits for bits in range(0, 45, 5))])
+"""Moduli tried: small integers in units of a count, and grids far finer than the noise."""
+
+_BUCKETS = 32
+_LARGEST = 2.0**53
+"""Doubles above this have no fractional digits."""
+
+_UNLIKE = 70.0
+"""Chi-square of bucketed residues that two samples of one law exceed with probability 1e-4 a modulus."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -230,3 +243,26 @@ def _corners(rows: _Rows, *, several: bool) -> list[Corner]:
         middle = round(float(rows.means[:, k].mean()), digits)
         sides.append((rows.columns[k], middle, float(np.copysign(unit, rows.shift[k]))))
     return [Corner(tuple(sides), turned) for turned in ((False, True) if several else (False,))]
+
+
+def choose_residues(columns: Sequence[Value], first: Outputs, second: Outputs) -> list[Residue]:
+    """Choose the number and the modulus whose residues differ most; empty if no residues differ."""
+    if not columns:
+        return []
+    counts = [_count_residues(columns, outputs.head(_RESIDUE_LOOK)) for outputs in (first, second)]
+    unlike = (np.square(counts[0] - counts[1]) / np.maximum(counts[0] + counts[1], 1)).sum(axis=1)
+    best = int(np.argmax(unlike))
+    if unlike[best] < _UNLIKE:
+        return []
+    column, modulus = divmod(best, len(_MODULI))
+    return [Residue(columns[column], float(_MODULI[modulus]))]
+
+
+def _count_residues(columns: Sequence[Value], outputs: Outputs) -> NDArray[np.int64]:
+    """Return histograms of the residues, one row for each number and modulus."""
+    matrix = np.stack([value.of(outputs) for value in columns])
+    ratio = np.where(np.abs(matrix) < _LARGEST, matrix, 0.0)[:, None, :] / _MODULI[:, None]
+    bucket = np.rint((ratio - np.floor(ratio)) * _BUCKETS).astype(np.intp) % _BUCKETS
+    rows = len(columns) * len(_MODULI)
+    place = bucket.reshape(rows, -1) + _BUCKETS * np.arange(rows)[:, None]
+    return np.bincount(place.ravel(), minlength=rows * _BUCKETS).reshape(rows, _BUCKETS)

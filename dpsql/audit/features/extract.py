@@ -8,10 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.audit.features.directions import combinations
+from dpsql.audit.features.directions import choose_residues, combinations
 from dpsql.audit.features.labels import Agreement, Column, Finest, LowBits, Row, Set, Sides, Times
 from dpsql.audit.features.numbers import Average, Greatest, Least, Value
-from dpsql.audit.features.residues import residues
 from dpsql.audit.outputs import Outputs
 
 _WIDEST = 12
@@ -103,7 +102,7 @@ def number_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
 def row_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
     """List the features computed from several numbers, or from digits, that differ in two samples."""
     columns = [Value(part, width, j) for part, width in _numeric(first, second) for j in range(width)]
-    return [*combinations(columns, first, second), *residues(columns[:_WIDEST], first, second)]
+    return [*combinations(columns, first, second), *choose_residues(columns[:_WIDEST], first, second)]
 
 
 def _numeric(first: Outputs, second: Outputs) -> tuple[tuple[str, int], ...]:

@@ -12,9 +12,9 @@ from dpsql.audit.outputs import Outputs
 from dpsql.lazy_dataclass import dataclass
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     if isinstance(value, (tuple, np.ndarray)):
-        shown = [_shown(item) for item in value]
+        shown = [_show(item) for item in value]
         return "(" + ", ".join(shown) + ")" if len(shown) > 1 else shown[0]
     if isinstance(value, (int, np.integer)):
         return "none" if value < 0 else str(value)
@@ -22,7 +22,7 @@ def _shown(value: object) -> str:
 
 
 def _is(name: str, values: tuple[Any, ...]) -> str:
-    shown = [_shown(value) for value in values]
+    shown = [_show(value) for value in values]
     return f"{name} is " + (shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " or " + shown[-1])
 
 
@@ -89,7 +89,7 @@ class Times:
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words that the label occurs one of some numbers of times."""
-        return _is(f"the number of {_shown(self.label)} in {self.part}", values)
+        return _is(f"the number of {_show(self.label)} in {self.part}", values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Agreement:
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words how many places there are."""
-        return _is(f"the number of places where {self.part} agrees with {_shown(self.row)}", values)
+        return _is(f"the number of places where {self.part} agrees with {_show(self.row)}", values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def generous_hybrid(
     return {**found, CHARGE: float(epsilon) * times(found["index"] >= 0) / plan.k}
 
 
-def _replaced(_: Fraction) -> list[Pair]:
+def _replacements(_: Fraction) -> list[Pair]:
     return [
         Pair("one moves to the next cell", (1, 1, 1, 1, 1), (2, 0, 1, 1, 1)),
         Pair("one moves to the last cell", (1, 0, 3, 2, 1), (0, 0, 3, 2, 2)),
@@ -147,7 +147,7 @@ SUBJECTS = (
         "incorrect",
         "noise of scale 1/epsilon, but a unit leaves one cell for another",
         histogram,
-        inputs=_replaced,
+        inputs=_replacements,
     ),
     Subject(
         "geometric noise, wrong parameter",

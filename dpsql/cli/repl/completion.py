@@ -6,8 +6,7 @@ import re
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-from dpsql.language.completed_words import KEYWORDS, SETTINGS, VALUES
-from dpsql.language.options import OPTIONS
+from dpsql.language.options import KEYWORDS, OPTION_VALUES, OPTIONS, SETTINGS
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def _option(inside: str, word: str) -> Iterable[str]:
     """Return option names, or behind `name =` the values that option takes."""
     current = inside[: len(inside) - len(word)].rpartition(",")[2]
     name, equals, _ = current.partition("=")
-    return VALUES.get(name.strip().lower(), ()) if equals else OPTIONS
+    return OPTION_VALUES.get(name.strip().lower(), ()) if equals else OPTIONS
 
 
 def _columns_of(name: str, text: str, names: CompletionNames) -> Iterable[str]:

@@ -16,8 +16,11 @@ from functools import lru_cache
 from typing import Any
 
 from dpsql.kernel.tree import (
+    COUNTED,
     Aggregate,
+    Apply,
     Binary,
+    Bounded,
     Call,
     Cast,
     Column,
@@ -35,6 +38,7 @@ from dpsql.kernel.tree import (
     OrderTerm,
     Parameter,
     Range,
+    Sampled,
     Saturated,
     Scan,
     Select,
@@ -45,6 +49,7 @@ from dpsql.kernel.tree import (
     Unnest,
     Unscaled,
     Values,
+    Weighted,
     Window,
     walk,
 )
@@ -77,6 +82,7 @@ _VALUES = _listed(
 _OPERATORS = _listed("= <> < <= > >= + - * / // % & | >> ^@ ~ AND OR")
 _OPERATORS |= {"IS DISTINCT FROM", "IS NOT DISTINCT FROM", "SIMILAR TO", "GLOB"}
 _SETS = frozenset({f"{word}{more}" for word in ("UNION", "INTERSECT", "EXCEPT") for more in ("", " ALL")})
+_LEAST = -(1 << 63)
 _JOINS = {"", *_listed("CROSS INNER LEFT RIGHT FULL SEMI ANTI")}
 _TYPES = _listed(
     """
@@ -104,17 +110,23 @@ def _column(node: Column) -> bool:
 def _constant(node: Constant) -> bool:
     """Return whether a constant is written as one: signs and infinities are words of others.
 
-    So no negative whole number follows a sign: two signs in a row begin a comment.
+    So no negative whole number follows a sign: two signs in a row begin a comment. The least BIGINT, which
+    no sign makes of another number, is refused where a sign may stand before it: in `_unary`, in forms.
     """
     value = node.value
     kind = type(value)
     if kind is int or kind is float:
-        return value >= 0 if kind is int else math.isfinite(value)  # type: ignore[operator, arg-type]
+        return (value >= 0 or _is_least(value)) if kind is int else math.isfinite(value)  # type: ignore[operator, arg-type]
     if kind is Decimal:
         return value.is_finite() and _is_type(node.type)  # type: ignore[attr-defined]
     if kind in (date, datetime, time):
         return node.type.held.name in ("DATE", "TIME", "TIMESTAMP")
     return value is None or kind is str or kind is bool
+
+
+def _is_least(value: object) -> bool:
+    """Return whether a value is the least BIGINT, which is written with its sign."""
+    return type(value) is int and value == _LEAST
 
 
 def _unary(node: Unary) -> bool:
@@ -150,6 +162,22 @@ def _lambda(node: Lambda) -> bool:
     return _is_name(node.parameter) and not any(own in (c.name.lower(), c.table.lower()) for c in columns)
 
 
+def _fields(node: Node) -> bool:
+    """Return whether numbers, names and types of a node that is written as others are such."""
+    return all(_is_field(getattr(node, name)) for name in node.__match_args__)
+
+
+def _is_field(value: object) -> bool:
+    match value:
+        case tuple():
+            return all(map(_is_field, value))
+        case SqlType():
+            return _is_type(value)
+        case str():
+            return _is_name(value)
+    return isinstance(value, Node) or value is None or type(value) in (int, bool)
+
+
 _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Column: _column,
     Constant: _constant,
@@ -165,12 +193,14 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Interval: lambda n: re.fullmatch(r"-?[0-9]+(\.[0-9]+)? [A-Za-z]+", n.text) is not None,
     Call: lambda n: _is_name(n.name),
     Aggregate: lambda n: _is_name(n.name),
+    Apply: lambda n: not any(isinstance(each, Constant) and _is_least(each.value) for each in n.arguments),
     OrderTerm: lambda n: n.direction in ("", "ASC", "DESC") and n.nulls in ("", "FIRST", "LAST"),
     Moved: lambda n: _whole(n.seconds),
     Slice: lambda n: _from_0(n.low) and _from_0(n.high),
     Steps: lambda n: _whole(n.low, n.high) and type(n.step) is Fraction,
     Cut: lambda n: _whole(n.low, n.high),
     Item: lambda n: not n.name or _is_name(n.name),
+    **dict.fromkeys((Bounded, Sampled, Weighted, *COUNTED), _fields),
     Select: lambda n: n.limit is None or _from_0(n.limit),
     SetOperation: lambda n: n.word in _SETS,
     Join: lambda n: n.kind in _JOINS,

@@ -63,18 +63,17 @@ def check_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) ->
 
 def settle(connection: sqlite3.Connection, reservation: LadderReservation, payload: bytes) -> StoredLadder:
     """Keep what was measured; from now on every analyst knows it."""
-    _check_reserved(connection, reservation)
+    asked, when = reservation.request, _check_reserved(connection, reservation)
     if not payload:
         raise InternalError("a ladder that was measured is not empty")
-    n = events.newest(connection).n + 1
     connection.execute(
         "UPDATE bounds SET state = 'settled', payload = ?, event = ? WHERE number = ?",
-        (payload, n, reservation.number),
+        (payload, events.newest(connection).n + 1, reservation.number),
     )
     content = {"ladder": reservation.number, "payload": events.digest(payload)}
-    events.append(connection, "bounds-settle", content)
-    (found,) = kept(connection, "b.number = ?", (reservation.number,))
-    return found
+    event = events.append(connection, "bounds-settle", content)
+    what = asked.source, asked.measure, asked.version, asked.statement, read_loss(str(asked.loss))
+    return StoredLadder(reservation.number, when, *what, payload, event)
 
 
 def fail(connection: sqlite3.Connection, reservation: LadderReservation) -> None:
@@ -91,35 +90,19 @@ def end_all(connection: sqlite3.Connection) -> list[int]:
     return [number for (number,) in rows]
 
 
-def kept(
-    connection: sqlite3.Connection, chosen: str = "1", given: Sequence[object] = ()
-) -> list[StoredLadder]:
-    """Return the ladders that were measured, as a condition chooses them, the newest last."""
+def kept(connection: sqlite3.Connection) -> list[StoredLadder]:
+    """Return the ladders that were measured, the newest last."""
     rows = connection.execute(
         "SELECT b.number, b.at, b.source, b.measure, b.version, b.statement, b.loss, b.payload, e.n, e.hash"
-        f" FROM bounds b LEFT JOIN event e ON e.n = b.event WHERE b.state = 'settled' AND {chosen}"
-        " ORDER BY b.number",
-        tuple(given),
+        " FROM bounds b LEFT JOIN event e ON e.n = b.event WHERE b.state = 'settled' ORDER BY b.number"
     )
-    return [_kept(*row) for row in rows]
-
-
-def _kept(
-    number: int,
-    at: str,
-    source: str,
-    measure: str,
-    version: str,
-    statement: str,
-    loss: str,
-    payload: bytes,
-    n: int | None,
-    found: str,
-) -> StoredLadder:
-    if n is None:
-        raise DamagedError(f"the event of ladder {number} is missing")
-    when, event = datetime.fromisoformat(at), Event(n, found)
-    return StoredLadder(number, when, source, measure, version, statement, read_loss(loss), payload, event)
+    found = []
+    for number, at, source, measure, version, statement, loss, payload, n, digest in rows:
+        if n is None:
+            raise DamagedError(f"the event of ladder {number} is missing")
+        when, what = datetime.fromisoformat(at), (source, measure, version, statement, read_loss(loss))
+        found.append(StoredLadder(number, when, *what, payload, Event(n, digest)))
+    return found
 
 
 def content_of(connection: sqlite3.Connection, number: int) -> dict[str, Any] | None:
@@ -128,25 +111,21 @@ def content_of(connection: sqlite3.Connection, number: int) -> dict[str, Any] | 
     return None if row is None else dict(zip(_FIXED, row, strict=True))
 
 
-def _check_reserved(connection: sqlite3.Connection, reservation: LadderReservation) -> None:
-    """Raise unless a reservation is one of this process that has not ended."""
+def _check_reserved(connection: sqlite3.Connection, reservation: LadderReservation) -> datetime:
+    """Return when a ladder was asked for; raise unless it is one of this process that has not ended."""
     asked = reservation.request
+    told = asked.source, asked.measure, asked.version, asked.statement, str(asked.loss)
     row = connection.execute(
-        "SELECT source, measure, version, statement, loss, state, holder FROM bounds WHERE number = ?",
+        "SELECT source, measure, version, statement, loss, state, holder, at FROM bounds WHERE number = ?",
         (reservation.number,),
     ).fetchone()
-    if row is None or row[:5] != (
-        asked.source,
-        asked.measure,
-        asked.version,
-        asked.statement,
-        str(asked.loss),
-    ):
+    if row is None or row[:5] != told:
         raise InternalError("the ledger holds no such ladder")
     if row[5] != "reserved":
         raise InternalError("a ladder was ended twice")
     if row[6] != process_identity.current():
         raise InterfaceError("a reservation belongs to the process that made it")
+    return datetime.fromisoformat(row[7])
 
 
 def _exceeded(asked: Charge, refusing: Sequence[ScopeBudget]) -> BudgetExceeded:

@@ -48,31 +48,25 @@ def check(connection: sqlite3.Connection, limits: Limits, analyst: str) -> None:
     """Refuse a statement if it could exceed a limit, should all running ones fail or be cancelled."""
     _keep_lost(connection, analyst)
     running, running_total = count_of(connection, "running", analyst)
-    failed, failed_total = count_of(connection, "failed", analyst)
-    cancelled, cancelled_total = count_of(connection, "cancelled", analyst)
-    if failed >= limits.failures:
-        raise TooManyFailures(
-            f"{failed} of your private statements have failed, so further ones are refused {_CLEAR}"
-        )
-    if running + failed >= limits.failures:
-        raise TooManyFailures(_crowded(running, f"{failed} have failed", limits.failures, "max_failures"))
-    if cancelled >= limits.cancelled:
-        raise TooManyFailures(
-            f"{cancelled} of your private statements were cancelled, so further ones are refused {_CLEAR}"
-        )
-    if running + cancelled >= limits.cancelled:
-        raise TooManyFailures(
-            _crowded(running, f"{cancelled} were cancelled", limits.cancelled, "max_cancelled")
-        )
-    for kind, ended_total, most, key in (
-        ("have failed", failed_total, limits.failures_total, "max_failures_total"),
-        ("were cancelled", cancelled_total, limits.cancelled_total, "max_cancelled_total"),
-    ):
-        if running_total + ended_total >= most:
+    kinds = (
+        ("failed", "have failed", "max_failures", limits.failures, limits.failures_total),
+        ("cancelled", "were cancelled", "max_cancelled", limits.cancelled, limits.cancelled_total),
+    )
+    ended = {table: count_of(connection, table, analyst) for table, *_ in kinds}
+    for table, words, key, most, _ in kinds:
+        own = ended[table][0]
+        if own >= most:
             raise TooManyFailures(
-                f"as many private statements of all analysts together are running or {kind} as the policy"
-                f" allows ({key}): try again when some have ended; if it stays so, further ones are refused"
-                f" {_CLEAR}"
+                f"{own} of your private statements {words}, so further ones are refused {_CLEAR}"
+            )
+        if running + own >= most:
+            raise TooManyFailures(_crowded(running, f"{own} {words}", most, key))
+    for table, words, key, _, most in kinds:
+        if running_total + ended[table][1] >= most:
+            raise TooManyFailures(
+                f"as many private statements of all analysts together are running or {words} as the policy"
+                f" allows ({key}_total): try again when some have ended; if it stays so, further ones are"
+                f" refused {_CLEAR}"
             )
 
 

@@ -11,8 +11,7 @@ from starlette.responses import Response
 
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.loss import Charge
-from dpsql.language.completed_words import KEYWORDS, VALUES
-from dpsql.language.options import OPTIONS
+from dpsql.language.options import KEYWORDS, OPTION_VALUES, OPTIONS
 from dpsql.release import told
 from dpsql.render.charts import release_svg
 from dpsql.render.data import write_csv, write_parquet
@@ -73,7 +72,7 @@ class UserRequest:
 
     async def language(self) -> Facts:
         """Return the words that an editor completes."""
-        options = {name: list(VALUES.get(name, ())) for name in OPTIONS}
+        options = {name: list(OPTION_VALUES.get(name, ())) for name in OPTIONS}
         return {"keywords": list(KEYWORDS), "options": options}
 
     async def tables(self) -> Facts:

@@ -115,6 +115,7 @@ def test_the_answer_is_that_over_all_groups(
     assert dense
     every = by_key(engine.count(private(session.prepare(text)).plan.compiled))
     monkeypatch.setattr("dpsql.analysis.key_domains.MAX_DOMAIN", 3)
+    session.database.plans.clear()
     compiled = private(session.prepare(text)).plan.compiled
     domain = present(compiled.sparse)
     listed = exact_of(present(engine.count(compiled).listed(domain, engine.schema_database.candidates)))

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from dpsql.audit import CATALOGUE
+from dpsql.audit.cases import AUDITED
 from dpsql.audit.cases.case import AuditCase
-from dpsql.audit.cases.registry import AUDITED
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import BoundedRange, PrivacyLoss
 from dpsql.kernel.mechanisms.mechanism import Mechanism, Result

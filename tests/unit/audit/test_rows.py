@@ -18,10 +18,9 @@ from dpsql.audit import CATALOGUE, EPSILONS, Subject, Verdict, detect, pairs, re
 from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.events import Event, Within
 from dpsql.audit.features import number_features, row_features
-from dpsql.audit.features.directions import combinations
+from dpsql.audit.features.directions import choose_residues, combinations
 from dpsql.audit.features.labels import LowBits
 from dpsql.audit.features.numbers import Value
-from dpsql.audit.features.residues import residues
 from dpsql.audit.features.rows import Combination, Corner, Residue
 from dpsql.audit.mistakes.noise import laplace
 from dpsql.kernel import noise
@@ -171,7 +170,7 @@ def test_numbers_that_are_alike_are_not_looked_at_in_pairs() -> None:
     columns = [Value("value", 3, j) for j in range(3)]
     outputs = [read({"value": side}, 4_000) for side in draw]
     assert sum(isinstance(one, Combination) for one in combinations(columns, *outputs)) <= 1
-    assert residues(columns, *outputs) == []
+    assert choose_residues(columns, *outputs) == []
 
 
 @pytest.mark.parametrize("strange", [np.nan, np.inf, 1e308, 0.0])

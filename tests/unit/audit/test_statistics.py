@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpsql.audit.group_sequential import GroupSequentialTest
 from dpsql.audit.statistics import (
+    GroupSequentialTest,
     binomial_quantiles,
     fisher,
     lower_bound,

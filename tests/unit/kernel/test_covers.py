@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +13,7 @@ import pytest
 from dpsql.errors import InternalError
 from dpsql.kernel import mechanisms as m
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
+from dpsql.kernel.figures import Figure, Of
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.mechanisms.gaussian import rounded_squares
 from dpsql.kernel.mechanisms.guess_and_check import GuessAndCheckPlan
@@ -32,11 +33,10 @@ def taken(
 
 
 UP, DOWN, BOTH = (0, 3), (-3, 0), (-3, 3)
-FEW = {"groups_per_unit": 2, "sensitivity": 3}
 
 CASES: dict[str, tuple[Mechanism[Any], Sequence[Taken], Sequence[Taken]]] = {
     "Laplace": (
-        m.Laplace.plan(5, 1, **FEW),
+        m.Laplace.plan(5, 1, groups_per_unit=2, sensitivity=3),
         [taken((0, 3, 6)), taken((-3, 0, 6)), taken((-2, 3, 6)), taken((0, 3), groups=2)],
         [taken((0, 3, 7)), taken((0, 4, 6)), taken((-4, 0, 6)), taken(UP), taken((0, 3, 6), (0, 1, 1))],
     ),
@@ -235,7 +235,7 @@ def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch
     searched = UnitChanges((None, NumberChange(0, 2, 2), NumberChange(0, 9)), one_row=True)
     nine = m.Laplace.plan(9, 1, groups_per_unit=1)
     run, hidden, celled = run_on(wide), run_on(unknown), run_on(cells, 3)
-    steps = [
+    steps: list[Callable[[], object]] = [
         lambda: run.measure(nine, (0,), run.every()),
         lambda: run.measure_apart([(nine, (0,))], run.every()),
         lambda: run.measure(m.Box.plan(9, 1), (0,), run.every(), by_group=True),
@@ -293,3 +293,54 @@ def test_several_mechanisms_are_admitted_together() -> None:
     with pytest.raises(InternalError, match="more than what is reserved"):
         run.measure_apart([(part, (0,)), (part, (0,))], run.every())
     assert run.loss == PrivacyLoss()
+
+
+def certified(*rungs: dict[int, tuple[int, int]]) -> UnitChanges:
+    """Return a search whose rows have units, scores, and further sums that a unit changes by so much."""
+    sums = [NumberChange(0, 0, rungs=tuple((row, *ends) for row, ends in each.items())) for each in rungs]
+    return UnitChanges((None, NumberChange(0, 1), NumberChange(0, m.FULL), *sums), one_row=True)
+
+
+BOUNDS = (1, 2, 4, 8, 16)
+TOTALS = {row: (-bound, bound) for row, bound in enumerate(BOUNDS)}
+BEYOND = {row: (0, bound) for row, bound in enumerate(BOUNDS[:-1], 1)}
+NET = {row: (-high, high) for row, (_, high) in BEYOND.items()}
+
+
+@pytest.mark.parametrize(
+    ("of", "times", "size", "rungs", "ends"),
+    [
+        (Of.CLIPPED, 1, 1, (TOTALS, BEYOND), (-4, 4)),
+        (Of.CLIPPED, 1, 2, (TOTALS, BEYOND), (-2, 2)),
+        (Of.CLIPPED, 1, 1, (TOTALS | {2: (-5, 4)}, BEYOND), (-5, 5)),
+        (Of.CLIPPED, 1, 1, (TOTALS | {3: (-99, 99)}, BEYOND), (-4, 4)),
+        (Of.EXCESS, 1, 1, (TOTALS, BEYOND), (0, 4)),
+        (Of.EXCESS, 3, 1, (TOTALS, BEYOND), (0, 12)),
+        (Of.EXCESS, 3, 2, (TOTALS, BEYOND), (0, 6)),
+        (Of.EXCESS, 0, 1, (TOTALS, BEYOND), (0, 0)),
+        (Of.EXCESS, 1, 1, (TOTALS, BEYOND | {3: (0, 6)}), (0, 6)),
+        (Of.EXCESS, 3, 1, (TOTALS, BEYOND | {4: (0, 10)}), (0, 14)),
+        (Of.EXCESS, 1, 1, (TOTALS, BEYOND | {4: (0, 99)}), (0, 4)),
+        (Of.LEAD, 1, 1, (TOTALS, BEYOND, {}, NET), (-4, 4)),
+        (Of.LEAD, 1, 1, (TOTALS, BEYOND, {}, NET | {3: (-5, 4)}), (-6, 6)),
+    ],
+)
+def test_figures_move_by_what_rows_are_certified_for(
+    of: Of, times: int, size: int, rungs: tuple[dict[int, tuple[int, int]], ...], ends: tuple[int, int]
+) -> None:
+    change = Figure(of, 0, BOUNDS, 2, times, Fraction(size)).change(certified(*rungs), signed=True)
+    assert (change.low, change.high) == ends
+
+
+def test_figures_move_by_no_more_than_is_said() -> None:
+    """Every unit with -16 to 16: what it adds to the figures of each bound."""
+    for bound in range(len(BOUNDS) - 1):
+        figures = [Figure(of, 0, BOUNDS, bound) for of in Of]
+        said = [each.change(certified(TOTALS, BEYOND, {}, NET), signed=True) for each in figures]
+        for own in range(-BOUNDS[-1], BOUNDS[-1] + 1):
+            row = sum(abs(own) > each for each in BOUNDS)
+            past = abs(own) - BOUNDS[row - 1] if row else 0
+            sums = (row, 1, 0, own, past, int(own < 0), past if own > 0 else -past)
+            bins = m.RungBins(*(np.array([each]) for each in sums))
+            for figure, change in zip(figures, said, strict=True):
+                assert change.low <= figure.exact(bins) <= change.high

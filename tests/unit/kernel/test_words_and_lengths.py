@@ -107,6 +107,7 @@ REPLACED = form("regexp_replace", "VARCHAR", "#VARCHAR", "#REWRITE")
 
 RIGHT = {
     "a value": of_value(K),
+    "the least number": of_value(Binary("<", K, number(-(1 << 63)))),
     "a frame": ranked(Frame("ROWS", Bound("PRECEDING"), Bound("CURRENT ROW"))),
     "items": of_value(of_items(IsNull(P), name="list_filter")),
     "items in the place of others": of_value(of_items(P)),
@@ -132,6 +133,10 @@ WORDS = {
     "a column with the name of a parameter": of_value(of_items(IsNull(Column("", "p", stored=True)), "P")),
     "a table with the name of a parameter": of_value(of_items(IsNull(X), "t", "list_filter")),
     "a negative number": of_value(Binary("<", Apply(NEAR["neg"], (number(-5),)), number(3))),
+    "a sign before the least number": of_value(
+        Binary("<", Apply(NEAR["neg"], (number(-(1 << 63)),)), number(3))
+    ),
+    "a word before the least number": of_value(Unary("-", number(-(1 << 63)))),
     "two signs": of_value(Unary("-", Paren(number(-5)))),
     "an infinity": of_value(Constant(float("inf"), DOUBLE)),
     "a DECIMAL that is no number": of_value(Constant(Decimal("NaN"), SqlType("DECIMAL", 9, 2))),
