@@ -1,7 +1,7 @@
 """Numbers that follow from what a search of a bound has counted: sums of units cut at a bound, and beyond it.
 
-A search counts the units by how many bounds they exceed, so a unit is in one row. Its certificate says how much
-one adds to the sums of each row; how far it moves each of these numbers follows (proofs: `RungBins`).
+A search counts the units by how many bounds they exceed, so a unit is in one row. Its certificate says how
+much one adds to the sums of each row; how far it moves each of these numbers follows (proofs: `RungBins`).
 """
 
 from __future__ import annotations
