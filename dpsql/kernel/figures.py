@@ -1,7 +1,7 @@
 """Numbers that follow from what a search of a bound has counted: sums of units cut at a bound, and beyond it.
 
-A search counts the units by how many bounds they exceed, so a unit is in one row. Its certificate says how much
-one adds to the sums of each row; how far it moves each of these numbers follows (proofs: `RungBins`).
+A search counts the units by how many bounds they exceed, so a unit is in one row. Its certificate says how
+much one adds to the sums of each row; how far it moves each of these numbers follows (proofs: `RungBins`).
 """
 
 from __future__ import annotations
@@ -81,10 +81,12 @@ class Figure:
 
     def _kept(self, search: UnitChanges) -> int:
         """Return the most that a unit has that does not exceed the bound."""
-        rungs = search.number(_TOTALS).rungs
-        ends = [(row, max(-low, high)) for row, low, high in rungs if row <= self.place]
-        steps = [max(self.bounds[row - 1] // self.fine, 1) if row and self.fine else 1 for row, _ in ends]
-        return max((end * step for (_, end), step in zip(ends, steps, strict=True)), default=0)
+        most = 0
+        for row, low, high in search.number(_TOTALS).rungs:
+            if row <= self.place:
+                step = max(self.bounds[row - 1] // self.fine, 1) if row and self.fine else 1
+                most = max(most, -low * step, high * step)
+        return most
 
     def _beyond(self, search: UnitChanges) -> int:
         """Return the most that a unit has beyond the bound, if it is not cut at `times` of it."""
