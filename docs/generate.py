@@ -88,20 +88,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
-_RULE = re.compile(r"\*[A-Z][^*\n]*\.\*|\b(Proof|Lemma)\b")
+_RULE = re.compile(r"\*[A-Z][^*\n]*[.:]\*|\b(Proof|Lemma)\b")
 """What the docstring of a rule of the checker has."""
 
 
 def _rules() -> str:
-    """Return the rules of the kernel's checker with their proofs: docstrings of `dpsql/kernel/check`."""
-    folder = ROOT / "dpsql" / "kernel" / "check"
+    """Return the rules of the kernel's checker with their proofs: docstrings of its modules."""
+    kernel = ROOT / "dpsql" / "kernel"
+    nodes = [kernel / "tree" / f"{name}.py" for name in ("counted", "weighted", "bounded")]
     parts = [
         "# Rules of the checker",
         "The kernel certifies counting queries. These are the rules by which it does, with their "
-        "proofs, as they stand in `dpsql/kernel/check`. `EXPLAIN (FORMAT CERTIFICATE)` names those that it "
-        "used.",
+        "proofs, as they stand in `dpsql/kernel`: first of the nodes that are written as several SELECTs, "
+        "each of which bounds what one unit adds (`tree`), then of all others (`check`). "
+        "`EXPLAIN (FORMAT CERTIFICATE)` names those that it used.",
     ]
-    for path in sorted(folder.glob("*.py")):
+    for path in (*nodes, *sorted((kernel / "check").glob("*.py"))):
         tree = ast.parse(path.read_text("utf-8"))
         found = [
             (node.name, ast.get_docstring(node) or "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from dataclasses import field, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -102,13 +103,17 @@ class PlannedCount:
         made = replace(made, plan=replace(made.plan, selected=plan.selected, apart=plan.apart))
         return made.with_values(self.values) if self.values else made
 
-    def check_bounds(self) -> None:
-        """Raise `NotCertified` if it could not be counted with the smallest bounds; called before a charge.
+    def check_unknown(self) -> None:
+        """Raise `NotCertified` if it could not be counted with what is not known yet; called before a charge.
 
-        The plan itself has the largest ones.
+        It is certified with the smallest bounds; the plan itself has the largest ones. Released values that
+        it reads are nothing, 0, and as far from it as numbers are; the plan has a text for them.
         """
         if self.plan.ladders:
             self.with_bounds((0,) * len(self.plan.ladders))
+        places = () if self.values else values_in(self.plan.query.tree)
+        for value in (None, 0.0, -sys.float_info.max, sys.float_info.max) if places else ():
+            self.with_values(tuple((place, value) for place in places))
 
     def with_ladders(self, ladders: KeptLadders) -> PlannedCount:
         """Return the same query with bounds of other kept ladders."""

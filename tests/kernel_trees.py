@@ -8,30 +8,33 @@ from dpsql.kernel.facts import ByColumn, ByParent, ByRow, Facts, TableFacts, Uni
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
-    Bound,
+    Bounded,
     Call,
     Case,
     Cast,
     Column,
     Constant,
+    Counted,
     Derived,
     DomainScan,
     Exists,
     Expr,
-    Frame,
     IsNull,
     Item,
     Join,
     OrderTerm,
-    Paren,
     Query,
+    Sampled,
     Scan,
     Select,
     Source,
-    Unary,
+    Units,
+    Weighted,
     Window,
+    conjunction,
 )
-from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, VARCHAR
+from dpsql.kernel.tree.exact import whole
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE, VARCHAR
 
 
 def _table(name: str, unit: Unit | None, columns: str, *unique: str) -> TableFacts:
@@ -67,7 +70,7 @@ def stored(alias: str, name: str) -> Column:
 
 
 def n(value: int) -> Expr:
-    return Constant(value, BIGINT)
+    return whole(value)
 
 
 def select(
@@ -154,95 +157,27 @@ def by_page(value: Expr, source: Source = VISITS) -> Select:
     return select(source, None, (c("s.c0"),), k0=c("s.c0"), n0=value)
 
 
-def weighted(first: Expr, scaled: Expr, most: int = 7, weight: str = "w.a0") -> Expr:
-    """CASE WHEN a <= C THEN x ELSE x * C // a END."""
-    share = Paren(Binary("//", Paren(Binary("*", scaled, n(most))), c(weight)))
-    return Case(((Binary("<=", c(weight), n(most)), first),), share)
+def of_units_rows(*more: Expr) -> Select:
+    """Rows by page, with values from -2 to 3, without bounds, and from 0 to 5."""
+    ms, unit = stored("b", "ms"), stored("b", "user_id")
+    where = conjunction((there(unit), *more))
+    values = {"f0": cut(ms, -2, 3), "f1": ms, "f2": cut(ms, 0, 5)}
+    return select(Scan("visits", "b"), where, (), u=unit, k0=stored("b", "page"), **values)
 
 
-def with_whole(partition: tuple[Expr, ...]) -> Derived:
-    """The rows of a unit and page, with the number of all rows of the unit, at least 1."""
-    whole = Call("GREATEST", (Window(total(c("v.r0")), partition), n(1)))
-    source = Derived(PER_PAGE, "v")
-    return Derived(select(source, u=c("v.u"), k0=c("v.k0"), r0=c("v.r0"), a0=whole), "w")
+def of_units(part: Counted, alone: Query | bool = True) -> Weighted:
+    """A number of the rows of units by page; without `alone`, each unit has rows of its own."""
+    rows = of_units_rows()
+    return Weighted(rows, 1, 3, ((part,),), (rows if alone is True else alone) or None)
 
 
-def sum_of_weights(value: Expr, partition: tuple[Expr, ...] = (c("v.u"),)) -> Select:
-    kept = Cast(
-        Call("LEAST", (Call("GREATEST", (zero(total(value)), Paren(minus(1 << 60)))), n(1 << 60))), BIGINT
-    )
-    groups = select(with_whole(partition), None, (c("w.k0"),), k0=c("w.k0"), n0=kept)
-    return in_domain(groups)
-
-
-def minus(value: int) -> Expr:
-    return Unary("-", n(value))
-
-
-def kept_groups(most: int, partition: tuple[str, ...] = ("u",)) -> Select:
+def kept_groups(most: int) -> Select:
     """Units by page, of which each is kept to some pages."""
-    pairs = replace(select(VISITS, there(c("s.u")), u=c("s.u"), c0=c("s.c0")), distinct=True)
-    ranked = select(Derived(pairs, "x"), u=c("x.u"), c0=c("x.c0"), r=numbered("x", *partition))
-    on = both(eq(c("y.u"), c("z.u")), Binary("IS NOT DISTINCT FROM", c("y.c0"), c("z.c0")))
-    y = rows("visits", "y", "page")
-    kept = select(
-        joined(y, Derived(ranked, "z"), on), Binary("<=", c("z.r"), n(most)), u=c("y.u"), c0=c("y.c0")
-    )
-    groups = by_page(units("s.u"), Derived(kept, "s"))
+    rows = of_units_rows()
+    listed = select(Derived(rows, "s"), there(c("s.u")), u=c("s.u"), k0=c("s.k0"))
+    few = Bounded(rows, ("k0", "f0", "f1", "f2"), ("k0",), most, replace(listed, distinct=True))
+    groups = Weighted(few, 1, 3, ((Units((), single=False),),))
     return select(Derived(groups, "g"), Binary(">", c("g.n0"), n(0)), k0=c("g.k0"), n0=c("g.n0"))
-
-
-def values_kept(most: int, value: str = "s.c1") -> Select:
-    """Different values, of which each unit keeps some."""
-    order = (OrderTerm(Call("hash", (c("s.u"), c(value)))), OrderTerm(c(value)))
-    rank = Window(Call("DENSE_RANK", ()), (c("s.u"), c("s.c0"), IsNull(c("s.c1"))), order)
-    kept = Case(((both(there(c("s.u")), Binary("<=", rank, n(most))), c("s.c1")),))
-    below = Derived(select(VISITS, u=c("s.u"), c0=c("s.c0"), v0=kept), "s")
-    return in_domain(by_page(units("s.v0"), below))
-
-
-def merged(most: int, most_of_units: int, inner: Derived = VISITS) -> Select:
-    """Rows weighed by a bound, where units with few rows share one row in each group."""
-    numbers = select(inner, there(c("s.u")), (c("s.u"),), u=c("s.u"), a0=count("s.u"))
-    large = select(Derived(numbers, "n"), Binary(">", c("n.a0"), n(most_of_units)), u=c("n.u"), a0=c("n.a0"))
-    whole = Cast(Call("GREATEST", (Aggregate("MAX", (c("h.a0"),)), n(1))), HUGEINT)
-    shared = select(
-        joined(VISITS, Derived(large, "h"), eq(c("h.u"), c("s.u")), "LEFT"),
-        there(c("s.u")),
-        (c("h.u"), c("s.c0")),
-        u=c("h.u"),
-        k0=c("s.c0"),
-        r0=count("s.u"),
-        a0=whole,
-    )
-    value = weighted(c("w.r0"), c("w.r0"), most)
-    clamped = Call("LEAST", (Call("GREATEST", (zero(total(value)), Paren(minus(1 << 60)))), n(1 << 60)))
-    groups = select(Derived(shared, "w"), None, (c("w.k0"),), k0=c("w.k0"), n0=Cast(clamped, BIGINT))
-    return in_domain(groups)
-
-
-def telescoped(offset_of: str = "w.u", before: Expr | None = None) -> Select:
-    """Rows weighed by differences of rounded running sums."""
-    order = (OrderTerm(c("v.k0")),)
-    frame = Frame("ROWS", Bound("PRECEDING"))
-    running = Window(total(c("v.r0")), (c("v.u"),), order, frame)
-    whole = Call("GREATEST", (Window(total(c("v.r0")), (c("v.u"),)), n(1)))
-    source = select(Derived(PER_PAGE, "v"), u=c("v.u"), k0=c("v.k0"), r0=c("v.r0"), a0=whole, b0=running)
-    hashed = Cast(Call("hash", (c(offset_of), n(0))), HUGEINT)
-    rest = Paren(Binary("%", hashed, c("w.a0")))
-    offset = Paren(Binary("%", Paren(Binary("+", rest, c("w.a0"))), c("w.a0")))
-
-    def scaled(x: Expr) -> Expr:
-        product = Paren(Binary("*", Call("LEAST", (c("w.a0"), n(7))), x))
-        return Paren(Binary("//", Paren(Binary("+", product, offset)), c("w.a0")))
-
-    less = before or Paren(Binary("-", c("w.b0"), c("w.r0")))
-    value = Case(
-        ((Binary("<=", c("w.a0"), n(7)), c("w.r0")),),
-        Cast(Paren(Binary("-", scaled(c("w.b0")), scaled(less))), BIGINT),
-    )
-    groups = select(Derived(source, "w"), None, (c("w.k0"),), k0=c("w.k0"), n0=number(total(value)))
-    return in_domain(groups)
 
 
 def tied(on: Expr) -> Exists:
@@ -281,3 +216,6 @@ ROWS = Derived(
     "s",
 )
 TWO = rows("users", "t", "city")
+AGES = Derived(select(USERS, u=c("s.u"), c1=cut(c("s.c1"), 0, 99)), "s")
+CELLS = Sampled(select(Derived(of_units_rows(), "x"), u=c("x.u"), f0=c("x.f2")), 0, 4)
+"""The cells of values, of which each unit keeps four."""

@@ -24,7 +24,7 @@ from dpsql.analysis.type_rules import (
 )
 from dpsql.kernel.tree import expressions as e
 from dpsql.kernel.tree import relations as r
-from dpsql.kernel.tree.node import Expr, Node, Query, Source, parts, replaced
+from dpsql.kernel.tree.node import Expr, Node, Query, Source, parts, plain, replaced
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType
 
 Columns = Mapping[str, SqlType | None]
@@ -82,6 +82,7 @@ class Typing:
 
     def query(self, node: Query, outer: _Scope | None) -> dict[str, SqlType | None]:
         """Give the columns of a query their types; return its own columns, in order."""
+        node = plain(node)
         if isinstance(node, r.SetOperation):
             left, right = self.query(node.left, outer), self.query(node.right, outer)
             pairs = zip(left, left.values(), right.values(), strict=False)  # an engine refuses other numbers

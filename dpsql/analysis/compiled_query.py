@@ -12,7 +12,7 @@ from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.sparse import SparseDomain
 from dpsql.errors import InternalError
 from dpsql.kernel import tree
-from dpsql.kernel.check import Certificate, certify
+from dpsql.kernel.check import Certificate, NotCertified, certify
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.types import SqlType
@@ -78,7 +78,7 @@ class CompiledQuery:
     faster: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
     """Texts with the same numbers that DuckDB runs faster, and one number more, the last: where it is not 0
     in all rows, the others are not those of the query. Then the next is run, and at last the query itself.
-    They are confirmed, and not certified: each gives the numbers of the query, or is not used.
+    One that is not certified is none of them. That their numbers are those of the query is not certified.
     """
 
     def __post_init__(self, token: object) -> None:
@@ -124,7 +124,10 @@ def seal(
     unless it is made after a charge) if one of them objects.
     """
     typed = give_types(query, catalog.stored_types)
-    sql, *others = (tree.duckdb_sql(each) for each in (typed, *faster))
+    sql = tree.duckdb_sql(typed)
+    others = tuple(
+        text for each in faster if (text := _certified_text(each, catalog, policy, tables)) is not None
+    )
     plain = [confirm(catalog, each, policy) for each in (sql, *others)]
     certificate = certificate_of(typed, sql, catalog, policy, tables)
     return CompiledQuery(
@@ -140,8 +143,21 @@ def seal(
         cells=cells,
         groups=groups,
         sparse=sparse,
-        faster=tuple(others),
+        faster=others,
     )
+
+
+def _certified_text(
+    query: tree.Query, catalog: Catalog, policy: Policy, tables: tuple[str, ...]
+) -> str | None:
+    """Return the SQL of a query that may be counted in the place of another; None if it is not certified."""
+    typed = give_types(query, catalog.stored_types)
+    sql = tree.duckdb_sql(typed)
+    try:
+        certificate_of(typed, sql, catalog, policy, tables)
+    except NotCertified:
+        return None
+    return sql
 
 
 def certificate_of(

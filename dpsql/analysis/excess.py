@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from dpsql.analysis.grids import whole
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.plan import BoundSearch, Plan
 from dpsql.analysis.released import ReleasedAggregate
@@ -17,6 +16,7 @@ from dpsql.analysis.released.counts import UnitsOfFew, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import Case, Expr, Steps, conjunction, kept
+from dpsql.kernel.tree.exact import whole
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
 

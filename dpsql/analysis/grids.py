@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 
 from dpsql.kernel.tree import (
     Between,
@@ -26,12 +24,22 @@ from dpsql.kernel.tree import (
     Unary,
     Unscaled,
 )
+from dpsql.kernel.tree.exact import (
+    BEYOND,
+    FAST,
+    FURTHEST,
+    constant_of,
+    exact_steps,
+    huge,
+    near_steps,
+    whole,
+    within,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER, SqlType
 
 MOST_STEPS = 1 << 32
 """The most steps by which one unit may move a number: then 2^28 units at the bound fit into 2^60."""
-_FURTHEST = 1 << 62
 _EXACT = 1 << 51
 """The steps up to which a DOUBLE, and the middle between two steps, are exact."""
 _FINEST = 1000
@@ -40,12 +48,8 @@ _LARGEST = Fraction(1 << _FINEST)
 """The largest bound of a DOUBLE, so that its steps are DOUBLEs."""
 _SEARCHED = 20
 """The step of a DOUBLE whose bound is searched is 2^-20."""
-_FAST = 17
-"""The digits and decimals, added, of a DECIMAL without its point that is computed in 64 bits."""
 SMALL = 1 << 53
 """Below it all whole numbers are DOUBLEs."""
-BEYOND = 1 << 85
-"""Where totals are cut: beyond the largest bound that is searched. 2^40 times it is a HUGEINT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,22 +98,16 @@ class Grid:
     def uncut(self, value: Expr) -> tuple[Expr, int]:
         """Return a row's value as it is, and the decimals of its sums: totals of units are cut later."""
         if self.type == DOUBLE:
-            return Steps(value, -_FURTHEST, _FURTHEST, self.step), 0
+            return Steps(value, -FURTHEST, FURTHEST, self.step), 0
         if self.type == HUGEINT:  # so that no sum of rows overflows
             ends = (Binary(">", value, whole(BEYOND)), Binary("<", value, whole(-BEYOND)))
             return Case(((ends[0], whole(BEYOND)), (ends[1], whole(-BEYOND))), value), 0
         return _wide(value, self.type)[0], self.type.scale
 
     @property
-    def whole_sums(self) -> bool:
-        """Whether `coarse` leaves every sum as it is."""
-        return self.type == DOUBLE or self._size == 1
-
-    def coarse(self, total: Expr) -> Expr:
-        """Return so many least steps of an exact type in steps of the grid, rounded towards zero."""
-        if self.whole_sums:
-            return total
-        return Paren(Binary("//", total, Cast(whole(self._size), HUGEINT)))
+    def size_of_step(self) -> int:
+        """The least differences of two sums in a step: 1 of DOUBLEs, whose sums are in steps."""
+        return 1 if self.type == DOUBLE else self._size
 
     def steps(self, value: Expr, *, shifted: bool) -> Expr:
         """Return the steps of a row's value, from `low` on if `shifted`: a BIGINT, NULL for NULL and NaN."""
@@ -167,7 +165,7 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
         low, high = (max(-_LARGEST, min(end, _LARGEST)) for end in (low, high))
     allowed = max(_root(MOST_STEPS // most, degree) - (2 if degree else 1), 1)
     # Bounds far from 0 have as many steps as the engine computes exactly, times numbers of rows.
-    exact = _EXACT if sql_type == DOUBLE else _FURTHEST
+    exact = _EXACT if sql_type == DOUBLE else FURTHEST
     furthest = max(abs(low), abs(high))
     least = max((high - low) / allowed, furthest / exact) if degree else furthest / min(allowed, exact)
     step = least_step(sql_type)
@@ -194,8 +192,8 @@ def near_and_far(value: Expr) -> tuple[Expr, Expr]:
     The second is NULL for nearly all values. So the first, a BIGINT, is summed fast, and nothing is cut.
     """
     step = searched(DOUBLE, signed=True).step
-    near, every = Steps(value, -_FURTHEST, _FURTHEST, step), Steps(value, -BEYOND, BEYOND, step)
-    high = Constant(float(_FURTHEST * step), DOUBLE)
+    near, every = Steps(value, -FURTHEST, FURTHEST, step), Steps(value, -BEYOND, BEYOND, step)
+    high = Constant(float(FURTHEST * step), DOUBLE)
     beyond = Binary("OR", Binary("<", value, Paren(Unary("-", high))), Binary(">", value, high))
     return near, Case(((beyond, Paren(Binary("-", every, huge(near)))),))
 
@@ -219,7 +217,7 @@ def steps_as_double(value: Expr, *, positive: bool = False) -> Expr:
 def searched(sql_type: SqlType, *, signed: bool) -> Grid:
     """Return the grid of values without bounds: a bound on a unit's totals is found privately."""
     step = Fraction(1, 1 << _SEARCHED) if sql_type == DOUBLE else least_step(sql_type)
-    return Grid(sql_type, step, -_FURTHEST if signed else 0, _FURTHEST)
+    return Grid(sql_type, step, -FURTHEST if signed else 0, FURTHEST)
 
 
 def capped(sql_type: SqlType, most: int, *, signed: bool, finest: int) -> tuple[Grid, int]:
@@ -254,79 +252,16 @@ def least_step(sql_type: SqlType) -> Fraction:
     return Fraction(1, 10**sql_type.scale)
 
 
-def in_least_steps(value: Expr, scale: int) -> Expr:
-    """Return a sum of exact values with so many decimals as a whole number of least steps: a HUGEINT."""
-    if not scale:
-        return huge(value)
-    near = _near(value, scale)
-    return _exact(value, scale) if near is None else Case(((near[0], huge(near[1])),), _exact(value, scale))
-
-
 def narrow_steps(value: Expr, scale: int, limit: int) -> Expr:
     """Return such a sum as a BIGINT, cut to a distance from 0; 0 for NULL."""
-    cut = Cast(within(_exact(value, scale), limit), BIGINT)
-    near = _near(value, scale) if scale else None
+    cut = Cast(within(exact_steps(value, scale), limit), BIGINT)
+    near = near_steps(value, scale) if scale else None
     if near is None:
         return cut
     there, steps = near
-    if limit < 10 ** (_FAST - scale):
+    if limit < 10 ** (FAST - scale):
         steps = Call("LEAST", (Call("GREATEST", (steps, whole(-limit))), whole(limit)))
     return Case(((there, steps),), cut)
-
-
-def _exact(value: Expr, scale: int) -> Expr:
-    if not scale:
-        return huge(value)
-    return huge(Unscaled(value, SqlType("DECIMAL", 38, scale)))
-
-
-def _near(value: Expr, scale: int) -> tuple[Expr, Expr] | None:
-    """Return the condition that a sum has few digits, and its steps in 64 bits; None: it has none to spare.
-
-    Most sums have few digits, and of these an engine computes several times as fast.
-    """
-    if _FAST - scale <= scale:
-        return None
-    few = SqlType("DECIMAL", _FAST - scale, scale)
-    ends = (_least_steps(sign * (10**few.precision - 1), few) for sign in (-1, 1))
-    return Between(value, *ends), Unscaled(Cast(value, few, bounded=True), few)
-
-
-def absolute(value: Expr, sql_type: SqlType) -> Expr:
-    """Return the absolute value of a row (`Grid.uncut`); the least integer has none of its type.
-
-    That of a DOUBLE is in steps, none of which is the least integer.
-    """
-    if sql_type == DOUBLE:
-        return Call("GREATEST", (value, Paren(Binary("-", whole(0), value))))
-    if sql_type == INTEGER:
-        value = Cast(value, BIGINT)
-    elif not sql_type.scale:
-        value = huge(value)
-    return Call("abs", (value,))
-
-
-def saturated(total: Expr) -> Expr:
-    """Return a sum as BIGINT, cut to 2^60 on both sides; 0 for no rows. No order of rows overflows."""
-    limit = 1 << 60
-    return Cast(within(total, limit), BIGINT)
-
-
-def furthest(value: Expr) -> Expr:
-    """Return a HUGEINT cut to 62 bits, so that its product with a bound fits; 0 for NULL."""
-    return within(value, _FURTHEST)
-
-
-def within(value: Expr, limit: int) -> Expr:
-    """Return a number cut to a distance from 0; 0 for NULL."""
-    # LEAST and GREATEST leave NULLs out: a NULL would become a limit.
-    there = Call("COALESCE", (value, whole(0)))
-    return Call("LEAST", (Call("GREATEST", (there, whole(-limit))), whole(limit)))
-
-
-def huge(value: Expr) -> Expr:
-    """Return an integer as HUGEINT."""
-    return Cast(value, HUGEINT)
 
 
 def _wide(value: Expr, kind: SqlType) -> tuple[Expr, SqlType]:
@@ -341,24 +276,9 @@ def _plus(value: Expr, number: int) -> Expr:
     return Paren(Binary("+", value, whole(number))) if number else value
 
 
-@lru_cache(maxsize=256)
-def whole(number: int) -> Expr:
-    """Return a whole number; a negative one in parentheses, since two signs in a row begin a comment."""
-    kind = BIGINT if abs(number) < 1 << 63 else HUGEINT
-    return Constant(number, kind) if number >= 0 else Paren(Unary("-", Constant(-number, kind)))
-
-
 def _beyond(operator: str, value: Expr, number: int, kind: SqlType, *, every: bool) -> Expr:
     """Return the condition that a value is beyond a bound, which `every` value of the type may be."""
-    return IsNull(value, negated=True) if every else Binary(operator, value, _least_steps(number, kind))
-
-
-def _least_steps(number: int, kind: SqlType) -> Expr:
-    """Return so many least steps of a type, as a constant to compare its values with."""
-    if not kind.scale:
-        return whole(number)
-    value = Constant(Decimal(f"{abs(number)}E-{kind.scale}"), kind)
-    return value if number >= 0 else Paren(Unary("-", value))
+    return IsNull(value, negated=True) if every else Binary(operator, value, constant_of(number, kind))
 
 
 def _whole_within(value: Expr, kind: SqlType, low: int, high: int) -> Expr:

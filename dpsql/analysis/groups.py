@@ -17,13 +17,13 @@ from dataclasses import replace
 
 from dpsql.analysis.domains import Candidates, cross_join, integers, same, whole, within
 from dpsql.analysis.relation import From, select_list
-from dpsql.analysis.released import DistinctValues, Part, ReleasedAggregate
+from dpsql.analysis.released import ReleasedAggregate
 from dpsql.analysis.typed import MAX_LISTED, Typed
-from dpsql.analysis.unit_totals import merged_units, with_totals
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
+    Bounded,
     Call,
     Case,
     Column,
@@ -39,6 +39,7 @@ from dpsql.kernel.tree import (
     Select,
     SetOperation,
     Source,
+    Weighted,
     Window,
     columns,
     conjunction,
@@ -103,41 +104,12 @@ class Rows:
 
     def grouped(self) -> Query:
         """Return the query of the numbers by group, if need be over one row for each unit and group."""
-        parts = tuple(dict.fromkeys(p for r in self.released for p in r.parts))
-        unit = Column("s", "u")
-        by_rows = all(p.of_rows(unit, *p.row) is not None for p in parts)
-        if not by_rows and self.by_row:
-            raise InternalError("this is a bug of dpsql, nothing was run or charged: rows by unit")
-        source, values = self._values(parts, once=not by_rows)
         own = {e: Column("s", f"f{i}") for i, e in enumerate(self.row)}
-        rows = {p: values.get(p) or tuple(own[e] for e in p.row) for p in parts}
-        if by_rows:
-            made = {p: e for p in parts if (e := p.of_rows(unit, *rows[p])) is not None}
-            return self._selected(made, source, "s")
-        by = (unit, *columns("s", "k", self.keys))
-        aggregates = {p: p.of_unit(unit, *rows[p]) for p in parts}
-        each = dict.fromkeys(e for found in aggregates.values() for e in found)
-        places = {e: i for i, e in enumerate(each)}
-        listed = (*(Item(c) for c in by), *items("r", each))
-        units = Select(listed, source, IsNull(unit, negated=True), group=by)
-        numbers: dict[Part, tuple[Expr, ...]] = {
-            p: tuple(Column("w", f"r{places[e]}") for e in aggregates[p]) for p in parts
-        }
-        bounded = [p for p in parts if p.total is not None and (self.keys or p.weighs_one_group)]
-        if bounded:
-            unit = Column("w", "u")
-            used = {p: [places[e] for e in aggregates[p]] for p in bounded}
-            if self.alike and self.keys and all(p.in_full is not None for p in parts):
-                sizes = {p: p.size(Column("s", "u"), *rows[p]) for p in parts}
-                alone = source if values or self.ungrouped is None else Derived(self.ungrouped, "s")
-                units, sums = merged_units(source, self.keys, used, tuple(each), sizes, alone)
-                made = {p: p.of_merged(unit, p.weighted(unit, numbers[p], *sums[p])) for p in parts}
-                return self._selected(made, Derived(units, "w"), "w")
-            units, sums = with_totals(units, self.keys, used, len(each))
-            for p in bounded:
-                numbers[p] = (p.weighted(unit, numbers[p], *sums[p]),)
-        made = {p: p.of_units(Column("w", "u"), *numbers[p]) for p in parts}
-        return self._selected(made, Derived(units, "w"), "w")
+        numbers = tuple(tuple(p.counted(*(own[e] for e in p.row)) for p in r.parts) for r in self.released)
+        made = Weighted(self.query, self.keys, len(self.row), numbers)
+        if self.by_row and not made.by_rows:
+            raise InternalError("this is a bug of dpsql, nothing was run or charged: rows by unit")
+        return replace(made, alone=self.ungrouped or self.query) if self.alike else made
 
     def groups_of_units(self, name: str, condition: Sequence[Expr] = ()) -> Select:
         """Return in how many groups each unit has a row that meets a condition, of units in any of them."""
@@ -164,31 +136,6 @@ class Rows:
         query = Select(tuple(Item(Column("x", n), n) for n in names), source, conjunction(there))
         return replace(self, query=query, ungrouped=None)
 
-    def _values(self, parts: Sequence[Part], *, once: bool) -> tuple[Source, dict[Part, tuple[Expr, ...]]]:
-        """Return the rows, and for each count of different values the column of those that are kept.
-
-        `once` says that a value stays in one row of a group: then the rows of each unit can be counted apart.
-        """
-        counted = [p for p in parts if isinstance(p, DistinctValues)]
-        own = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row)))]
-        keys = columns("s", "k", self.keys)
-        query = self.query
-        for step, changed in ((_kept, True), (_once, once)):
-            if not counted or not changed:
-                continue
-            made = []
-            for i, part in enumerate(counted):
-                place = f"f{self.row.index(part.row[0])}" if step is _kept else f"v{i}"
-                made.append(step(part, Column("s", "u"), keys, Column("s", place)))
-            listed = (*(Item(Column("s", name), name) for name in own), *items("v", made))
-            query = Select(listed, Derived(query, "s"))
-        return Derived(query, "s"), {p: (Column("s", f"v{i}"),) for i, p in enumerate(counted)}
-
-    def _selected(self, made: dict[Part, Expr], source: Source, alias: str) -> Query:
-        keys = columns(alias, "k", self.keys)
-        numbers = items("n", (r.expression([made[p] for p in r.parts]) for r in self.released))
-        return Select((*(Item(k) for k in keys), *numbers), source, group=keys)
-
     def bounded(self, groups: int, domains: Sequence[Candidates], by: Sequence[int] = ()) -> Rows:
         """Keep each unit's rows in at most `groups` groups of the domain, chosen by a hash.
 
@@ -205,25 +152,8 @@ class Rows:
             conditions += known
         there = conjunction(conditions)
         pairs = Select(tuple(Item(Column("s", n)) for n in ("u", *chosen)), inside, there, distinct=True)
-        unit, values = Column("x", "u"), [Column("x", n) for n in chosen]
-        order = (Call("hash", (unit, *values)), *values)
-        rank = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
-        listed = (*(Item(c) for c in (unit, *values)), Item(rank, "r"))
-        ranked = Select(listed, Derived(pairs, "x"))
-        own = conjunction(
-            [
-                Binary("=", Column("y", "u"), Column("z", "u")),
-                *(same(Column("y", n), Column("z", n), null=True) for n in chosen),
-            ]
-        )
-        names = ["u", *(f"k{i}" for i in range(self.keys))]
-        names += [f"f{i}" for i in range(len(self.row))]
-        query = Select(
-            tuple(Item(Column("y", n), n) for n in names),
-            Join(Derived(self.query, "y"), "", Derived(ranked, "z"), own),
-            Binary("<=", Column("z", "r"), Constant(groups, BIGINT)),
-        )
-        return replace(self, query=query, ungrouped=None)
+        names = (*(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row))))
+        return replace(self, query=Bounded(self.query, names, tuple(chosen), groups, pairs), ungrouped=None)
 
     def with_outside(self, domains: Sequence[Candidates]) -> Rows:
         """Add a key that says whether a row is in no candidate group; all other keys of such rows are NULL.
@@ -255,26 +185,6 @@ class Rows:
         listed += (Item(marked or Constant(False, BOOLEAN), f"k{self.keys}"),)
         listed += tuple(Item(Column("x", n), n) for n in names[1:])
         return replace(self, query=Select(listed, source), keys=self.keys + 1, ungrouped=self.query)
-
-
-def _kept(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:
-    """Return the value of a row if its unit keeps it, else NULL.
-
-    A unit keeps the first values by a hash of unit and value. Other units keep other values, so that a value
-    that several units have is rarely lost.
-    """
-    there: Expr = IsNull(unit, negated=True)
-    if part.kept:
-        order = (OrderTerm(Call("hash", (unit, value))), OrderTerm(value))
-        rank = Window(Call("DENSE_RANK", ()), (unit, *keys, IsNull(value)), order)
-        there = Binary("AND", there, Binary("<=", rank, Constant(part.most, BIGINT)))
-    return Case(((there, value),))
-
-
-def _once(part: DistinctValues, unit: Expr, keys: Sequence[Expr], value: Expr) -> Expr:
-    """Return the value in one row of a group that has it, else NULL."""
-    number = Window(Call("ROW_NUMBER", ()), (*keys, value), (OrderTerm(unit),))
-    return Case(((Binary("=", number, Constant(1, BIGINT)), value),))
 
 
 def one_group(rows: Rows) -> CountingQuery:

@@ -13,7 +13,6 @@ from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
-from dpsql.analysis.grids import BEYOND, huge, saturated, whole
 from dpsql.kernel.mechanisms.ladder import FULL
 from dpsql.kernel.tree import (
     Aggregate,
@@ -33,6 +32,7 @@ from dpsql.kernel.tree import (
     items,
     with_text,
 )
+from dpsql.kernel.tree.exact import BEYOND, huge, saturated, whole
 from dpsql.types import BIGINT
 
 _PARTS = 8 * FULL

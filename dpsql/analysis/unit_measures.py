@@ -17,7 +17,7 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.claims import check_numbers, check_search
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.grids import BEYOND, huge, in_least_steps, in_search, whole, within
+from dpsql.analysis.grids import in_search
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.kept_bounds import ROWS, total_of
@@ -40,6 +40,7 @@ from dpsql.kernel.tree import (
     items,
     quote,
 )
+from dpsql.kernel.tree.exact import BEYOND, huge, in_least_steps, whole, within
 from dpsql.language import Query, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table

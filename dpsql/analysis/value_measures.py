@@ -18,7 +18,7 @@ from dpsql.analysis.claims import check_numbers
 from dpsql.analysis.column_bounds import bounds_of_column
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.grids import grid_of, huge, saturated, whole
+from dpsql.analysis.grids import grid_of
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.relation import From, select_list
@@ -38,6 +38,7 @@ from dpsql.kernel.tree import (
     items,
     quote,
 )
+from dpsql.kernel.tree.exact import huge, saturated, whole
 from dpsql.language import Query, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table

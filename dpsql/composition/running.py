@@ -166,7 +166,7 @@ class Releasing:
             if part.counting.values or not part.values:  # else its key is not known yet
                 again[place] = self._charged_again(text, place, part)
         for part in parts.values():
-            part.counting.check_bounds()
+            part.counting.check_unknown()
         for part in parts.values():
             self.database.vet(part.counting.engines, part.plan.compiled.tables)
         facts = next(iter(parts.values())).counting.engines.facts

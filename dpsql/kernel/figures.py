@@ -82,7 +82,7 @@ class Figure:
     def _kept(self, search: UnitChanges) -> int:
         """Return the most that a unit has that does not exceed the bound."""
         most = 0
-        for row, low, high in search.number(_TOTALS).rungs:
+        for row, low, high in _rungs(search, _TOTALS):
             if row <= self.place:
                 step = max(self.bounds[row - 1] // self.fine, 1) if row and self.fine else 1
                 most = max(most, -low * step, high * step)
@@ -94,7 +94,7 @@ class Figure:
             return 0
         bound, last = self.bounds[self.place], self.bounds.index((self.times + 1) * self.bounds[self.place])
         sums = [_BEYOND, _NET] if self.of is Of.LEAD and len(search.numbers) > _NET else [_BEYOND]
-        rungs = [each for place in sums for each in search.number(place).rungs]
+        rungs = [each for place in sums for each in _rungs(search, place)]
         ends = [(row, max(-low, high)) for row, low, high in rungs if self.place < row <= last]
         return max((end + self.bounds[row - 1] - bound for row, end in ends), default=0)
 
@@ -110,6 +110,14 @@ class Figure:
             case Of.LEAD:
                 whole = bins.lead(self.bounds, self.place, fine=self.fine)
         return max(-_LIMIT, min(int(whole // self.size), _LIMIT))
+
+
+def _rungs(search: UnitChanges, place: int) -> tuple[tuple[int, int, int], ...]:
+    """Return how far one unit moves a sum of each row; a search has this of all its rows."""
+    found = search.number(place).rungs
+    if not found:
+        raise InternalError("nothing is proved of the rows of a search")
+    return found
 
 
 def run_of_figures(

@@ -61,7 +61,7 @@ def mutant(name: str, focus: str, *edits: tuple[str, str, str, str]) -> Mutant:
     return Mutant(name, edits, (focus,))
 
 
-TOTAL = 'return (Aggregate("SUM", (row[0],)),)'
+TOTAL = 'return (Aggregate("SUM", row),)'
 SLIPS = (
     mutant(
         "DOUBLEs are summed, not steps",
@@ -88,53 +88,53 @@ SLIPS = (
         "a total beyond 64 bits is 0",
         "SUM per group",
         (
-            "analysis.released.sums",
-            "GroupSum.of_unit",
+            "kernel.tree.counted",
+            "UnitValue.of_unit",
             TOTAL,
-            "from dpsql.kernel.tree import Cast\n    from dpsql.types import BIGINT\n"
-            '    total = Aggregate("SUM", (row[0],))\n'
-            "    return ((total if self.scale else _or_zero(Cast(total, BIGINT))),)",
+            TOTAL.replace(
+                'Aggregate("SUM", row)', 'Call("COALESCE", (Cast(Aggregate("SUM", row), BIGINT), whole(0)))'
+            ),
         ),
     ),
     mutant(
         "a unit's total is a sum of DOUBLEs",
         "SUM per group",
         (
-            "analysis.released.sums",
-            "GroupSum.of_unit",
+            "kernel.tree.counted",
+            "UnitValue.of_unit",
             TOTAL,
-            "from dpsql.kernel.tree import Cast\n    from dpsql.types import DOUBLE\n"
-            '    return (Aggregate("SUM", (Cast(row[0], DOUBLE),)),)',
+            "from dpsql.types import DOUBLE\n    "
+            + TOTAL.replace('"SUM", row', '"SUM", (Cast(row[0], DOUBLE),)'),
         ),
     ),
     mutant(
         "C rows count in each group",
         "SUM",
         (
-            "analysis.unit_totals",
-            "merged_units",
-            "alone, there, group=(unit,))",
-            "source, there, group=(unit, *by))",
+            "kernel.tree.weighted",
+            "Weighted._merged",
+            "alone, there, group=(own,))",
+            "source, there, group=(own, *by))",
         ),
     ),
     mutant(
         "the first moment is rounded by itself",
         "VAR_POP",
         (
-            "analysis.released.sums",
+            "kernel.tree.counted",
             "Moment.weighted",
-            "return self._rest([_weighted(n, self.vector.most, whole) for n in self._numbers(*values)])",
-            "numbers = self._numbers(*values)\n"
+            "return self._of([in_ratio(n, self.most, a) for n in self._numbers(values)])",
+            "numbers = self._numbers(values)\n"
             '    numbers[0] = Paren(reduce(partial(Binary, "-"), numbers))\n'
-            "    return _weighted(numbers[self.place], self.vector.most, whole)",
+            "    return in_ratio(numbers[self.place], self.most, a)",
         ),
     ),
     mutant(
         "weights are rounded up",
         "SUM",
         (
-            "analysis.released.sums",
-            "_weighted",
+            "kernel.tree.counted",
+            "in_ratio",
             "number),), share)",
             'number),), Paren(Binary("+", share, whole(1))))',
         ),

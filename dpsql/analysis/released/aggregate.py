@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import field
 from enum import Enum
 from fractions import Fraction
-from functools import partial, reduce
 
 from sqlglot import exp
 
@@ -17,7 +15,7 @@ from dpsql.analysis.kept_bounds import WholeTable
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed
 from dpsql.errors import Fix, QueryRefused
-from dpsql.kernel.tree import Binary, Expr, KeptHash, conjunction
+from dpsql.kernel.tree import Counted, Expr, KeptHash, conjunction
 from dpsql.lazy_dataclass import dataclass
 
 
@@ -34,7 +32,7 @@ class Part(KeptHash, ABC):
     """An integer that the engine computes exactly for each group of rows. Equal parts are computed once."""
 
     row: tuple[Expr, ...]
-    """The expressions of a row that the number depends on. The methods below get their columns."""
+    """The expressions of a row that the number depends on; `counted` gets their columns."""
 
     @property
     @abstractmethod
@@ -60,68 +58,8 @@ class Part(KeptHash, ABC):
         return None
 
     @abstractmethod
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
-        """Return the number as an aggregate of a group's rows; None if it needs one row for each unit."""
-
-    @abstractmethod
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        """Return the aggregates of one unit's rows in the group from which the number is computed."""
-
-    def measured(self, *values: Expr) -> Expr:
-        """Return what is summed over the groups of a unit for `weighted`, from the values of `of_unit`."""
-        return values[0]
-
-    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
-        """Return what counts of a unit in a group, for a part with a `total`.
-
-        `values` are those of `of_unit`, `whole` the sum of `measured` over all groups of the unit, or 1 if
-        that is 0, and `up_to` the sum over the groups up to this one, in the order of `ranked`.
-        """
-        return values[0]
-
-    @property
-    def in_turn(self) -> bool:
-        """Whether `weighted` uses `up_to`."""
-        return False
-
-    @property
-    def weighs_one_group(self) -> bool:
-        """Whether `weighted` is for a query without keys, too; else `of_units` gets the values themselves."""
-        return False
-
-    @property
-    def in_full(self) -> int | None:
-        """The `size` of a unit up to which every row of it counts in full; None if there is no such number.
-
-        It is of the unit's rows in all groups, and at least the sum of `measured` over these. Of a unit with
-        at most so much, `weighted` gives what the rows add up to. So it also gives what the rows of several
-        such units together add up to.
-        """
-        return None
-
-    def size(self, unit: Expr, *row: Expr) -> Expr:
-        """Return the aggregate of all rows of a unit that says whether they count in full, for `in_full`."""
-        return self.of_unit(unit, *row)[0]
-
-    @property
-    def own_whole(self) -> bool:
-        """Whether `weighted` needs the sum of `measured` where that may be less than `size`."""
-        return False
-
-    def ranked(self, unit: Expr, keys: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """Return the order of a unit's groups in which `weighted` gets sums: here of their keys."""
-        return keys
-
-    @abstractmethod
-    def of_units(self, unit: Expr, *values: Expr) -> Expr:
-        """Return the number as an aggregate of one row a unit, with its values or what counts of them."""
-
-    def of_merged(self, unit: Expr, counted: Expr) -> Expr:
-        """Return the number as an aggregate of rows of which each stands for one unit or for several.
-
-        `counted` is what `weighted` gives for such a row (see `unit_totals.merged_units`).
-        """
-        return self.of_units(unit, counted)
+    def counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
 
 
 SEARCHED = "found privately"
@@ -169,10 +107,6 @@ class ReleasedAggregate:
     """What of a unit its bound cuts, if it is of all rows of a table (`kept_bounds`); else ""."""
     signed: bool = field(default=False, compare=False, kw_only=True)
     """Whether what it cuts may be of either sign."""
-
-    def expression(self, parts: Sequence[Expr]) -> Expr:
-        """Return the number, computed from the expressions of its parts."""
-        return reduce(partial(Binary, "-"), parts)
 
     @property
     def move(self) -> tuple[int, int]:

@@ -8,11 +8,12 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.grids import in_search, near_and_far, steps_as_double, whole
+from dpsql.analysis.grids import in_search, near_and_far, steps_as_double
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
 from dpsql.kernel.tree import kept
+from dpsql.kernel.tree.exact import whole
 from dpsql.types import DOUBLE, HUGEINT, SqlType
 
 HIGHEST = 83

@@ -11,7 +11,7 @@ from dpsql.analysis.grids import Grid, grid_of, least_step
 from dpsql.analysis.released.aggregate import SEARCHED, Part
 from dpsql.analysis.typed import Bounds, Typed
 from dpsql.errors import InternalError
-from dpsql.kernel.tree import Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
+from dpsql.kernel.tree import Binary, Call, Case, Cast, Constant, Counted, Expr, IsNull, Paren
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DATE, DOUBLE, VARCHAR, SqlType
 
@@ -120,16 +120,8 @@ class CellRows(Part):
         """See `Part`."""
         return None if self.extreme else self.most
 
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`; rows of cells are counted by `histograms`."""
-        raise InternalError("cells are counted by a query of their own")
-
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        """See `Part`; as `of_rows`."""
-        raise InternalError("cells are counted by a query of their own")
-
-    def of_units(self, unit: Expr, *values: Expr) -> Expr:
-        """See `Part`; as `of_rows`."""
         raise InternalError("cells are counted by a query of their own")
 
 

@@ -15,22 +15,11 @@ from dpsql.analysis.released.arguments import argument_text, with_bounds
 from dpsql.analysis.released.auto import is_auto, rows_ladder
 from dpsql.analysis.typed import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
-from dpsql.kernel.tree import (
-    Aggregate,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Constant,
-    Expr,
-    IsNull,
-    Paren,
-    conjunction,
-    kept,
-)
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Call, Counted, Expr, FewUnits, IsNull, KeptValues, Paren, conjunction, kept
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import MOST_ROWS, Assumed, fold
-from dpsql.types import BIGINT, BOOLEAN, HUGEINT
+from dpsql.types import BOOLEAN
 
 GUESS = 20
 """The bound that a rewrite proposes."""
@@ -47,26 +36,18 @@ class Units(Part):
         """See `Part`."""
         return 0, 1
 
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        return Aggregate("COUNT", (_counted(unit, row),), distinct=True)
-
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        """See `Part`: the number of the unit's rows."""
-        return (Aggregate("COUNT", (_counted(unit, row),)),)
-
-    def of_units(self, unit: Expr, *values: Expr) -> Expr:
-        """See `Part`."""
-        return Aggregate("COUNT", (Case(((Binary(">", values[0], Constant(0, BIGINT)), unit),)),))
+        return tree.Units(row, False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SingleRows(Units):
     """The number of rows, of which each unit has at most one in a group: the same, without DISTINCT."""
 
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        return self.of_unit(unit, *row)[0]
+        return tree.Units(row, True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,13 +61,9 @@ class BoundedRows(Units):
         """See `Part`."""
         return 0, self.most
 
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        return None
-
-    def of_units(self, unit: Expr, *values: Expr) -> Expr:
-        """See `Part`."""
-        return _total(Call("LEAST", (values[0], Constant(self.most, BIGINT))))
+        return tree.CappedRows(row, self.most, False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -97,9 +74,9 @@ class OwnedValues(BoundedRows):
     declares, two units have one value: it is then counted for each of them.
     """
 
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        return (Aggregate("COUNT", row, distinct=True),)
+        return tree.CappedRows(row, self.most, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,22 +120,9 @@ class DistinctValues(Part):
         """See `Part`."""
         return 0, self.most
 
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
-        """See `Part`; the values are those that were kept."""
-        return Aggregate("COUNT", row, distinct=True)
-
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        """See `Part`; each value that was kept is there once in all rows of the group."""
-        return (Aggregate("COUNT", row),)
-
-    def of_units(self, unit: Expr, *values: Expr) -> Expr:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        return _total(values[0])
-
-
-def _total(value: Expr) -> Expr:
-    """Return the sum of whole numbers, 0 if there are none."""
-    return Call("COALESCE", (Cast(Aggregate("SUM", (value,)), BIGINT), Constant(0, BIGINT)))
+        return KeptValues(row, self.most, self.kept)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,15 +131,6 @@ class WeightedRows(BoundedRows):
 
     Rows beyond are weighted down, not dropped: a unit with r rows in a group and a > C rows in all, C being
     `most`, counts C r/a there on average, in whole numbers.
-
-    Notes
-    -----
-    Let R_j be the number of the unit's rows in its first j groups, in the order of their keys, a that in all
-    of them, M = min(a, C), and o a whole number from 0 to a - 1, a hash of the unit. It counts
-    (M R_j + o) // a - (M R_(j-1) + o) // a in the j-th group. *Bounded:* R_j grows with j, so none of these
-    is negative; their sum is (M a + o) // a - o // a = M, at most C. All of it is a function of the unit's
-    own rows. *Unbiased:* the average of (x + o) // a over o = 0, .., a - 1 is x/a (Hermite), so that a group
-    gets M r/a on average. With a <= C the first term is R_j, and each row counts once.
     """
 
     @property
@@ -183,39 +138,14 @@ class WeightedRows(BoundedRows):
         """See `Part`."""
         return self.most
 
-    @property
-    def in_turn(self) -> bool:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        return True
-
-    @property
-    def in_full(self) -> int | None:
-        """The number of rows up to which all rows of a unit count: the bound on them."""
-        return self.most
-
-    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
-        """See `Part`."""
-        a, kept = whole, Call("LEAST", (whole, Constant(self.most, BIGINT)))
-        hashed = Cast(Call("hash", (unit, Constant(0, BIGINT))), HUGEINT)
-        # Twice: where an engine's hash is negative, so is the first remainder.
-        first = Paren(Binary("%", Paren(Binary("+", Paren(Binary("%", hashed, a)), a)), a))
-        before = Paren(Binary("-", up_to, Cast(values[0], HUGEINT)))
-        ends = [Paren(Binary("+", Paren(Binary("*", kept, rows)), first)) for rows in (up_to, before)]
-        share = Cast(Paren(Binary("-", *(Paren(Binary("//", end, a)) for end in ends))), BIGINT)
-        return Case(((Binary("<=", a, Constant(self.most, BIGINT)), values[0]),), share)
-
-    def of_merged(self, unit: Expr, counted: Expr) -> Expr:
-        """Return the sum of the rows that count, also where a row of the query holds several units."""
-        return _total(counted)
+        return tree.WeightedRows(row, self.most)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitsOfFew(Units):
-    """The number of units with a row in the group, each counted in at most `most` groups, chosen by a hash.
-
-    Which groups are chosen is a function of the unit's own rows, so one unit moves the numbers of all groups
-    together by at most `most`.
-    """
+    """The number of units with a row in the group, each counted in `most` groups, chosen by a hash."""
 
     most: int
 
@@ -224,31 +154,9 @@ class UnitsOfFew(Units):
         """See `Part`."""
         return self.most
 
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        return None
-
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        """See `Part`: 1 if the unit has a row that counts."""
-        return (Call("LEAST", (Aggregate("COUNT", (_counted(unit, row),)), Constant(1, BIGINT))),)
-
-    @property
-    def in_turn(self) -> bool:
-        """See `Part`."""
-        return True
-
-    def ranked(self, unit: Expr, keys: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """See `Part`: the order of a hash."""
-        return (Call("hash", (unit, *keys)), *keys)
-
-    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
-        """See `Part`: `up_to` is the place of the group among those of the unit."""
-        return Case(((Binary("<=", up_to, Constant(self.most, BIGINT)), values[0]),), Constant(0, BIGINT))
-
-
-def _counted(unit: Expr, row: tuple[Expr, ...]) -> Expr:
-    """Return the unit if the row meets the condition, else NULL."""
-    return kept(unit, row)
+        return FewUnits(row, False, self.most)
 
 
 def count_if(call: AggregateCall) -> Part:

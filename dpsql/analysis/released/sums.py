@@ -6,24 +6,12 @@ All of them are whole numbers of public steps (`grids.Grid`), and each is a func
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial, reduce
 
-from dpsql.analysis.grids import (
-    BEYOND,
-    MOST_STEPS,
-    Grid,
-    absolute,
-    furthest,
-    huge,
-    in_least_steps,
-    saturated,
-    whole,
-    within,
-)
+from dpsql.analysis.grids import MOST_STEPS, Grid
 from dpsql.analysis.released.aggregate import Part
-from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Expr, IsNull, Paren, kept
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Argument, Counted, Expr, UnitValue
 from dpsql.lazy_dataclass import dataclass
 
 
@@ -47,11 +35,6 @@ class SumPart(Part, ABC):
         """See `Part`: a sum is measured by itself."""
         return self
 
-    @property
-    def weighs_one_group(self) -> bool:
-        """See `Part`."""
-        return True
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupSum(SumPart):
@@ -65,17 +48,10 @@ class GroupSum(SumPart):
         """See `Part`."""
         return min(self.grid.low, 0), max(self.grid.high, 0)
 
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`; of one row a unit, the row's value is the unit's total."""
-        return saturated(Aggregate("SUM", (self.grid.total(row[0], single=True),))) if self.single else None
-
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        """See `Part`: the total of the unit's values."""
-        return (Aggregate("SUM", (row[0],)),)
-
-    def of_units(self, unit: Expr, *values: Expr) -> Expr:
-        """See `Part`."""
-        return saturated(Aggregate("SUM", (self.grid.total(values[0]),)))
+        alone = self.grid.total(row[0], single=True) if self.single else None
+        return UnitValue(row, self.grid.total(Argument(0)), alone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,26 +80,9 @@ class RowSum(SumPart):
         """See `Part`."""
         return self.most * max(-self.grid.low, self.grid.high)
 
-    @property
-    def in_full(self) -> int | None:
-        """The number of values up to which all values of a unit count: the bound on its rows."""
-        return self.most
-
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        return saturated(Aggregate("SUM", (row[0],))) if self.single else None
-
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        """See `Part`: the number of the unit's values, and their sum."""
-        return Aggregate("COUNT", (row[0],)), Aggregate("SUM", (row[0],))
-
-    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
-        """See `Part`."""
-        return _weighted(furthest(values[1]), self.most, whole)
-
-    def of_units(self, unit: Expr, *values: Expr) -> Expr:
-        """See `Part`."""
-        return saturated(Aggregate("SUM", values))
+        return tree.RowSum(row, self.most, self.single)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,47 +107,9 @@ class CappedSum(SumPart):
         """See `Part`."""
         return self.most
 
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        if not self.single:
-            return None
-        return saturated(Aggregate("SUM", (within(self._steps(row[0]), self.most),)))
-
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        """See `Part`: the total of the unit's values."""
-        return (self._steps(Aggregate("SUM", (row[0],))),)
-
-    def _steps(self, total: Expr) -> Expr:
-        return self.grid.coarse(self._cut(total))
-
-    def _cut(self, total: Expr) -> Expr:
-        return within(in_least_steps(total, self.scale), BEYOND)
-
-    @property
-    def in_full(self) -> int | None:
-        """The bound; None where totals are rounded, of which only those of single units are."""
-        return self.most if self.grid.whole_sums else None
-
-    @property
-    def own_whole(self) -> bool:
-        """See `Part`: values of both signs in a group make its total less than their absolute values."""
-        return True
-
-    def size(self, unit: Expr, *row: Expr) -> Expr:
-        """See `Part`: the sum of the absolute values, which is at least that of absolute totals."""
-        return self._cut(Aggregate("SUM", (absolute(row[0], self.grid.type),)))
-
-    def measured(self, *values: Expr) -> Expr:
-        """See `Part`: the absolute total."""
-        return Call("abs", (values[0],))
-
-    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
-        """See `Part`."""
-        return _weighted(values[0], self.most, whole)
-
-    def of_units(self, unit: Expr, *values: Expr) -> Expr:
-        """See `Part`."""
-        return saturated(Aggregate("SUM", values))
+        return tree.CappedSum(row, self.most, self.scale, self.grid.type, self.grid.size_of_step, self.single)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,64 +192,10 @@ class Moment(Part):
         """See `Part`."""
         return self.vector
 
-    @property
-    def in_full(self) -> int | None:
-        """The number of rows up to which all rows of a unit count: the bound that all moments share."""
-        return self.vector.most
-
-    @property
-    def weighs_one_group(self) -> bool:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        return True
-
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
-        """See `Part`."""
-        if not self.vector.single:
-            return None
-        return saturated(self._rest(self._numbers(*self._sums(unit, *row))))
-
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        """See `Part`: the number of rows, of values, and the sums of the values' powers."""
-        return self._sums(unit, *row)
-
-    def _sums(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        value, degree = row[0], self.vector.degree
-        counted = kept(unit, row[1:])
-        found: list[Expr] = [Aggregate("COUNT", (counted,))] if self.vector.nulls else []
-        found.append(Aggregate("COUNT", (value,)))
-        if degree:
-            found.append(Aggregate("SUM", (value,)))
-        if degree > 1:
-            found.append(Aggregate("SUM", (Paren(Binary("*", value, value)),)))
-        return tuple(found)
-
-    def _numbers(self, *sums: Expr) -> list[Expr]:
-        """Return R^d times the number of rows, and the moments after the first, as HUGEINT, never NULL."""
-        vector, r = self.vector, self.vector.grid.width
-        nulls = sums[:1] if vector.nulls else ()
-        count, *powers = sums[len(nulls) :]
-        made: list[Expr] = [_times(huge((nulls or (count,))[0]), vector.whole)]
-        exact = [_or_zero(huge(p)) for p in powers]
-        if vector.degree == 1:
-            made.append(exact[0])
-        elif vector.degree == 2:
-            both = Binary("-", _times(exact[0], 2 * r), _times(exact[1], 2))
-            made += [Paren(both), exact[1]]
-        if nulls:
-            made.append(_times(Paren(Binary("-", huge(nulls[0]), huge(count))), vector.whole))
-        return made
-
-    def weighted(self, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whole: Expr) -> Expr:
-        """See `Part`."""
-        return self._rest([_weighted(n, self.vector.most, whole) for n in self._numbers(*values)])
-
-    def _rest(self, numbers: Sequence[Expr]) -> Expr:
-        """Return this moment; the first is what the others leave of the whole."""
-        return Paren(reduce(partial(Binary, "-"), numbers)) if not self.place else numbers[self.place]
-
-    def of_units(self, unit: Expr, *values: Expr) -> Expr:
-        """See `Part`."""
-        return saturated(Aggregate("SUM", values))
+        of = self.vector
+        return tree.Moment(row, of.most, of.grid.width, of.degree, self.place, of.nulls, of.single)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -363,46 +230,8 @@ class UnitMean(Part):
         """See `Part`: moments of rows with an equal `Vector` have a noise of their own."""
         return UnitMean, self.vector
 
-    def of_rows(self, unit: Expr, *row: Expr) -> Expr | None:
+    def counted(self, *row: Expr) -> Counted:
         """See `Part`."""
-        return (
-            saturated(Aggregate("SUM", (self._part(*self._values(unit, *row)),)))
-            if self.vector.single
-            else None
-        )
-
-    def of_unit(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        """See `Part`: the number of the unit's values, and their sum."""
-        return Aggregate("COUNT", (row[0],)), Aggregate("SUM", (row[0],))
-
-    def _values(self, unit: Expr, *row: Expr) -> tuple[Expr, ...]:
-        return Case(((IsNull(row[0], negated=True), whole(1)),), whole(0)), row[0]
-
-    def of_units(self, unit: Expr, *values: Expr) -> Expr:
-        """See `Part`."""
-        return saturated(Aggregate("SUM", (self._part(*values),)))
-
-    def _part(self, rows: Expr, total: Expr) -> Expr:
-        vector, width = self.vector, max(self.vector.grid.width, 1)
-        exact = furthest(in_least_steps(total, vector.scale))
-        above = Paren(Binary("-", exact, _times(huge(rows), vector.grid.low)))
-        cut = Call("LEAST", (Call("GREATEST", (above, whole(0))), _times(huge(rows), width)))
-        mean = Binary("//", _times(cut, self.whole // width), Call("NULLIF", (huge(rows), whole(0))))
-        own: Expr = Paren(mean)
-        made = own if self.place else Paren(Binary("-", whole(self.whole), own))
-        return Case(((Binary(">", rows, whole(0)), made),))
-
-
-def _weighted(number: Expr, most: int, whole_of: Expr) -> Expr:
-    """Return a HUGEINT, times most/whole where the whole is more; rounded towards zero."""
-    product = Paren(Binary("*", number, whole(most)))
-    share = Paren(Binary("//", product, huge(whole_of)))
-    return Case(((Binary("<=", whole_of, whole(most)), number),), share)
-
-
-def _times(number: Expr, factor: int) -> Expr:
-    return Paren(Binary("*", number, whole(factor))) if factor != 1 else number
-
-
-def _or_zero(number: Expr) -> Expr:
-    return Call("COALESCE", (number, whole(0)))
+        of, width = self.vector, max(self.vector.grid.width, 1)
+        fine = self.whole // width
+        return tree.UnitMean(row, of.grid.low, width, fine, of.scale, self.place, of.single)

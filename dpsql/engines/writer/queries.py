@@ -49,6 +49,7 @@ class From:
 
 def query(work: Writer, node: Query, outer: ColumnScope | None) -> WrittenQuery:
     """Write a query by the rule of its node type; it may name columns of the scope `outer`."""
+    node = tree.plain(node)
     rule = QUERIES.get(type(node))
     if rule is None:
         raise work.refuse(type(node).__name__)

@@ -39,6 +39,7 @@ from dpsql.kernel.tree import (
     Select,
     SetOperation,
     Values,
+    plain,
 )
 
 MILLISECONDS = 8 * 10**15
@@ -156,7 +157,7 @@ def never_null(proof: Proof, query: Query, expr: Expr) -> bool:
 
 def column_never_null(proof: Proof, query: Query, name: str) -> bool:
     """Return whether a column of the result of a query is never NULL."""
-    found = _items(query, name)
+    found = _items(plain(query), name)
     return bool(found) and all(never_null(proof, select, expr) for select, expr in found)
 
 
@@ -234,6 +235,7 @@ def leaves(query: Query, name: str, present: Names) -> list[tuple[Select, Expr]]
 
     Rows in which a column of `present` is NULL are none of them. Nothing is returned if that is not known.
     """
+    query = plain(query)
     if isinstance(query, SetOperation):
         place = place_of(query, name)
         kept = {p for n in present if (p := place_of(query, n)) is not None}

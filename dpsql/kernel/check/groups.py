@@ -292,8 +292,7 @@ def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> 
         ):
             if groups.numbers[name].low < 0 or groups.largest is not None:
                 proof.refuse("a number that can be negative decides which groups there are", condition)
-            missing = groups.empty and query.limit is None and not _ranks(query)
-            groups = groups if missing else replace(groups, decides=name)
+            groups = replace(groups, decides=name)
         elif condition.operator == "<=" and most is not None and name in groups.ranks:
             number, within = groups.ranks[name]
             if groups.largest is not None:
@@ -302,10 +301,6 @@ def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> 
         else:
             proof.refuse("a number that decides which groups there are", condition)
     return groups
-
-
-def _ranks(query: Select) -> bool:
-    return any(isinstance(item.expr, Window) for item in query.items)
 
 
 def _within(groups: Groups, condition: Expr) -> Groups:

@@ -23,7 +23,6 @@ from dataclasses import replace
 
 from dpsql.kernel.check.groups import join_groups
 from dpsql.kernel.check.implied import as_stored, equal_columns
-from dpsql.kernel.check.marks import Kept, Mark, Rank
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, subqueries
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.sources import NOTHING, check_name, relation_of_item
@@ -32,8 +31,6 @@ from dpsql.kernel.facts import ByParent
 from dpsql.kernel.tree import Call, Column, Expr, Join, Source, Unnest
 
 MIRRORED = {"INNER": "INNER", "CROSS": "CROSS", "LEFT": "RIGHT", "RIGHT": "LEFT", "FULL": "FULL"}
-LASTING = (Rank, Kept)
-"""Marks that hold in each row by itself, or of how many values there are: also where rows are repeated."""
 
 MOST_SETS = 64
 """So many unique sets of columns are kept of a join."""
@@ -69,19 +66,15 @@ def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation
     check_name(proof, right.alias, right)
     if left.kind not in (Kind.PUBLIC, Kind.TIED, Kind.OWNED):
         proof.refuse("elements of a list beside groups", join)
-    if left.shared or left.merged:
-        proof.refuse("a join of rows that depend on several units", join)
     tied = check_row(proof, right.items, left) and left.kind is Kind.PUBLIC
     columns = (*left.columns, f"{right.alias}.c0")
     proof.note("elements of a list", "each row is repeated for the elements of its list")
     kind = Kind.TIED if tied else left.kind
-    return replace(left, kind=kind, columns=columns, unique=frozenset(), marks={}, table=None)
+    return replace(left, kind=kind, columns=columns, unique=frozenset(), table=None)
 
 
 def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Relation:
     conditions = conjuncts(join.on)
-    if a.shared or b.shared or a.merged or b.merged:
-        proof.refuse("a join of rows that depend on several units", join)
     if b.kind is Kind.PARENTS or a.kind is Kind.CHILDREN:
         return _children(proof, a, kind, b, conditions, join)
     if Kind.GROUPS in (a.kind, b.kind):
@@ -169,7 +162,6 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
     one_a = _at_most_one(proof, b, a, conditions)
     unique: set[Names] = set()
     depends: list[tuple[Names, Names]] = []
-    marks: dict[str, Mark] = {n: m for n, m in (*a.marks.items(), *b.marks.items()) if isinstance(m, LASTING)}
     if kind != "FULL":
         unique = {s | t for s in a.unique for t in b.unique}
     if kind in ("INNER", "CROSS", "LEFT", "UNITS"):
@@ -178,7 +170,6 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
         if one_b:
             unique |= a.unique
             depends.append((_read(conditions) & left, right))
-            marks.update(a.marks)
     if kind in ("INNER", "CROSS", "RIGHT", "UNITS"):
         depends += b.depends
         depends += _unique_depends(b, right)
@@ -197,7 +188,6 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
         unique=frozenset(kept),
         depends=tuple(depends),
         few=few,
-        marks=marks,
     )
 
 

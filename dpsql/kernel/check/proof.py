@@ -18,7 +18,6 @@ from dpsql.kernel.tree import (
     OPAQUE,
     Aggregate,
     Binary,
-    Call,
     Cast,
     Column,
     Constant,
@@ -161,20 +160,6 @@ def strip_wide_casts(expr: Expr) -> Expr:
             expr = expr.operand
         else:
             return expr
-
-
-def absolute_of(expr: Expr) -> Expr | None:
-    """Return x of abs(x), or of GREATEST(x, 0 - x); None for other expressions."""
-    expr = strip_casts(expr)
-    if not isinstance(expr, Call):
-        return None
-    if expr.name.upper() == "ABS" and len(expr.arguments) == 1:
-        return strip_casts(expr.arguments[0])
-    if expr.name.upper() == "GREATEST" and len(expr.arguments) == 2:
-        x, less = strip_casts(expr.arguments[0]), strip_casts(expr.arguments[1])
-        if isinstance(less, Binary) and less.operator == "-" and whole_number(less.left) == 0:
-            return x if strip_casts(less.right) == x else None
-    return None
 
 
 def _is_wide(cast: Cast) -> bool:
@@ -332,7 +317,6 @@ def operand_in(expr: Expr) -> Expr | None:
 __all__ = [
     "NONE",
     "Proof",
-    "absolute_of",
     "bare_columns",
     "conjuncts",
     "equalities",

@@ -16,48 +16,54 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dpsql.kernel.check.bounded import relation_of_bounded, relation_of_sampled
 from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
 from dpsql.kernel.check.distinct import places_of, unique_after
 from dpsql.kernel.check.groups import relation_of_group_rows
 from dpsql.kernel.check.implied import equal_columns
 from dpsql.kernel.check.joins import relation_of
-from dpsql.kernel.check.marks import LOST, First, FirstCount, Mark, Rank
 from dpsql.kernel.check.proof import (
     Proof,
     conjuncts,
     equalities,
     has_aggregate,
-    reads_of,
     strip_parens,
-    whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
-from dpsql.kernel.check.sampled import relation_of_sampled_rows
 from dpsql.kernel.check.setops import relation_of_operation
 from dpsql.kernel.check.sources import check_name
 from dpsql.kernel.check.subqueries import check_row, tied_to_outer
-from dpsql.kernel.check.units import relation_of_merged_units, relation_of_units
-from dpsql.kernel.check.windows import check_windows, follows_from, mark_of, unique_by_number
+from dpsql.kernel.check.units import relation_of_units
+from dpsql.kernel.check.weighted import relation_of_weighted
+from dpsql.kernel.check.windows import check_windows, follows_from, unique_by_number
 from dpsql.kernel.tree import (
     Aggregate,
-    Binary,
+    Bounded,
     Call,
     Column,
     Constant,
     Expr,
     IsNull,
     Query,
+    Sampled,
     Select,
     SetOperation,
+    Weighted,
     Window,
 )
-from dpsql.types import NULL
 
 
 def relation_of_query(proof: Proof, query: Query) -> Relation:
     """Return the relation of the result of a query."""
-    if isinstance(query, SetOperation):
-        return relation_of_operation(proof, query)
+    match query:
+        case Weighted():
+            return relation_of_weighted(proof, query)
+        case Bounded():
+            return relation_of_bounded(proof, query)
+        case Sampled():
+            return relation_of_sampled(proof, query)
+        case SetOperation():
+            return relation_of_operation(proof, query)
     if not isinstance(query, Select):
         return proof.refuse("an unknown kind of query", query)
     proof.selects.append(query)
@@ -67,9 +73,6 @@ def relation_of_query(proof: Proof, query: Query) -> Relation:
 
 
 def _relation_of_select(proof: Proof, query: Select) -> Relation:
-    sampled = relation_of_sampled_rows(proof, query)
-    if sampled is not None:
-        return sampled
     proof.path.append("source")
     source = relation_of(proof, query.source)
     proof.path.pop()
@@ -99,11 +102,8 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
     group = tuple(_at_place(query, expr) for expr in query.group)
     if any(expr in source.unit for expr in group) and not source.by_row:
         return relation_of_units(proof, query, source, names, group)
-    for rule in (relation_of_parents, relation_of_merged_units):
-        made = rule(proof, query, source, names, group)
-        if made is not None:
-            return made
-    return relation_of_groups(proof, query, source, names, group)
+    parents = relation_of_parents(proof, query, source, names, group)
+    return parents or relation_of_groups(proof, query, source, names, group)
 
 
 def _check_aliases(proof: Proof, query: Select, source: Relation) -> None:
@@ -131,8 +131,6 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
         return source
     proof.path.append("where")
     tied = check_row(proof, query.where, source)
-    if source.merged and not reads_of(query.where) <= frozenset[str]().union(*source.unique):
-        proof.refuse("a condition on numbers of units that share a row", query.where)
     proof.path.pop()
     conditions = conjuncts(query.where)
     there = [c for c in conditions if isinstance(c, IsNull) and c.negated and c.operand in source.unit]
@@ -144,39 +142,12 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
         source,
         strays=source.strays and not there,
         depends=source.depends + tuple(equal_columns(proof, conditions)),
-        few=source.few + _ranked(source, conditions),
-        marks=source.marks if only else {n: _lost(m) for n, m in source.marks.items()},
         table=source.table if only else None,
     )
-    if not source.shared and tied_to_outer(proof, made, [*equalities(conditions)]):
+    if tied_to_outer(proof, made, [*equalities(conditions)]):
         proof.note("subquery of the unit", "the rows of the subquery are those of the unit of the outer row")
-        return replace(made, kind=Kind.TIED, unit=frozenset(), strays=False, marks={}, merged={}, table=None)
+        return replace(made, kind=Kind.TIED, unit=frozenset(), strays=False, table=None)
     return made
-
-
-def _lost(mark: Mark) -> Mark:
-    """Return a mark where rows are left out: then the first of several units need not be there."""
-    return replace(mark, within=frozenset((LOST,))) if isinstance(mark, (First, FirstCount)) else mark
-
-
-def _of_first(mark: Mark) -> bool:
-    return isinstance(mark, (First, FirstCount))
-
-
-def _ranked(source: Relation, conditions: list[Expr]) -> tuple[tuple[Names, int], ...]:
-    """Return the columns of which conditions keep the places 1 to m: at most m different values."""
-    found = []
-    for condition in conditions:
-        if not (isinstance(condition, Binary) and isinstance(condition.left, Column)):
-            continue
-        name, most = name_of(condition.left), whole_number(condition.right)
-        if most is None or not isinstance(source.marks.get(name), Rank):
-            continue
-        if condition.operator == "<=" or (condition.operator == "=" and most >= 1):
-            found.append((frozenset((name,)), max(1 if condition.operator == "=" else most, 1)))
-        elif condition.operator == "<":
-            found.append((frozenset((name,)), max(most - 1, 1)))
-    return tuple(found)
 
 
 def _outside(
@@ -245,17 +216,10 @@ def _ordered(query: Select) -> bool:
 def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
     for place, item in enumerate(query.items):
         proof.path.append(f"items[{place}]")
-        check_row(proof, _without_first(source, item.expr), source)
+        check_row(proof, item.expr, source)
         check_windows(proof, item.expr, source)
         proof.path.pop()
     made = project(proof, query, source, names)
-    marks = {}
-    for name, item in zip(names, query.items, strict=True):
-        mark = mark_of(item.expr, source)
-        if mark is not None and name not in marks:
-            moved = _moved(mark, query, names)
-            if moved is not None:
-                marks[name] = moved
     unique = set(made.unique)
     for name, item in zip(names, query.items, strict=True):
         by = unique_by_number(item.expr, source)
@@ -272,34 +236,19 @@ def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, 
             for name, item in zip(names, query.items, strict=True)
             if isinstance(item.expr, Constant) and item.expr.value is True and not source.strays
         }
-    elif not unit and (source.strays or source.shared):
+    elif not unit and source.strays:
         proof.refuse("a projection without the unit", query)
     if query.distinct:
-        if source.by_row or source.shared or not unit:
+        if source.by_row or not unit:
             proof.refuse("DISTINCT of rows that are units of their own", query)
         unit_names = {u.name for u in unit if isinstance(u, Column)}
         unique.add(frozenset(names) - unit_names)
-        marks = {}
     return replace(
         made,
         unit=unit,
         by_row=source.by_row or not unit,
         unique=frozenset(unique),
-        marks=marks,
-        merged=_merged(source, query, names),
     )
-
-
-def _without_first(source: Relation, expr: Expr) -> Expr:
-    """Return an expression for `check_row`; a column that is passed on is no use of its value."""
-    if isinstance(expr, Column) and _of_first(source.marks.get(name_of(expr), Mark())):
-        return Constant(None, NULL)
-    return expr
-
-
-def _merged(source: Relation, query: Select, names: tuple[str, ...]) -> dict[str, int]:
-    places = _places(query, names)
-    return {places[name]: most for name, most in source.merged.items() if name in places}
 
 
 def _places(query: Select, names: tuple[str, ...]) -> dict[str, str]:
@@ -311,12 +260,6 @@ def _places(query: Select, names: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _moved(mark: Mark, query: Select, names: tuple[str, ...]) -> Mark | None:
-    """Return a mark in the names of the result; None if a column that it names is not there."""
-    places = _places(query, names)
-    return mark.renamed(places) if mark.reads <= places.keys() else None
-
-
 def _translated(names: Names, places: dict[str, str], fixed: Names) -> Names | None:
     """Return the names of columns in a result; those that are the same in all rows may be missing."""
     found = {places.get(name) for name in names if name in places or name not in fixed}
@@ -324,7 +267,7 @@ def _translated(names: Names, places: dict[str, str], fixed: Names) -> Names | N
 
 
 def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
-    """Return what is known of the columns of a projection, beside its unit and marks."""
+    """Return what is known of the columns of a projection, beside its unit."""
     spelled = places_of(proof, query, names, public=source.outside and not proof.outer)
     places = {column: named[0] for column, named in spelled.items()}
     followed = [

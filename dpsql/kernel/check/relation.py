@@ -23,7 +23,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from dpsql.kernel.check.marks import First, FirstCount, Mark
 from dpsql.kernel.check.types_of import Number as Number_
 from dpsql.kernel.tree import Column, Expr
 
@@ -100,8 +99,6 @@ class Groups:
         Keys that are whole numbers, with their ends so far.
     most
         In at most how many groups a unit is; None: any number.
-    empty
-        Whether a group whose number is 0 may be missing or not, since nothing depends on which are there.
     one_cell
         Whether a unit is in at most one cell of all groups that are equal in the keys that are no cells.
     listed
@@ -119,7 +116,6 @@ class Groups:
     cells: dict[str, tuple[int, int]] = field(default_factory=dict)
     whole: dict[str, tuple[Number_, Number_]] = field(default_factory=dict)
     most: int | None = None
-    empty: bool = False
     one_cell: bool = False
     listed: frozenset[str] = frozenset()
     places: frozenset[Names] = frozenset()
@@ -144,7 +140,6 @@ class Groups:
             {new[name]: ends for name, ends in self.cells.items() if name in new},
             {new[name]: ends for name, ends in self.whole.items() if name in new},
             self.most,
-            self.empty,
             self.one_cell,
             frozenset(new[name] for name in self.listed if name in new),
         )
@@ -172,15 +167,11 @@ class Relation:
         (A, B): rows (of one unit) that are equal in A are equal in B. A may be empty.
     few
         (A, m): the rows of one unit have at most m different values of A together.
-    marks
-        What columns count of a unit's rows.
     groups
         Of groups: what is known of them. `unique` then speaks of all groups, `few` of those with rows of a
         unit.
     table
         The declared table whose rows these are, all of them, and its alias; of parents the table and its key.
-    merged
-        Whether rows without a unit stand for several units with at most so much, see `bounding`.
     """
 
     kind: Kind
@@ -191,20 +182,13 @@ class Relation:
     unique: frozenset[Names] = frozenset()
     depends: tuple[tuple[Names, Names], ...] = ()
     few: tuple[tuple[Names, int], ...] = ()
-    marks: dict[str, Mark] = field(default_factory=dict)
     groups: Groups | None = None
     table: tuple[str, str] | None = None
-    merged: dict[str, int] = field(default_factory=dict)
 
     @property
     def outside(self) -> bool:
         """Whether its rows are the same for all data, or for the data of the outer row's unit."""
         return self.kind is Kind.PUBLIC or self.kind is Kind.TIED
-
-    @property
-    def shared(self) -> bool:
-        """Whether a column depends on rows of other units than its own."""
-        return any(isinstance(mark, (First, FirstCount)) for mark in self.marks.values())
 
     def closure(self, names: Iterable[str]) -> Names:
         """Return all columns whose values follow from those of some, within a unit.
@@ -236,13 +220,6 @@ class Relation:
         reached = self.closure(names)
         return any(unique <= reached for unique in self.unique)
 
-    def groups_of_unit(self, names: Names) -> int | None:
-        """Return in at most how many different values of some columns the rows of one unit are; None: any."""
-        if names <= self.closure(()):
-            return 1
-        found = [most for by, most in self.few if names <= self.closure(by)]
-        return min(found, default=None)
-
 
 def name_of(column: Column) -> str:
     """Return the name by which sets of columns have a column: as `Facts.reads` of the tree."""
@@ -263,7 +240,5 @@ def under(relation: Relation, alias: str) -> Relation:
         unique=frozenset(map(renamed, relation.unique)),
         depends=tuple((renamed(a), renamed(b)) for a, b in relation.depends),
         few=tuple((renamed(a), most) for a, most in relation.few),
-        marks={new[name]: mark.renamed(new) for name, mark in relation.marks.items()},
         groups=None if relation.groups is None else relation.groups.renamed(new),
-        merged={new[name]: most for name, most in relation.merged.items()},
     )

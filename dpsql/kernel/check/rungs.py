@@ -92,11 +92,7 @@ def relation_of_rungs(
 
 def _is_row_of_unit(relation: Relation) -> bool:
     """Return whether each unit has one row, and each row is of one unit."""
-    return (
-        relation.kind is Kind.OWNED
-        and not (relation.merged or relation.strays or relation.shared)
-        and relation.single(NONE)
-    )
+    return relation.kind is Kind.OWNED and not relation.strays and relation.single(NONE)
 
 
 def _cells(proof: Proof, query: Select, source: Relation, key: Column) -> Cells | None:

@@ -30,8 +30,6 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
         return _outside(proof, query, a, b)
     if a.by_row or b.by_row or not all(r.outside or r.kind is Kind.OWNED for r in (a, b)):
         proof.refuse("a set operation of rows without units", query)
-    if a.shared or b.shared or a.merged or b.merged:
-        proof.refuse("a set operation of rows that depend on several units", query)
     if Kind.TIED in (a.kind, b.kind):
         proof.refuse("a set operation of rows of an outer unit", query)
     places = _unit_places(a) & _unit_places(b) if a.kind is b.kind else _unit_places(a) | _unit_places(b)
@@ -104,7 +102,7 @@ def _outside(proof: Proof, query: SetOperation, a: Relation, b: Relation) -> Rel
         unique |= a.unique
     elif query.word == "UNION ALL":
         unique = unique_of_union(proof, query, a, b)
-    return replace(a, kind=kind, unique=unique, depends=(), few=(), marks={})
+    return replace(a, kind=kind, unique=unique, depends=(), few=())
 
 
 def _unit_places(relation: Relation) -> set[int]:

@@ -8,7 +8,6 @@ never NULL, asks whether the rows have one of the unit x, so it needs no such co
 
 from __future__ import annotations
 
-from dpsql.kernel.check.marks import First, FirstCount
 from dpsql.kernel.check.proof import Proof, bare_columns, operand_in, reads_of, subqueries
 from dpsql.kernel.check.relation import Kind, Relation
 from dpsql.kernel.check.types_of import exact
@@ -19,10 +18,6 @@ def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
     """Refuse an expression of a row that depends on other units; return whether it is tied to one."""
     if relation.kind is Kind.OWNED and any(name not in relation.columns for name in bare_columns(expr)):
         proof.refuse("a column without the name of its item of FROM", expr)
-    if relation.marks:
-        firsts = {name for name, mark in relation.marks.items() if isinstance(mark, (First, FirstCount))}
-        if firsts and not firsts.isdisjoint(reads_of(expr)):
-            proof.refuse("a value that depends on which unit has it first", expr)
     tied = False
     for node, query in subqueries(expr):
         proof.outer.append(relation)

@@ -64,6 +64,7 @@ from dpsql.kernel.tree import (
     Values,
     Window,
     parts,
+    plain,
     walk,
 )
 from dpsql.types import BIGINT, DOUBLE
@@ -124,6 +125,7 @@ class Walk:
 
     def rows(self, query: Query, outer: Scope | None) -> Rows:
         """Check a query and return what is known of its rows; `outer` is the scope of the query around it."""
+        query = plain(query)
         found = self.known.get(query) if outer is None else None
         if found is None:
             if isinstance(query, Select):

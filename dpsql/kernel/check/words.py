@@ -16,9 +16,11 @@ from functools import lru_cache
 from typing import Any
 
 from dpsql.kernel.tree import (
+    COUNTED,
     Aggregate,
     Apply,
     Binary,
+    Bounded,
     Call,
     Cast,
     Column,
@@ -36,6 +38,7 @@ from dpsql.kernel.tree import (
     OrderTerm,
     Parameter,
     Range,
+    Sampled,
     Saturated,
     Scan,
     Select,
@@ -46,6 +49,7 @@ from dpsql.kernel.tree import (
     Unnest,
     Unscaled,
     Values,
+    Weighted,
     Window,
     walk,
 )
@@ -158,6 +162,22 @@ def _lambda(node: Lambda) -> bool:
     return _is_name(node.parameter) and not any(own in (c.name.lower(), c.table.lower()) for c in columns)
 
 
+def _fields(node: Node) -> bool:
+    """Return whether numbers, names and types of a node that is written as others are such."""
+    return all(_is_field(getattr(node, name)) for name in node.__match_args__)
+
+
+def _is_field(value: object) -> bool:
+    match value:
+        case tuple():
+            return all(map(_is_field, value))
+        case SqlType():
+            return _is_type(value)
+        case str():
+            return _is_name(value)
+    return isinstance(value, Node) or value is None or type(value) in (int, bool)
+
+
 _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Column: _column,
     Constant: _constant,
@@ -180,6 +200,7 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Steps: lambda n: _whole(n.low, n.high) and type(n.step) is Fraction,
     Cut: lambda n: _whole(n.low, n.high),
     Item: lambda n: not n.name or _is_name(n.name),
+    **dict.fromkeys((Bounded, Sampled, Weighted, *COUNTED), _fields),
     Select: lambda n: n.limit is None or _from_0(n.limit),
     SetOperation: lambda n: n.word in _SETS,
     Join: lambda n: n.kind in _JOINS,

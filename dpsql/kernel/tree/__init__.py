@@ -20,14 +20,31 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Select`              one SELECT of `Item`s, ordered by `OrderTerm`s; `SetOperation` of two queries
 `Scan`                a declared table; `DomainScan` a declared domain; `Range` whole numbers; `Values`
 `Derived`             a query as an item of FROM; `Join` of two items; `Unnest` of a list
+`Bounded`, `Sampled`  rows of which each unit keeps few: in few groups, or few at all; written as SELECTs
+`Weighted`            the numbers of groups of rows of units, written as SELECTs; `Counted` what each counts
 ====================  ================================================================================
 
-``expressions`` and ``relations`` have these; ``node`` the base classes and `facts` (columns read, size);
-``forms`` the functions; ``guards`` the TRY around what could fail; ``writer`` its SQL; ``build`` lists of
-nodes.
+``expressions`` and ``relations`` have these, ``bounded``, ``weighted`` and ``counted`` the last ones;
+``node`` the base classes and `facts` (columns read, size); ``forms`` the functions; ``guards`` the TRY around
+what could fail; ``exact`` sums of whole numbers; ``writer`` its SQL; ``build`` lists of nodes.
 """
 
+from dpsql.kernel.tree.bounded import Bounded, Sampled, count_cells
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
+from dpsql.kernel.tree.counted import (
+    COUNTED,
+    CappedRows,
+    CappedSum,
+    Counted,
+    FewUnits,
+    KeptValues,
+    Moment,
+    RowSum,
+    UnitMean,
+    Units,
+    UnitValue,
+    WeightedRows,
+)
 from dpsql.kernel.tree.expressions import (
     EXACT,
     MOST,
@@ -78,12 +95,14 @@ from dpsql.kernel.tree.node import (
     Expr,
     Facts,
     KeptHash,
+    Lowered,
     Node,
     Query,
     Source,
     facts,
     mapped,
     parts,
+    plain,
     replaced,
     walk,
 )
@@ -100,9 +119,11 @@ from dpsql.kernel.tree.relations import (
     Unnest,
     Values,
 )
+from dpsql.kernel.tree.weighted import Weighted
 from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql, with_text
 
 __all__ = [
+    "COUNTED",
     "DOMAIN_SCHEMA",
     "EXACT",
     "MOST",
@@ -113,12 +134,16 @@ __all__ = [
     "Between",
     "Binary",
     "Bound",
+    "Bounded",
     "Call",
     "Canonical",
+    "CappedRows",
+    "CappedSum",
     "Case",
     "Cast",
     "Column",
     "Constant",
+    "Counted",
     "Cut",
     "Derived",
     "DomainScan",
@@ -126,6 +151,7 @@ __all__ = [
     "Exists",
     "Expr",
     "Facts",
+    "FewUnits",
     "Form",
     "Frame",
     "InList",
@@ -136,10 +162,13 @@ __all__ = [
     "Item",
     "Join",
     "KeptHash",
+    "KeptValues",
     "Lambda",
     "Like",
     "ListOf",
+    "Lowered",
     "Mean",
+    "Moment",
     "Moved",
     "Node",
     "Not",
@@ -148,6 +177,8 @@ __all__ = [
     "Paren",
     "Query",
     "Range",
+    "RowSum",
+    "Sampled",
     "Saturated",
     "ScalarQuery",
     "Scan",
@@ -158,13 +189,19 @@ __all__ = [
     "Steps",
     "Try",
     "Unary",
+    "UnitMean",
+    "UnitValue",
+    "Units",
     "Unnest",
     "Unscaled",
     "UtcTime",
     "Values",
+    "Weighted",
+    "WeightedRows",
     "Window",
     "columns",
     "conjunction",
+    "count_cells",
     "duckdb_sql",
     "facts",
     "guarded",
@@ -174,6 +211,7 @@ __all__ = [
     "literal_sql",
     "mapped",
     "parts",
+    "plain",
     "quote",
     "replaced",
     "total",

@@ -83,6 +83,32 @@ class Query(Node):
     __slots__ = ()
 
 
+class Lowered(Query):
+    """A query that is written as others: what is proved of it is proved of these (`lowered`)."""
+
+    __slots__: ClassVar[tuple[str, ...]] = ("_lowered",)
+    _lowered: Query
+
+    @property
+    def lowered(self) -> Query:
+        """The query that an engine gets, made once."""
+        found: Query | None = getattr(self, "_lowered", None)
+        if found is None:
+            found = self._lower()
+            object.__setattr__(self, "_lowered", found)
+        return found
+
+    def _lower(self) -> Query:
+        raise NotImplementedError
+
+
+def plain(query: Query) -> Query:
+    """Return the query that an engine gets for one."""
+    while isinstance(query, Lowered):
+        query = query.lowered
+    return query
+
+
 class Source(Node):
     """An item of FROM: rows under an alias, or a join of two items."""
 

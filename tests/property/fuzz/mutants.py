@@ -24,11 +24,16 @@ TYING = """        if tied([(far, near)]) and far.node in visible:
             assert made.unit is not None  # noqa: S101  owned rows have a unit
             assert block.unit is not None  # noqa: S101
             return Paren(Binary("=", made.unit, block.unit))"""
-NUMBERS = "    return Select((*(Item(k) for k in keys), *numbers), source, group=keys)"
-HAVING = """    query = Select((*(Item(k) for k in keys), *numbers), source, group=keys)
-    names = [*(f"k{i}" for i in range(self.keys)), *(n.name for n in numbers)]
+NUMBERS = "    return replace(made, alone=self.ungrouped or self.query) if self.alike else made"
+HAVING = """    names = [*(f"k{i}" for i in range(self.keys)), *(f"n{i}" for i in range(len(numbers)))]
     listed = tuple(Item(Column("e", n), n) for n in names)
-    return Select(listed, Derived(query, "e"), Binary(">", Column("e", "n0"), Constant(2, BIGINT)))"""
+    return Select(listed, Derived(made, "e"), Binary(">", Column("e", "n0"), Constant(2, BIGINT)))"""
+BOUNDED = "query=Bounded(self.query, names, tuple(chosen), groups, pairs)"
+WITH_NULL = """query=SetOperation(
+        Bounded(self.query, names, tuple(chosen), groups, pairs),
+        "UNION ALL",
+        Select(tuple(Item(Column("y", n), n) for n in ("u", *names)), Derived(self.query, "y"), IsNull(Column("y", "k0"))),
+    )"""
 
 MUTANTS = (
     Mutant(
@@ -461,27 +466,13 @@ MUTANTS = (
     ),
     Mutant(
         "contributions are not clamped",
-        (
-            (
-                "analysis.released.counts",
-                "BoundedRows.of_units",
-                '_total(Call("LEAST", (values[0], Constant(self.most, BIGINT))))',
-                "_total(values[0])",
-            ),
-        ),
+        (("analysis.released.counts", "BoundedRows.counted", "row, self.most, False", "row, 1000, False"),),
         ("clamped rows",),
         statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "a row beyond the bound counts in full",
-        (
-            (
-                "analysis.unit_totals",
-                "merged_units",
-                'Column("n", name), Constant(most, BIGINT)',
-                'Column("n", name), Constant(most + 1, BIGINT)',
-            ),
-        ),
+        (("analysis.released.counts", "WeightedRows.counted", "row, self.most", "row, self.most + 1"),),
         ("weighted rows",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2) page, COUNT(*) AS n FROM visits GROUP BY page",
     ),
@@ -509,9 +500,9 @@ MUTANTS = (
         (
             (
                 "analysis.released.counts",
-                "UnitsOfFew.weighted",
-                "Constant(self.most, BIGINT)",
-                "Constant(self.most + 1, BIGINT)",
+                "UnitsOfFew.counted",
+                "row, False, self.most",
+                "row, False, self.most + 1",
             ),
         ),
         ("unknown domain", "all groups of an unknown domain", "weighted rows"),
@@ -538,7 +529,7 @@ MUTANTS = (
     ),
     Mutant(
         "HAVING is part of the counting query",
-        (("analysis.groups", "Rows._selected", NUMBERS, HAVING),),
+        (("analysis.groups", "Rows.grouped", NUMBERS, HAVING),),
         ("clauses after the release",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) flag, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY flag HAVING n BETWEEN 3 AND 9",
     ),
@@ -569,38 +560,8 @@ MUTANTS = (
         statement="SELECT n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a UNION ALL SELECT n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM orders) AS b",
     ),
     Mutant(
-        "values are chosen by how rare they are",
-        (
-            (
-                "analysis.groups",
-                "Rows._values",
-                "query = self.query\n",
-                """from dpsql.kernel.tree import Aggregate
-    rare = Window(Aggregate("COUNT"), (*keys, Column("s", "f0")))
-    query = Select((*(Item(Column("s", n), n) for n in own), Item(rare, "z")), Derived(self.query, "s"))
-""",
-            ),
-            (
-                "analysis.groups",
-                "_kept",
-                'OrderTerm(Call("hash", (unit, value)))',
-                'OrderTerm(Column("s", "z"))',
-            ),
-        ),
-        ("distinct values",),
-        statement="SELECT COUNT(DISTINCT page, contribution_bounds_per_group => (0, 1)) AS n FROM visits",
-        slow=True,
-    ),
-    Mutant(
-        "values are kept whoever has them",
-        (("analysis.groups", "_kept", "(unit, *keys, IsNull(value))", "(*keys, IsNull(value))"),),
-        ("distinct values",),
-        statement="SELECT COUNT(DISTINCT page, contribution_bounds_per_group => (0, 2)) AS n FROM visits",
-        slow=True,
-    ),
-    Mutant(
         "all values of a unit are kept",
-        (("analysis.groups", "_kept", "if part.kept:", "if False:"),),
+        (("analysis.released.counts", "DistinctValues.counted", "self.most, self.kept", "self.most, False"),),
         ("distinct values",),
         statement="SELECT COUNT(DISTINCT page, contribution_bounds_per_group => (0, 1)) AS n FROM visits",
     ),
@@ -612,7 +573,7 @@ MUTANTS = (
     ),
     Mutant(
         "one group too many",
-        (("analysis.groups", "Rows.bounded", "Constant(groups, BIGINT)", "Constant(groups + 1, BIGINT)"),),
+        (("analysis.groups", "Rows.bounded", "groups, pairs", "groups + 1, pairs"),),
         ("all groups",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
         slow=True,
@@ -626,18 +587,7 @@ MUTANTS = (
                 "[IsNull(unit, negated=True)]",
                 '[IsNull(Column("s", n), negated=True) for n in ("u", *chosen)]',
             ),
-            (
-                "analysis.groups",
-                "Rows.bounded",
-                'Join(Derived(self.query, "y"), "", Derived(ranked, "z"), own)',
-                'Join(Derived(self.query, "y"), "LEFT", Derived(ranked, "z"), own)',
-            ),
-            (
-                "analysis.groups",
-                "Rows.bounded",
-                'Binary("<=", Column("z", "r"), Constant(groups, BIGINT))',
-                'Binary("OR", IsNull(Column("y", "k0")), Binary("<=", Column("z", "r"), Constant(groups, BIGINT)))',
-            ),
+            ("analysis.groups", "Rows.bounded", BOUNDED, WITH_NULL),
         ),
         ("all groups",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 1) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
@@ -650,19 +600,6 @@ MUTANTS = (
                 "CountedGroups.counting",
                 "rows.bounded(self.most, ())",
                 "rows.bounded(self.most, (), tuple(range(rows.keys - 1)))",
-            ),
-        ),
-        ("all groups",),
-        statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 1) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
-    ),
-    Mutant(
-        "groups are bounded in everybody's order",
-        (
-            (
-                "analysis.groups",
-                "Rows.bounded",
-                'Call("ROW_NUMBER", ()), (unit,)',
-                'Call("ROW_NUMBER", ()), ()',
             ),
         ),
         ("all groups",),
@@ -784,23 +721,10 @@ MUTANTS = (
         "rows are bounded in each group, not in all together",
         (
             (
-                "analysis.groups",
-                "Rows.grouped",
-                "if p.total is not None and (self.keys or p.weighs_one_group)",
-                "if False",
-            ),
-        ),
-        ("weighted rows",),
-        statement="SELECT page, COUNT(*) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
-    ),
-    Mutant(
-        "each group's weight is rounded up by itself",
-        (
-            (
                 "analysis.released.counts",
-                "WeightedRows.weighted",
-                "Cast(values[0], HUGEINT)",
-                'Cast(Paren(Binary("+", values[0], Constant(1, BIGINT))), HUGEINT)',
+                "WeightedRows.counted",
+                "tree.WeightedRows(row, self.most)",
+                "tree.CappedRows(row, self.most, False)",
             ),
         ),
         ("weighted rows",),

@@ -15,6 +15,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
 )
 from kernel.expression_edits import RULES as OF_EXPRESSIONS
+from kernel.node_edits import RULES as OF_NODES
 from kernel.place import Place
 from kernel.query_edits import RULES as OF_QUERIES
 from kernel.sites import at_site, everywhere, sites
@@ -23,7 +24,7 @@ __all__ = ["RULES", "Edited", "edited"]
 
 TWICE = 0.3
 """How often a tree is edited a second time."""
-RULES = {**OF_QUERIES, **OF_EXPRESSIONS}
+RULES = {**OF_QUERIES, **OF_EXPRESSIONS, **OF_NODES}
 """The rules, each with the types of the nodes that it edits."""
 
 

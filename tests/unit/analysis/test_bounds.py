@@ -13,9 +13,8 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql.analysis.released.counts import WeightedRows
 from dpsql.errors import PolicyError, QueryRefused
-from dpsql.kernel.tree import Column, Select, duckdb_sql, items
+from dpsql.kernel.tree import Column, Select, WeightedRows, duckdb_sql, items
 from dpsql.policy import Assumed, load
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private

@@ -21,10 +21,6 @@ MORE_CERTIFIED = {
     "units of rows without them": of_pages(
         "SELECT s.c1 AS k0, COUNT(*) AS n0 FROM (SELECT l.c1 AS c1 FROM ({likes}) AS l) AS s GROUP BY s.c1"
     ),
-    "first values": of_pages(
-        "SELECT g.k0 AS k0, COALESCE(SUM(g.m), 0) AS n0 FROM (SELECT s.u AS u, s.k0 AS k0, "
-        "COUNT(s.f) AS m FROM ({first}) AS s GROUP BY s.u, s.k0) AS g GROUP BY g.k0"
-    ),
     "groups selected": (
         "SELECT e.k0 AS k0, e.n0 AS n0 FROM (SELECT s.c1 AS k0, COUNT(DISTINCT s.u) AS n0 FROM "
         "({visits}) AS s GROUP BY s.c1) AS e WHERE e.n0 > 0 ORDER BY e.n0 DESC, e.k0 LIMIT 3"

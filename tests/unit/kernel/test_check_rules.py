@@ -10,24 +10,36 @@ from dpsql.errors import InternalError
 from dpsql.kernel.check import Certificate, Keys, NotCertified, certify
 from dpsql.kernel.tree import (
     Aggregate,
+    Argument,
     Binary,
     Call,
+    CappedRows,
+    CappedSum,
     Cast,
     Constant,
     Derived,
     DomainScan,
     Expr,
+    FewUnits,
     InQuery,
     Item,
+    KeptValues,
+    Moment,
     Paren,
     Query,
+    RowSum,
     Scan,
     Select,
     SetOperation,
+    Units,
+    UnitValue,
+    WeightedRows,
     Window,
 )
-from dpsql.types import BIGINT, NULL, VARCHAR
+from dpsql.types import BIGINT, INTEGER, NULL, VARCHAR
 from tests.kernel_trees import (
+    AGES,
+    CELLS,
     DOMAIN,
     FACTS,
     GOODS,
@@ -45,22 +57,19 @@ from tests.kernel_trees import (
     in_domain,
     joined,
     kept_groups,
-    merged,
     n,
     number,
     numbered,
+    of_units,
+    of_units_rows,
     public,
     rows,
     select,
     stored,
-    sum_of_weights,
-    telescoped,
     there,
     tied,
     total,
     units,
-    values_kept,
-    weighted,
     zero,
 )
 
@@ -92,7 +101,7 @@ CASES = [
         1,
         1,
         select(VISITS, n0=units("s.c1")),
-        "different values of which a unit may have any number",
+        "a number of rows of which a unit may have any number",
     ),
     Rule(
         "single rows",
@@ -101,7 +110,7 @@ CASES = [
         1,
         1,
         select(VISITS, n0=count("s.u")),
-        "a count of rows of which a unit may have any number",
+        "a number of rows of which a unit may have any number",
     ),
     Rule(
         "scan",
@@ -149,7 +158,7 @@ CASES = [
         4,
         4,
         select(VISITS, n0=number(total(cut(c("s.c1"), 0, 4)))),
-        "a sum of rows of which a unit may have any number",
+        "a number of rows of which a unit may have any number",
     ),
     Rule(
         "join of units",
@@ -173,7 +182,7 @@ CASES = [
             joined(rows("users", "s", "city"), public("names", "p"), eq(c("s.c0"), c("p.c0"))),
             n0=count("s.u"),
         ),
-        "a count of rows of which a unit may have any number",
+        "a number of rows of which a unit may have any number",
     ),
     Rule(
         "unmatched public rows",
@@ -188,7 +197,7 @@ CASES = [
             joined(public("pages", "p"), rows("users", "s", "city"), eq(c("s.c0"), c("p.c0")), "LEFT"),
             n0=Aggregate("COUNT"),
         ),
-        "a count of rows without a unit",
+        "a number of rows of which a unit may have any number",
     ),
     Rule(
         "public rows kept by private ones",
@@ -296,56 +305,97 @@ CASES = [
         1,
         1,
         select(joined(ROWS, public("names", "p"), eq(c("s.c0"), c("p.c0"))), n0=count("s.u")),
-        "a count of rows of which a unit may have any number",
+        "a number of rows of which a unit may have any number",
+    ),
+    Rule(
+        "units by page",
+        in_domain(of_units(Units((), single=False))),
+        0,
+        1,
+        None,
+        in_domain(of_units(Units((), single=True), alone=False)),
+        "a number of rows of which a unit may have any number",
+    ),
+    Rule(
+        "capped rows",
+        in_domain(of_units(CappedRows((), 4, different=False))),
+        0,
+        4,
+        None,
+        in_domain(of_units(CappedRows((), 0, different=False))),
+        "a bound below 1",
+    ),
+    Rule(
+        "kept values",
+        in_domain(of_units(KeptValues((c("s.f0"),), 4, cut=True))),
+        0,
+        4,
+        None,
+        in_domain(of_units(KeptValues((c("s.f0"),), 1, cut=False))),
+        "a number of rows of which a unit may have any number",
+    ),
+    Rule(
+        "telescoped rows",
+        in_domain(of_units(WeightedRows((), 7))),
+        0,
+        7,
+        7,
+        in_domain(of_units(WeightedRows((c("t.c0"),), 7))),
+        "",
+    ),
+    Rule(
+        "first groups",
+        in_domain(of_units(FewUnits((), False, 3))),
+        0,
+        1,
+        3,
+        in_domain(of_units(FewUnits((), False, 0))),
+        "a bound below 1",
     ),
     Rule(
         "ratio",
-        sum_of_weights(weighted(c("w.r0"), c("w.r0"))),
-        0,
-        7,
-        7,
-        sum_of_weights(weighted(total(c("w.r0")), c("w.r0"))),
+        in_domain(of_units(RowSum((c("s.f0"),), 7, single=False))),
+        -14,
+        21,
+        21,
+        in_domain(of_units(RowSum((c("s.k0"),), 7, single=False))),
+        "a sum of what is no number",
+    ),
+    Rule(
+        "capped sum",
+        in_domain(of_units(CappedSum((c("s.f1"),), 9, 0, BIGINT, 1, single=False))),
+        -9,
+        9,
+        9,
+        in_domain(of_units(CappedSum((c("s.f1"),), 9, 0, INTEGER, 1, single=False))),
         "",
     ),
     Rule(
-        "telescoping",
-        telescoped(),
+        "moments",
+        in_domain(of_units(Moment((c("s.f2"),), 7, 5, 2, 1, nulls=False, single=False))),
         0,
-        7,
-        7,
-        telescoped(before=Paren(Binary("-", c("w.b0"), n(1)))),
-        "",
+        175,
+        175,
+        in_domain(of_units(Moment((c("s.f2"),), 7, 4, 2, 1, nulls=False, single=False))),
+        "moments of values that do not lie within them",
     ),
     Rule(
-        "one offset for a unit",
-        telescoped(),
-        0,
-        7,
-        7,
-        telescoped(offset_of="w.k0"),
-        "",
-    ),
-    Rule(
-        "units that share a row",
-        merged(7, 7),
-        0,
-        7,
-        7,
-        merged(7, 8),
-        "units that share a row, and are weighed otherwise",
+        "value of a unit",
+        in_domain(of_units(UnitValue((c("s.f0"),), cut(Argument(0), -3, 4), None))),
+        -3,
+        4,
+        None,
+        in_domain(of_units(UnitValue((c("s.f0"),), cut(c("w.r0"), -3, 4), None))),
+        "a value of a unit that reads more than its sums",
     ),
     Rule(
         "the rows of units that share a row",
-        merged(7, 7),
+        in_domain(of_units(WeightedRows((), 7))),
         0,
         7,
         7,
-        merged(
-            7,
-            7,
-            Derived(with_condition(VISITS.query, there(stored("b", "ms"))), "s"),
-        ),
-        "groups of units that share a row, without a number that tells them",
+        in_domain(of_units(WeightedRows((), 7), alone=of_units_rows(there(stored("b", "ms"))))),
+        "units that are measured by other rows",
     ),
     Rule(
         "kept groups",
@@ -353,26 +403,8 @@ CASES = [
         0,
         1,
         3,
-        kept_groups(3, ("c0",)),
-        "a window in an order that is not total",
-    ),
-    Rule(
-        "different values",
-        values_kept(4),
-        0,
-        4,
-        None,
-        values_kept(4, "s.c2"),
-        "different values of which a unit may have any number",
-    ),
-    Rule(
-        "difference of counts",
-        select(USERS, n0=Binary("-", count("s.u"), count("s.u"))),
-        0,
-        0,
-        0,
-        select(VISITS, n0=Binary("-", count("s.u"), units("s.u"))),
-        "a count of rows of which a unit may have any number",
+        kept_groups(0),
+        "groups of units that are not those of the rows",
     ),
     Rule(
         "conversions that fit",
@@ -387,11 +419,13 @@ CASES = [
     ),
     Rule(
         "the text means the tree",
-        select(USERS, n0=Binary("-", count("s.u"), Paren(Binary("-", count("s.c1"), count("s.u"))))),
+        select(
+            AGES, n0=number(total(cut(Binary("-", c("s.c1"), Paren(Binary("-", c("s.c1"), n(2)))), 0, 9)))
+        ),
         0,
-        2,
-        2,
-        select(USERS, n0=Binary("-", count("s.u"), Binary("-", count("s.c1"), count("s.u")))),
+        9,
+        9,
+        select(AGES, n0=number(total(cut(Binary("-", c("s.c1"), Binary("-", c("s.c1"), n(2))), 0, 9)))),
         "an operand that binds less tightly than its operator",
     ),
     Rule(
@@ -417,14 +451,13 @@ def test_a_rule(case: Rule) -> None:
     assert case.rule in refused.value.rule
 
 
-def test_a_weight_by_less_than_all_rows_of_a_unit_bounds_nothing() -> None:
-    whole = certify(sum_of_weights(weighted(c("w.r0"), c("w.r0"))), FACTS).number("n0")
-    part = certify(sum_of_weights(weighted(c("w.r0"), c("w.r0")), (c("v.u"), c("v.k0"))), FACTS).number("n0")
-    assert whole is not None
-    assert part is not None
-    assert (whole.high, whole.total) == (7, 7)
-    assert part.high > 1_000_000
-    assert part.total is None
+def test_sampled_rows() -> None:
+    found = certify(CELLS, FACTS)
+    change = found.number("n1")
+    assert change is not None
+    assert (change.low, change.high, change.total, found.keys) == (0, 4, 4, Keys.CELLS)
+    with pytest.raises(NotCertified, match="a column of no item of FROM"):
+        certify(replace(CELLS, keys=1), FACTS)
 
 
 def test_what_is_not_declared_is_refused() -> None:
@@ -478,7 +511,7 @@ def test_columns_are_compared_without_case() -> None:
 
 def test_a_null_is_no_unit() -> None:
     strays = Derived(select(Scan("users", "b"), u=stored("b", "user_id"), c0=stored("b", "age")), "s")
-    with pytest.raises(NotCertified, match="a sum of rows without a unit"):
+    with pytest.raises(NotCertified, match="a number of rows of which a unit"):
         certify(select(strays, n0=number(total(cut(c("s.c0"), 0, 9)))), FACTS)
     assert certify(select(strays, n0=units("s.u")), FACTS).keys is Keys.ONE
 

@@ -332,6 +332,12 @@ def test_figures_move_by_what_rows_are_certified_for(
     assert (change.low, change.high) == ends
 
 
+@pytest.mark.parametrize("of", Of)
+def test_figures_of_rows_of_which_nothing_is_certified_are_refused(of: Of) -> None:
+    with pytest.raises(InternalError, match="nothing is proved"):
+        Figure(of, 0, BOUNDS, 2).change(certified({}, {}), signed=True)
+
+
 def test_figures_move_by_no_more_than_is_said() -> None:
     """Every unit with -16 to 16: what it adds to the figures of each bound."""
     for bound in range(len(BOUNDS) - 1):

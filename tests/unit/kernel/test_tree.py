@@ -103,6 +103,7 @@ from dpsql.types import (
     VARCHAR,
     SqlType,
 )
+from tests.kernel_trees import CELLS, of_units
 
 A, B = Column("t1", "c0"), Column("t1", "c1")
 ONE = Constant(1, INTEGER)
@@ -242,7 +243,16 @@ def test_every_node_type_is_written() -> None:
     types = {t for t in vars(tree).values() if isinstance(t, type) and issubclass(t, Node)}
     bases = {tree.Node, tree.Expr, tree.Query, tree.Source}
     seen = {type(node) for root, _ in WRITTEN for node in tree.walk(root)}
-    assert types - bases - seen == {Argument}
+    written_as_others = {t for t in types if issubclass(t, (tree.Lowered, tree.Counted))}
+    assert types - bases - seen - written_as_others == {Argument}
+    assert {type(CELLS), type(of_units(tree.Units((), single=False)))} <= written_as_others
+
+
+@pytest.mark.parametrize("node", [CELLS, of_units(tree.WeightedRows((), 7))], ids=["Sampled", "Weighted"])
+def test_a_node_is_written_as_the_queries_that_it_stands_for(node: tree.Lowered) -> None:
+    assert duckdb_sql(node) == duckdb_sql(node.lowered)
+    assert tree.plain(node) is node.lowered
+    assert isinstance(node.lowered, tree.Select)
 
 
 def test_an_unknown_node_is_not_written() -> None:

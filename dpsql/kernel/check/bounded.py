@@ -1,0 +1,50 @@
+"""The rules of `Bounded` and `Sampled`: of how many groups, or of how many rows, a unit keeps rows.
+
+The lemmas are in `tree.bounded`. Here is what they assume: rows of units, of which a column is the unit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.kernel.check.counts import relation_of_numbers
+from dpsql.kernel.check.proof import Proof
+from dpsql.kernel.check.relation import Kind, Number, Relation, under
+from dpsql.kernel.tree import Bounded, Column, Expr, Query, Sampled, Select, plain
+
+UNIT = Column("", "u")
+
+
+def _rows(proof: Proof, query: Query, part: str) -> Relation:
+    """Return the relation of rows that have the unit as `u`."""
+    rows = proof.query(query, part)
+    if rows.kind is not Kind.OWNED or rows.by_row or UNIT not in rows.unit or proof.outer:
+        return proof.refuse("what units keep of what are no rows of units", query)
+    return rows
+
+
+def relation_of_bounded(proof: Proof, node: Bounded) -> Relation:
+    """Return the rows that units keep, in few groups."""
+    rows, pairs, made = _rows(proof, node.rows, "rows"), _rows(proof, node.pairs, "pairs"), plain(node)
+    by = frozenset(node.by)
+    if {*rows.columns} != {"u", *node.columns} or pairs.columns != ("u", *node.by) or not pairs.single(by):
+        return proof.refuse("groups of units that are not told apart", node)
+    assert isinstance(made, Select)  # noqa: S101  as it is written
+    kinds = [{proof.value(Column(alias, n), made).type for alias in "yz"} for n in pairs.columns]
+    if not by <= {*rows.columns} or any(len(kind) > 1 for kind in kinds) or node.most < 1:
+        return proof.refuse("groups of units that are not those of the rows", node)
+    proof.note("first groups", f"the rows of a unit are in at most {node.most} groups")
+    few = (*rows.few, (by, node.most))
+    return replace(rows, columns=("u", *node.columns), strays=False, few=few, table=None)
+
+
+def relation_of_sampled(proof: Proof, node: Sampled) -> Relation:
+    """Return the cells of the rows that units keep, with their numbers."""
+    rows = under(_rows(proof, node.rows, "rows"), "s")
+    names = {f"k{i}": f"k{i}" for i in range(node.keys)} | {"n0": "f0"}
+    keys: dict[str, Expr] = {shown: Column("s", name) for shown, name in names.items()}
+    if not {f"s.{name}" for name in names.values()} <= {*rows.columns} or node.most < 1:
+        return proof.refuse("cells that are no columns of the rows", node)
+    proof.note("sampled rows", f"{node.most} rows of one unit count")
+    numbers = {"n1": Number(0, node.most, node.most)}
+    return relation_of_numbers(proof, rows, node.counted, keys, numbers, declared=False)

@@ -1,0 +1,283 @@
+"""The rule of `Weighted`: what one unit changes of each number of a group, by the claim of what it counts.
+
+The claims, and why what is written keeps them, are proved in `tree.counted` and `tree.weighted`. Here is what
+they assume: rows of units, of which a number reads columns alone; the ends of values; that a unit has one row
+where one is counted; and that units are measured by the same rows that are counted.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dpsql.kernel.check.counts import relation_of_numbers
+from dpsql.kernel.check.implied import implies
+from dpsql.kernel.check.proof import (
+    Proof,
+    conjuncts,
+    equalities,
+    has_aggregate,
+    has_window,
+    nodes_of_row,
+    reads_of,
+    strip_parens,
+    subqueries,
+)
+from dpsql.kernel.check.relation import NONE, Kind, Names, Number, Relation, name_of, under
+from dpsql.kernel.check.types_of import INFINITY, Value, exact, fits
+from dpsql.kernel.check.types_of import Number as Real
+from dpsql.kernel.tree import (
+    Aggregate,
+    CappedRows,
+    CappedSum,
+    Column,
+    Counted,
+    Derived,
+    Expr,
+    FewUnits,
+    Join,
+    KeptValues,
+    Moment,
+    RowSum,
+    Select,
+    UnitMean,
+    Units,
+    UnitValue,
+    Weighted,
+    WeightedRows,
+    kept,
+    plain,
+)
+from dpsql.types import BIGINT, INTEGER
+
+UNIT = Column("s", "u")
+
+
+class Claim(NamedTuple):
+    """What a unit adds: from `low` to `high` in each group, in all groups at most `total`, without signs."""
+
+    low: Real
+    high: Real
+    total: Real | None = None
+
+
+def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
+    """Return the groups of a `Weighted`, with their numbers."""
+    rows = under(proof.query(node.rows, "rows"), "s")
+    if rows.kind is not Kind.OWNED or UNIT not in rows.unit or proof.outer:
+        return proof.refuse("numbers of what are no rows of units", node)
+    if rows.by_row and not node.by_rows:
+        return proof.refuse("rows of units that no column tells apart", node)
+    if node.merges:
+        _check_alone(proof, node)
+    keys: dict[str, Expr] = {f"k{i}": Column("s", f"k{i}") for i in range(node.keys)}
+    if not {f"s.{key}" for key in keys} <= {*rows.columns}:
+        return proof.refuse("groups by what is no column of the rows", node)
+    made = plain(node)
+    assert isinstance(made, Select)  # noqa: S101  as it is written
+    rule = _Rule(proof, node, rows, made)
+    numbers = {
+        f"n{i}": rule.number(parts, made.items[node.keys + i].expr) for i, parts in enumerate(node.numbers)
+    }
+    return relation_of_numbers(proof, rows, rule.reader, keys, numbers, declared=not node.keys)
+
+
+class _Rule:
+    """The rule of one node: its rows, what it is written as, and the SELECT that reads the rows as `s`."""
+
+    def __init__(self, proof: Proof, node: Weighted, rows: Relation, made: Select) -> None:
+        self.proof, self.node, self.rows, self.made = proof, node, rows, made
+        self.reader = _reader(made)
+        self.single = rows.single(f"s.k{i}" for i in range(node.keys))
+        self.one_row = rows.single(NONE)
+
+    def number(self, parts: tuple[Counted, ...], written: Expr) -> Number:
+        """Return what a unit changes of the first part minus the others."""
+        first, *others = (self._claim(part) for part in parts)
+        low, high, total = first
+        for other in others:
+            low, high = low - other.high, high - other.low
+            total = None if total is None or other.total is None else total + other.total
+        most = max(end for claim in (first, *others) for end in (-claim.low, claim.high))
+        for node in nodes_of_row(written):
+            if isinstance(node, Aggregate) and node.name == "SUM":
+                self.proof.sum_fits(node, self.made, -most, most)
+        return Number(int(low), int(high), None if total is None else int(total))
+
+    def _claim(self, part: Counted) -> Claim:
+        """Return the claim of a part, if what it assumes holds; 0 lies within it."""
+        names = frozenset(name_of(x) for x in part.row if isinstance(x, Column) and x.table == "s")
+        if not names <= {*self.rows.columns} or not all(
+            isinstance(x, Column) and x.table == "s" for x in part.row
+        ):
+            self.proof.refuse("a number of what are no columns of the rows", part)
+        if self.node.by_rows and self.rows.strays and not isinstance(part, (Units, KeptValues)):
+            self.proof.refuse("a sum of rows without a unit", part)
+        low, high, total = self._of(part, names)
+        if INFINITY in (-low, high):
+            self.proof.refuse("a sum of values without bounds", part)
+        self.proof.note(_NOTES[type(part)], f"a unit adds from {min(low, 0)} to {max(high, 0)} in each group")
+        return Claim(min(low // 1, 0), max(-(-high // 1), 0), total)
+
+    def _of(self, part: Counted, names: Names) -> Claim:
+        match part:
+            case FewUnits(_, _, most):
+                return Claim(0, 1, self._most(most, part))
+            case Units(_, single):
+                if self.node.by_rows and (single or self.rows.by_row):
+                    self._check_single(self.single and single, part)
+                return Claim(0, 1)
+            case CappedRows(_, most):
+                return Claim(0, self._most(most, part))
+            case KeptValues(_, most, cut):
+                if not cut:
+                    self._check_single(self.single, part)
+                return Claim(0, self._most(most, part) if cut else 1)
+            case WeightedRows(_, most):
+                return Claim(0, self._most(most, part), most)
+            case UnitValue():
+                return self._value(part, names)
+            case UnitMean(_, _, width, fine):
+                self._scale(part, part.scale)
+                if self.node.by_rows:
+                    self._check_single(self.single, part)
+                return Claim(0, self._most(width, part) * self._most(fine, part))
+            case CappedSum(_, most):
+                return self._capped(part, self._most(most, part))
+            case RowSum(_, most, _):
+                x = self._whole(part)
+                times = 1 if self._alone(part) else self._most(most, part)
+                ends = times * min(x.low, 0), times * max(x.high, 0)
+                return Claim(*ends, max(-ends[0], ends[1]))
+            case Moment(_, most):
+                return self._moment(part, 1 if self._alone(part) else self._most(most, part))
+        return self.proof.refuse("an unknown kind of number", part)
+
+    def _most(self, most: int, part: Counted) -> int:
+        return most if most >= 1 else self.proof.refuse("a bound below 1", part)
+
+    def _check_single(self, single: bool, part: Counted) -> None:
+        if not single:
+            self.proof.refuse("a number of rows of which a unit may have any number", part)
+
+    def _alone(self, part: RowSum | Moment | CappedSum) -> bool:
+        """Return whether the only row of each unit is counted; it must be the only one."""
+        if self.node.by_rows:
+            self._check_single(self.one_row, part)
+        return self.node.by_rows
+
+    def _x(self, part: Counted) -> Value:
+        return self.proof.value(part.row[0], self.reader)
+
+    def _whole(self, part: Counted) -> Value:
+        x = self._x(part)
+        return x if exact(x.type) else self.proof.refuse("a sum of what is no whole number", part)
+
+    def _value(self, part: UnitValue, names: Names) -> Claim:
+        value, select = part.value, self.made
+        if self.node.by_rows and part.alone is not None:
+            self._check_single(self.single, part)
+            value = part.alone
+        elif reads_of(value):
+            self.proof.refuse("a value of a unit that reads more than its sums", part)
+        if not reads_of(value) <= names or subqueries(value) or has_window(value) or has_aggregate(value):
+            self.proof.refuse("a value of a unit that reads more than its row", part)
+        found = self.proof.value(value if self.node.by_rows else self.node.value_of(part), select)
+        return Claim(found.low, found.high)
+
+    def _scale(self, part: Counted, scale: int) -> Value:
+        """Return the values of a part, if they have so many decimals, or are whole numbers."""
+        x = self._x(part)
+        if scale != (x.type.scale if x.type.name == "DECIMAL" else 0 if exact(x.type) else -1):
+            self.proof.refuse("a sum in steps that are not those of its values", part)
+        return x
+
+    def _capped(self, part: CappedSum, most: int) -> Claim:
+        x = self._scale(part, part.scale)
+        if part.size_of_step < 1 or (part.type == INTEGER and not fits(x, BIGINT)):
+            self.proof.refuse("a sum in steps that are not those of its values", part)
+        self._alone(part)
+        return Claim(-most if x.low < 0 else 0, most if x.high > 0 else 0, most)
+
+    def _moment(self, part: Moment, times: int) -> Claim:
+        x, top = self._whole(part), times * part.whole
+        rows = kept(UNIT, part.row[1:])
+        places = range(part.degree + 1 + part.nulls)
+        within = x.low >= 0 and x.high <= part.width and part.degree in (0, 1, 2) and part.place in places
+        if not within or (
+            part.nulls and part.row[1:] and not implies(part.row[0], rows, self.reader, self.rows.unit)
+        ):
+            self.proof.refuse("moments of values that do not lie within them", part)
+        return Claim(0, top, top)
+
+
+_NOTES: dict[type[Counted], str] = {
+    Units: "units",
+    FewUnits: "first groups",
+    CappedRows: "capped rows",
+    KeptValues: "kept values",
+    WeightedRows: "telescoped rows",
+    UnitValue: "value of a unit",
+    UnitMean: "mean",
+    CappedSum: "capped sum",
+    RowSum: "ratio",
+    Moment: "moments",
+}
+
+
+def _reader(query: Select) -> Select:
+    """Return the SELECT that reads the rows as `s`."""
+    source = query.source.left if isinstance(query.source, Join) else query.source
+    assert isinstance(source, Derived)  # noqa: S101  as it is written
+    if source.alias == "s":
+        return query
+    assert isinstance(source.query, Select)  # noqa: S101
+    return _reader(source.query)
+
+
+def _check_alone(proof: Proof, node: Weighted) -> None:
+    """Refuse units that are measured by other rows than those that are counted.
+
+    `rows` is ``SELECT x.u AS u, .. FROM x LEFT JOIN d ON x.k = d.v ..``, where x is `alone` and v is unique
+    in the public rows d: each row of x is there exactly once. What is measured is under the same names.
+    """
+    rows, alone = plain(node.rows), node.alone
+    if alone is None or alone == node.rows:
+        return
+    if (
+        not isinstance(rows, Select)
+        or rows.where is not None
+        or rows.group
+        or rows.distinct
+        or rows.limit is not None
+    ):
+        proof.refuse("units that are measured by other rows", node)
+    at = rows.source
+    while isinstance(at, Join):
+        if at.kind != "LEFT" or not isinstance(at.right, Derived) or not _unique_partner(proof, at, at.right):
+            proof.refuse("units that are measured by other rows", node)
+        at = at.left
+    passed = {item.name: strip_parens(item.expr) for item in rows.items}
+    names = {
+        name_of(x).partition(".")[2] for part in node.parts for x in part.row if isinstance(x, Column)
+    } | {"u"}
+    if (
+        not isinstance(at, Derived)
+        or at.query != alone
+        or any(passed.get(n) != Column(at.alias, n) for n in names)
+    ):
+        proof.refuse("units that are measured by other rows", node)
+
+
+def _unique_partner(proof: Proof, join: Join, right: Derived) -> bool:
+    """Return whether each row has at most one partner in public rows."""
+    rows = proof.query(right.query, "right")
+    fixed = {
+        y.name
+        for x, y, _ in equalities(conjuncts(join.on))
+        if isinstance(y, Column)
+        and y.table == right.alias
+        and isinstance(x, Column)
+        and x.table != right.alias
+        if None not in (x.type, y.type) and proof.keeps(y, x)
+    }
+    return rows.kind is Kind.PUBLIC and rows.single(fixed)

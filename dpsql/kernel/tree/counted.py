@@ -1,0 +1,483 @@
+"""What the rows of a unit in a group add to a number, and how a number is written: with the proof of each.
+
+Each class says what one unit changes of the number of a group (*claim*), by a proof about what its methods
+write. `Weighted` puts them together: `of_rows` is the number of a group as an aggregate of its rows,
+`of_unit` what is aggregated of the rows of one unit in the group, and `of_units` the number as an aggregate
+of one row a unit. Let R be the rows of a unit, R_g those in group g. All that is written is a function of
+these alone, so without the unit a number is the same but for what the unit adds.
+
+A class with a *total* is weighed: let `measured` be c_g >= 0 of the unit in a group, a their sum over all
+groups, at least 1, C = `most`, and b the sum of c up to the group in the order `ranked`. `weighted` is what
+counts of the unit in the group. A unit whose `size`, at least a, is at most C counts in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from typing import ClassVar
+
+from dpsql.kernel.tree.build import kept
+from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, in_least_steps, saturated, whole, within
+from dpsql.kernel.tree.expressions import (
+    Aggregate,
+    Argument,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    IsNull,
+    Paren,
+)
+from dpsql.kernel.tree.node import Expr, Node, replaced
+from dpsql.types import BIGINT, HUGEINT, SqlType
+
+Exprs = tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counted(Node):
+    """What is counted; `row` are the columns of a row that it depends on."""
+
+    row: Exprs
+    weighs: ClassVar[bool] = False
+    """Whether it is weighed."""
+    weighs_one_group: ClassVar[bool] = False
+    """Whether it is weighed where there is one group, too."""
+    in_turn: ClassVar[bool] = False
+    """Whether `weighted` uses b."""
+    own_whole: ClassVar[bool] = False
+    """Whether `weighted` needs a itself, where `size` may be more."""
+
+    @property
+    def in_full(self) -> int | None:
+        """The size of a unit up to which it counts in full; None: nobody says it."""
+        return None
+
+    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
+        """Return the number as an aggregate of a group's rows; None if it needs a row for each unit."""
+        return None
+
+    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
+        """Return the aggregates of the rows of a unit in the group: here their number."""
+        return (Aggregate("COUNT", (kept(unit, row),)),)
+
+    def size(self, unit: Expr, row: Exprs) -> Expr:
+        """Return the aggregate of all rows of a unit that is its size."""
+        return self.of_unit(unit, row)[0]
+
+    def measured(self, values: Exprs) -> Expr:
+        """Return c, from the values of `of_unit`."""
+        return values[0]
+
+    def ranked(self, unit: Expr, keys: Exprs) -> Exprs:
+        """Return the order of the groups of a unit."""
+        return keys
+
+    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+        """Return what counts of a unit in a group."""
+        return values[0]
+
+    def of_units(self, unit: Expr, values: Exprs) -> Expr:
+        """Return the number as an aggregate of one row a unit: here the sum of values."""
+        return saturated(Aggregate("SUM", values))
+
+    def of_merged(self, unit: Expr, values: Exprs) -> Expr:
+        """Return the same, where a row without a unit adds up what counts of several."""
+        return self.of_units(unit, values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units(Counted):
+    """The number of units with a row in the group that meets the condition `row`, if there is one.
+
+    *Claim:* 0 to 1: a unit is one value of DISTINCT, one row that is not 0, or, if `single` is true, the unit
+    of one row: it has at most one row in a group.
+    """
+
+    single: bool
+
+    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
+        """See `Counted`."""
+        return Aggregate("COUNT", (kept(unit, row),), distinct=not self.single)
+
+    def of_units(self, unit: Expr, values: Exprs) -> Expr:
+        """See `Counted`."""
+        return Aggregate("COUNT", (Case(((Binary(">", values[0], whole(0)), unit),)),))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FewUnits(Units):
+    """The same, of units that are counted in `most` groups each, chosen by a hash.
+
+    *Claim:* 0 to 1, in total `most`: c is 1 in the groups with a row, and 0 in others. A group counts if b <=
+    C, so of those with c = 1 the first C do.
+    """
+
+    most: int
+    weighs: ClassVar[bool] = True
+    in_turn: ClassVar[bool] = True
+
+    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
+        """See `Counted`."""
+        return None
+
+    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
+        """See `Counted`: 1 if the unit has a row that counts."""
+        return (Call("LEAST", (Aggregate("COUNT", (kept(unit, row),)), whole(1))),)
+
+    def ranked(self, unit: Expr, keys: Exprs) -> Exprs:
+        """See `Counted`: the order of a hash."""
+        return (Call("hash", (unit, *keys)), *keys)
+
+    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+        """See `Counted`."""
+        return Case(((Binary("<=", b, whole(self.most)), values[0]),), whole(0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CappedRows(Counted):
+    """The number of rows, or of `different` values, of which `most` count for each unit and group.
+
+    *Claim:* 0 to `most`. The sum is at most the number of all rows, so it is a BIGINT.
+    """
+
+    most: int
+    different: bool
+
+    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
+        """See `Counted`."""
+        return (Aggregate("COUNT", row if self.different else (kept(unit, row),), distinct=self.different),)
+
+    def of_units(self, unit: Expr, values: Exprs) -> Expr:
+        """See `Counted`."""
+        return sum_of_rows(Call("LEAST", (values[0], whole(self.most))))
+
+
+def sum_of_rows(value: Expr) -> Expr:
+    """Return a sum of numbers of rows, 0 for none: a BIGINT, as every number of rows is."""
+    return Call("COALESCE", (Cast(Aggregate("SUM", (value,)), BIGINT), whole(0)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptValues(Counted):
+    """The number of different values in a group, of which each unit keeps `most` (`Weighted` has the column).
+
+    *Claim:* 0 to `most`. It is the size of a union of sets, of which a unit owns one, of at most `most`
+    values: ranks of equal (unit, group) by terms of which the last is the value are equal for equal values
+    alone. What others keep is a function of their own rows, so without the unit at most its values are lost.
+    If not `cut`, a unit has at most one row in a group, and `most` is 1. Where rows are counted by unit, each
+    value is in one row of the group, whosever: the sum over units counts the union.
+    """
+
+    most: int
+    cut: bool
+
+    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
+        """See `Counted`."""
+        return Aggregate("COUNT", row, distinct=True)
+
+    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
+        """See `Counted`."""
+        return (Aggregate("COUNT", row),)
+
+    def of_units(self, unit: Expr, values: Exprs) -> Expr:
+        """See `Counted`."""
+        return sum_of_rows(values[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedRows(Counted):
+    """The number of rows, of which `most` count for each unit in all groups together.
+
+    *Claim:* 0 to C, in total C. With R = b, M = min(a, C) and one o from 0 to a - 1 of the unit, a hash, a
+    group counts f(R) - f(R - c), where f(t) = (M t + o) // a does not decrease, is 0 at 0 and M at a. The
+    intervals from R - c to R are apart and within 0 .. a, so none is negative and all add up to at most M. If
+    a <= C, c itself is counted, and all add up to a. Where there is one group, LEAST(c, C). The sum is at
+    most the number of all rows. *On average* over o it is C c/a (Hermite: (x + o) // a is x/a on average).
+    """
+
+    most: int
+    weighs: ClassVar[bool] = True
+    in_turn: ClassVar[bool] = True
+
+    @property
+    def in_full(self) -> int | None:
+        """See `Counted`: so many rows."""
+        return self.most
+
+    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+        """See `Counted`."""
+        rows = Call("LEAST", (a, whole(self.most)))
+        hashed = Cast(Call("hash", (unit, whole(0))), HUGEINT)
+        # Twice: where an engine's hash is negative, so is the first remainder.
+        first = Paren(Binary("%", Paren(Binary("+", Paren(Binary("%", hashed, a)), a)), a))
+        before = Paren(Binary("-", b, Cast(values[0], HUGEINT)))
+        ends = [Paren(Binary("+", Paren(Binary("*", rows, t)), first)) for t in (b, before)]
+        share = Cast(Paren(Binary("-", *(Paren(Binary("//", end, a)) for end in ends))), BIGINT)
+        return Case(((Binary("<=", a, whole(self.most)), values[0]),), share)
+
+    def of_units(self, unit: Expr, values: Exprs) -> Expr:
+        """See `Counted`; where there is one group nothing is weighted."""
+        return sum_of_rows(Call("LEAST", (values[0], whole(self.most))))
+
+    def of_merged(self, unit: Expr, values: Exprs) -> Expr:
+        """See `Counted`."""
+        return sum_of_rows(values[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitValue(Counted):
+    """The sum over units of a value that is computed of the sum of a unit's rows in the group.
+
+    *Claim:* the least and the greatest value of `value`, and 0; NULL adds nothing. In `value`, an `Argument`
+    stands for the sum. `alone` is the value of the only row of a unit in the group.
+    """
+
+    value: Expr
+    alone: Expr | None
+
+    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
+        """See `Counted`."""
+        return None if self.alone is None else saturated(Aggregate("SUM", (self.alone,)))
+
+    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
+        """See `Counted`."""
+        return (Aggregate("SUM", row),)
+
+    def counted(self, values: Exprs) -> Expr:
+        """Return the value of a unit."""
+        return _filled(self.value, values)
+
+    def of_units(self, unit: Expr, values: Exprs) -> Expr:
+        """See `Counted`."""
+        return saturated(Aggregate("SUM", (self.counted(values),)))
+
+
+def _filled(template: Expr, values: Exprs) -> Expr:
+    """Return an expression with values in the place of its arguments."""
+
+    def change(node: Node) -> Node:
+        return values[node.place] if isinstance(node, Argument) and 0 <= node.place < len(values) else node
+
+    made = change(replaced(template, change))
+    return made if isinstance(made, Expr) else template
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitMean(Counted):
+    """The sum over units of the average of a unit's values in the group, or of what that lacks to the most.
+
+    Values have `scale` decimals, or none; the average is from `low` steps on, of `width` steps, each of
+    `fine` parts, and at `place` 0 it is what it lacks to all of them.
+
+    *Claim:* 0 to W = `width` times `fine`. Of n > 0 values the sum less n `low` is cut to 0 .. n `width`,
+    so that, times `fine` and divided by n, it is from 0 to W; so is W less that. A unit without a value
+    adds nothing. Of one row (`single`: a unit has one in a group) n is 1 or 0.
+    """
+
+    low: int
+    width: int
+    fine: int
+    scale: int
+    place: int
+    single: bool
+
+    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
+        """See `Counted`."""
+        one = Case(((IsNull(row[0], negated=True), whole(1)),), whole(0))
+        return self.of_units(unit, (one, row[0])) if self.single else None
+
+    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
+        """See `Counted`: the number of the unit's values, and their sum."""
+        return Aggregate("COUNT", row), Aggregate("SUM", row)
+
+    def of_units(self, unit: Expr, values: Exprs) -> Expr:
+        """See `Counted`."""
+        n, total = values
+        exact, rows = furthest(in_least_steps(total, self.scale)), huge(n)
+        above = Paren(Binary("-", exact, _times(rows, self.low)))
+        cut = Call("LEAST", (Call("GREATEST", (above, whole(0))), _times(rows, self.width)))
+        own: Expr = Paren(Binary("//", _times(cut, self.fine), Call("NULLIF", (rows, whole(0)))))
+        made = own if self.place else Paren(Binary("-", whole(self.width * self.fine), own))
+        return saturated(Aggregate("SUM", (Case(((Binary(">", n, whole(0)), made),)),)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CappedSum(Counted):
+    """The sum of values with `scale` decimals, or of whole numbers, in `size_of_step` of their least steps.
+
+    *Claim:* -C to C (0 to C of values from 0 on, and so on), in total C: each sum is first cut and rounded
+    towards zero to X, c = |X|, and counts X, or X C // a rounded towards zero if a > C. So the absolute
+    values add up to at most a C / a. A unit's `size`, the sum of absolute values of its rows, is at least a.
+    Of one row (`single`: a unit has one in all) X is cut to C.
+    """
+
+    most: int
+    scale: int
+    type: SqlType
+    size_of_step: int
+    single: bool
+    weighs: ClassVar[bool] = True
+    weighs_one_group: ClassVar[bool] = True
+    own_whole: ClassVar[bool] = True
+
+    @property
+    def in_full(self) -> int | None:
+        """See `Counted`: not where sums are rounded, of which only those of single units are."""
+        return self.most if self.size_of_step == 1 else None
+
+    def _cut(self, total: Expr) -> Expr:
+        return within(in_least_steps(total, self.scale), BEYOND)
+
+    def _steps(self, total: Expr) -> Expr:
+        cut = self._cut(total)
+        step = self.size_of_step
+        return cut if step == 1 else Paren(Binary("//", cut, Cast(whole(step), HUGEINT)))
+
+    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
+        """See `Counted`."""
+        value = within(self._steps(row[0]), self.most)
+        return saturated(Aggregate("SUM", (value,))) if self.single else None
+
+    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
+        """See `Counted`."""
+        return (self._steps(Aggregate("SUM", row)),)
+
+    def size(self, unit: Expr, row: Exprs) -> Expr:
+        """See `Counted`."""
+        return self._cut(Aggregate("SUM", (absolute(row[0], self.type),)))
+
+    def measured(self, values: Exprs) -> Expr:
+        """See `Counted`."""
+        return Call("abs", values)
+
+    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+        """See `Counted`."""
+        return in_ratio(values[0], self.most, a)
+
+
+def in_ratio(number: Expr, most: int, a: Expr) -> Expr:
+    """Return a HUGEINT, times C/a where a > C; rounded towards zero."""
+    share = Paren(Binary("//", Paren(Binary("*", number, whole(most))), huge(a)))
+    return Case(((Binary("<=", a, whole(most)), number),), share)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSum(Counted):
+    """The sum of values from L to H, of which `most` count for each unit in all groups together.
+
+    *Claim:* C min(L, 0) to C max(H, 0), in total C M, where M is the larger of |L| and |H|. With c_g values
+    in a group, the sum X is from c_g L to c_g H. If a <= C the absolute values of X add up to at most a M.
+    Else each is X C // a, rounded towards zero, and c_g C / a <= C. Of one row (`single`: a unit has one in
+    all) the value itself.
+    """
+
+    most: int
+    single: bool
+    weighs: ClassVar[bool] = True
+    weighs_one_group: ClassVar[bool] = True
+
+    @property
+    def in_full(self) -> int | None:
+        """See `Counted`: so many values."""
+        return self.most
+
+    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
+        """See `Counted`."""
+        return saturated(Aggregate("SUM", row)) if self.single else None
+
+    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
+        """See `Counted`."""
+        return Aggregate("COUNT", row), Aggregate("SUM", row)
+
+    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+        """See `Counted`."""
+        return in_ratio(furthest(values[1]), self.most, a)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment(Counted):
+    """A moment of values x from 0 to R, of degree d = 0, 1 or 2, of which `most` rows count for each unit.
+
+    With y = R - x, the moments of degree 1 are y and x, those of degree 2 are y^2, 2xy and x^2. With `nulls`,
+    rows of which the condition (the second of `row`) holds and that have no value add R^d to a further one.
+
+    *Claim:* 0 to C R^d, in total C R^d. What a row adds to all moments is (x + y)^d = R^d, none of it
+    negative; a row with a value meets the condition. A unit with c_g such rows adds c_g R^d there, or if a >
+    C the floors of its sums times C/a; the first moment gets the floor of c_g R^d C/a less the floors of the
+    others, which is not negative. Each moment is at most that, and over all groups c_g R^d C/a adds up to C
+    R^d. Of one row (`single`: a unit has one in all) 0 to R^d.
+    """
+
+    most: int
+    width: int
+    degree: int
+    place: int
+    nulls: bool
+    single: bool
+    weighs: ClassVar[bool] = True
+    weighs_one_group: ClassVar[bool] = True
+
+    @property
+    def in_full(self) -> int | None:
+        """See `Counted`: so many rows."""
+        return self.most
+
+    @property
+    def whole(self) -> int:
+        """R^d."""
+        return int(max(self.width, 1) ** self.degree)
+
+    def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
+        """See `Counted`."""
+        return saturated(self._of(self._numbers(self.of_unit(unit, row)))) if self.single else None
+
+    def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
+        """See `Counted`: the number of rows, of values, and the sums of the values' powers."""
+        x = row[0]
+        found: list[Expr] = [Aggregate("COUNT", (kept(unit, row[1:]),))] if self.nulls else []
+        found.append(Aggregate("COUNT", (x,)))
+        if self.degree:
+            found.append(Aggregate("SUM", (x,)))
+        if self.degree > 1:
+            found.append(Aggregate("SUM", (Paren(Binary("*", x, x)),)))
+        return tuple(found)
+
+    def _numbers(self, sums: Exprs) -> list[Expr]:
+        """Return R^d times the number of rows, and the moments after the first, as HUGEINT, never NULL."""
+        rows, (values, *powers) = sums[0], sums[self.nulls :]
+        made: list[Expr] = [_times(huge(rows), self.whole)]
+        x, *square = (Call("COALESCE", (huge(power), whole(0))) for power in powers) if powers else (None,)
+        if x is not None and not square:
+            made.append(x)
+        elif x is not None:
+            both = Binary("-", _times(x, 2 * self.width), _times(square[0], 2))
+            made += [Paren(both), square[0]]
+        if self.nulls:
+            made.append(_times(Paren(Binary("-", huge(rows), huge(values))), self.whole))
+        return made
+
+    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+        """See `Counted`."""
+        return self._of([in_ratio(n, self.most, a) for n in self._numbers(values)])
+
+    def _of(self, numbers: Sequence[Expr]) -> Expr:
+        """Return this moment; the first is what the others leave of the whole."""
+        return (
+            Paren(reduce(partial(Binary, "-"), numbers))
+            if not self.place
+            else numbers[self.place % len(numbers)]
+        )
+
+
+def _times(number: Expr, factor: int) -> Expr:
+    return Paren(Binary("*", number, whole(factor))) if factor != 1 else number
+
+
+COUNTED: tuple[type[Counted], ...] = (
+    *(Units, FewUnits, CappedRows, KeptValues, WeightedRows),
+    *(UnitValue, UnitMean, CappedSum, RowSum, Moment),
+)
+"""All that is counted."""

@@ -1,0 +1,234 @@
+"""`Weighted`: the numbers of groups of rows of units, each of which adds to them within bounds.
+
+It is written in one of three ways.
+
+*By rows,* if every number can be an aggregate of the rows of a group.
+
+*By units:* one row for each unit and group, with windows over the groups of a unit where it is weighed:
+a is the sum of c over all of them, at least 1, and b that over the groups up to this one.
+
+*With merged units* (`alone`): the units that have more than C of one size have a row in each of their groups.
+All others share one row in each group, which has no unit and a = 1. *Lemma:* which units share rows follows
+from the rows of each alone. A unit that does has size <= C for each number, so it counts in full: what it
+adds to a group is the sum of its rows there, and what all of them add is that of all their rows. As a stands
+the size, which is at least the sum of c; where `own_whole` asks for it, that sum itself. `alone` has the same
+rows as `rows`, perhaps without their groups, so that a row is not read twice with different sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+
+from dpsql.kernel.tree.build import columns, items
+from dpsql.kernel.tree.counted import Counted, Exprs, KeptValues, UnitValue
+from dpsql.kernel.tree.exact import huge, whole
+from dpsql.kernel.tree.expressions import (
+    Aggregate,
+    Binary,
+    Bound,
+    Call,
+    Case,
+    Column,
+    Frame,
+    IsNull,
+    OrderTerm,
+    Window,
+)
+from dpsql.kernel.tree.node import Expr, Lowered, Query, Source
+from dpsql.kernel.tree.relations import Derived, Item, Join, Select
+
+Parts = tuple[Counted, ...]
+_UPWARDS = Frame("ROWS", Bound("PRECEDING"))
+
+
+def _unit() -> Column:
+    """Return the unit of a row: a new node, since a column gets a type."""
+    return Column("s", "u")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighted(Lowered):
+    """The keys `k0`, .. of groups and their numbers `n0`, ..: each the first of some parts minus the others.
+
+    `rows` have the unit `u`, the keys `k0`, .. and the columns `f0`, .. that the parts name as those of `s`.
+    """
+
+    rows: Query
+    keys: int
+    fields: int
+    numbers: tuple[Parts, ...]
+    alone: Query | None = None
+
+    @property
+    def parts(self) -> Parts:
+        """The different parts of the numbers."""
+        return tuple(dict.fromkeys(part for number in self.numbers for part in number))
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether it is written by rows."""
+        return all(part.of_rows(_unit(), part.row) is not None for part in self.parts)
+
+    @property
+    def weighed(self) -> Parts:
+        """The parts that are weighed, if it is not written by rows."""
+        return tuple(p for p in self.parts if p.weighs and (self.keys or p.weighs_one_group))
+
+    @property
+    def merges(self) -> bool:
+        """Whether units share rows."""
+        full = all(part.in_full is not None for part in self.parts)
+        return self.alone is not None and self.keys > 0 and full and bool(self.weighed)
+
+    def _lower(self) -> Query:
+        parts, by_rows, own = self.parts, self.by_rows, _unit()
+        source, rows = self._values(once=not by_rows)
+        if by_rows:
+            return self._selected({p: p.of_rows(own, rows[p]) for p in parts}, source, "s")
+        each, names = self._aggregates(rows)
+        unit = Column("w", "u")
+        values: dict[Counted, Exprs] = {p: tuple(Column("w", n) for n in names[p]) for p in parts}
+        if self.merges and self.alone is not None:
+            units, sums = self._merged(source, each, names, {p: p.size(own, rows[p]) for p in parts})
+            made = {p: p.of_merged(unit, (p.weighted(unit, values[p], *sums[p]),)) for p in parts}
+            return self._selected(made, Derived(units, "w"), "w")
+        by = (own, *columns("s", "k", self.keys))
+        listed = (*map(Item, by), *items("r", each))
+        units = Select(listed, source, IsNull(own, negated=True), group=by)
+        if self.weighed:
+            units, sums = self._with_totals(units, len(each), names)
+            values |= {p: (p.weighted(unit, values[p], *sums[p]),) for p in self.weighed}
+        made = {p: p.of_units(unit, values[p]) for p in parts}
+        return self._selected(made, Derived(units, "w"), "w")
+
+    def _aggregates(self, rows: Mapping[Counted, Exprs]) -> tuple[Exprs, dict[Counted, list[str]]]:
+        """Return the aggregates `r0`, .. of the rows of a unit in a group, and those of each part by name."""
+        found = {p: p.of_unit(_unit(), rows[p]) for p in self.parts}
+        each = dict.fromkeys(e for listed in found.values() for e in listed)
+        places = {e: f"r{i}" for i, e in enumerate(each)}
+        return tuple(each), {p: [places[e] for e in listed] for p, listed in found.items()}
+
+    def value_of(self, part: UnitValue) -> Expr:
+        """Return the value of a unit, of the columns of `w`."""
+        _, names = self._aggregates(self._values(once=True)[1])
+        return part.counted(tuple(Column("w", n) for n in names[part]))
+
+    def _selected(self, made: Mapping[Counted, Expr | None], source: Source, alias: str) -> Query:
+        keys = columns(alias, "k", self.keys)
+        written = [[e for p in number if (e := made[p]) is not None] for number in self.numbers]
+        numbers = items("n", (reduce(partial(Binary, "-"), each) for each in written))
+        return Select((*map(Item, keys), *numbers), source, group=keys)
+
+    def _values(self, *, once: bool) -> tuple[Source, dict[Counted, Exprs]]:
+        """Return the rows, and the columns of each part: of `KeptValues` that of the values that are kept.
+
+        `once` says that a value stays in one row of a group.
+        """
+        query, rows = self.rows, {part: part.row for part in self.parts}
+        kept = [part for part in self.parts if isinstance(part, KeptValues)]
+        own = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(self.fields))]
+        for step in (keep_values, keep_once) if once else (keep_values,):
+            if kept:
+                made = [step(p, columns("s", "k", self.keys), rows[p][0]) for p in kept]
+                query = Select(
+                    (*(Item(Column("s", n), n) for n in own), *items("v", made)), Derived(query, "s")
+                )
+                rows |= {p: (Column("s", f"v{i}"),) for i, p in enumerate(kept)}
+        return Derived(query, "s"), rows
+
+    def _with_totals(
+        self, units: Select, size: int, names: dict[Counted, list[str]]
+    ) -> tuple[Select, dict[Counted, tuple[Expr, Expr]]]:
+        """Add b and a to the numbers of units and groups, for each part that is weighed."""
+        unit, by = Column("v", "u"), columns("v", "k", self.keys)
+        listed: dict[Expr, str] = {}
+        found: dict[Counted, tuple[Expr, Expr]] = {}
+        for part in self.weighed:
+            c = part.measured(tuple(Column("v", n) for n in names[part]))
+            one = Window(Aggregate("SUM", (c,)), (unit,)) if self.keys else c
+            a = Column("w", listed.setdefault(Call("GREATEST", (one, whole(1))), f"a{len(listed)}"))
+            b: Expr = a
+            if part.in_turn:
+                b = Column("w", listed.setdefault(_up_to(part, c, by), f"a{len(listed)}"))
+            found[part] = b, a
+        every = [*map(Item, (*columns("v", "r", size), *by, unit))]
+        every += [Item(e, name) for e, name in listed.items()]
+        return Select(tuple(every), Derived(units, "v")), found
+
+    def _merged(
+        self, source: Source, each: Exprs, names: dict[Counted, list[str]], sizes: dict[Counted, Expr]
+    ) -> tuple[Select, dict[Counted, tuple[Expr, Expr]]]:
+        """Return the numbers of large units, and of all others together, with b and a."""
+        own = _unit()
+        by, there = columns("s", "k", self.keys), IsNull(own, negated=True)
+        listed = {e: f"a{i}" for i, e in enumerate(dict.fromkeys(sizes.values()))}
+        a = {part: listed[size] for part, size in sizes.items()}
+        alone = Derived(self.alone or self.rows, "s")
+        counted = Select((Item(own), *(Item(e, n) for e, n in listed.items())), alone, there, group=(own,))
+        limits = dict.fromkeys((a[part], part.in_full or 0) for part in a)
+        more: list[Expr] = [Binary(">", Column("n", name), whole(most)) for name, most in limits]
+        shown = (Item(Column("n", "u")), *(Item(Column("n", name)) for name in listed.values()))
+        many = Select(shown, Derived(counted, "n"), reduce(partial(Binary, "OR"), more))
+        other = Column("h", "u")
+        of_large = [
+            Item(huge(Call("GREATEST", (Aggregate("MAX", (Column("h", n),)), whole(1)))), n)
+            for n in listed.values()
+        ]
+        made = Select(
+            (Item(other), *map(Item, by), *items("r", each), *of_large),
+            Join(source, "LEFT", Derived(many, "h"), Binary("=", other, own)),
+            there,
+            group=(other, *by),
+        )
+        below = columns("v", "k", self.keys)
+        values = {p: tuple(Column("v", n) for n in names[p]) for p in self.parts}
+        running = {p: _up_to(p, values[p][0], below) for p in self.parts if p.in_turn}
+        wholes = {p: _whole(p.measured(values[p])) for p in self.parts if p.own_whole}
+        sums = {e: f"b{i}" for i, e in enumerate(dict.fromkeys((*running.values(), *wholes.values())))}
+        found: dict[Counted, tuple[Expr, Expr]] = {}
+        for p in self.parts:
+            size = Column("w", a[p])
+            b = Column("w", sums[running[p]]) if p in running else size
+            found[p] = b, Column("w", sums[wholes[p]]) if p in wholes else size
+        if sums:
+            kept = [Column("v", "u"), *below, *columns("v", "r", len(each))]
+            kept += [Column("v", n) for n in listed.values()]
+            made = Select((*map(Item, kept), *(Item(e, n) for e, n in sums.items())), Derived(made, "v"))
+        return made, found
+
+
+def _up_to(part: Counted, c: Expr, keys: Sequence[Expr]) -> Expr:
+    """Return b: the sum of c over the groups of a unit up to this one."""
+    unit = Column("v", "u")
+    terms = tuple(OrderTerm(e) for e in part.ranked(unit, tuple(keys)))
+    return Window(Aggregate("SUM", (c,)), (unit,), terms, _UPWARDS)
+
+
+def _whole(c: Expr) -> Expr:
+    """Return a, the sum of c over the groups of a large unit; 1 for those that share rows."""
+    unit = Column("v", "u")
+    summed = Call("GREATEST", (Window(Aggregate("SUM", (c,)), (unit,)), whole(1)))
+    return Case(((IsNull(unit), huge(whole(1))),), summed)
+
+
+def keep_values(part: KeptValues, keys: Exprs, value: Expr) -> Expr:
+    """Return the value of a row if its unit keeps it, else NULL.
+
+    A unit keeps the first values by a hash of unit and value. Other units keep other values, so that a value
+    that several units have is rarely lost.
+    """
+    unit = _unit()
+    there: Expr = IsNull(unit, negated=True)
+    if part.cut:
+        order = (OrderTerm(Call("hash", (unit, value))), OrderTerm(value))
+        rank = Window(Call("DENSE_RANK", ()), (unit, *keys, IsNull(value)), order)
+        there = Binary("AND", there, Binary("<=", rank, whole(part.most)))
+    return Case(((there, value),))
+
+
+def keep_once(part: KeptValues, keys: Exprs, value: Expr) -> Expr:
+    """Return the value in one row of a group that has it, else NULL."""
+    number = Window(Call("ROW_NUMBER", ()), (*keys, value), (OrderTerm(_unit()),))
+    return Case(((Binary("=", number, whole(1)), value),))

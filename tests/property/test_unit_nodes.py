@@ -1,0 +1,309 @@
+"""What nodes say of one unit, on random rows with and without each of them: `Weighted`, `Bounded`, `Sampled`.
+
+The checker believes the lemmas of these nodes, so what is written is counted here: on rows without each unit,
+every number of every group moves by at most what is claimed, all groups together too. Each claim is reached,
+and each wrong text is noticed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpsql.kernel.check.proof import Proof
+from dpsql.kernel.check.queries import relation_of_query
+from dpsql.kernel.check.relation import Groups
+from dpsql.kernel.check.totality import check_total
+from dpsql.kernel.facts import ByColumn, Facts, TableFacts
+from dpsql.kernel.tree import (
+    COUNTED,
+    Argument,
+    Binary,
+    Bounded,
+    Call,
+    CappedRows,
+    CappedSum,
+    Case,
+    Column,
+    Counted,
+    Derived,
+    Expr,
+    FewUnits,
+    IsNull,
+    Item,
+    KeptValues,
+    Moment,
+    Query,
+    RowSum,
+    Sampled,
+    Scan,
+    Select,
+    UnitMean,
+    Units,
+    UnitValue,
+    Weighted,
+    WeightedRows,
+    counted,
+    duckdb_sql,
+    kept,
+    weighted,
+)
+from dpsql.kernel.tree.exact import furthest, huge, whole
+from dpsql.types import BIGINT, BOOLEAN, SqlType
+
+DECIMAL = SqlType("DECIMAL", 9, 2)
+STORED = (("u", BIGINT), ("k", BIGINT), ("x", BIGINT), ("d", DECIMAL), ("b", BOOLEAN))
+FACTS = Facts((TableFacts("t", ByColumn("u"), STORED, frozenset(), kind="person"),))
+UNITS, FIELDS = 4, 7
+HOLDS = (True, False, None)
+
+
+def stored(name: str) -> Column:
+    return Column("b", name, stored=True)
+
+
+def cut(x: Expr, low: int, high: int) -> Expr:
+    return Call("LEAST", (Call("GREATEST", (x, whole(low))), whole(high)))
+
+
+def values(low: int, high: int) -> Query:
+    """Rows with a unit: `k0`, `k1`, and a value, a DECIMAL, a condition, and a value where that holds."""
+    own, holds = cut(stored("x"), low, high), stored("b")
+    x = Case(((IsNull(stored("x"), negated=True), own),))
+    place = Case(((IsNull(stored("x"), negated=True), cut(stored("x"), 0, high - low)),))
+    columns = (x, stored("d"), holds, kept(x, (holds,)), stored("x"), place, kept(place, (holds,)))
+    keys = (stored("k"), Binary(">", stored("x"), whole(0)))
+    listed = (Item(stored("u"), "u"), *(Item(key, f"k{i}") for i, key in enumerate(keys)))
+    listed += tuple(Item(column, f"f{i}") for i, column in enumerate(columns))
+    return Select(listed, Scan("t", "b"), IsNull(stored("u"), negated=True))
+
+
+def f(place: int) -> Column:
+    return Column("s", f"f{place}")
+
+
+def parts(rng: Random, low: int, width: int) -> list[Counted]:
+    """Draw one of each that is counted."""
+    most, sized = rng.randrange(1, 5), rng.choice((1, 1, 3))
+    condition = (f(2),) if rng.random() < 0.4 else ()
+    value, place = (f(3), f(6)) if condition else (f(0), f(5))
+    cut_sum = cut(Call("COALESCE", (Argument(0), whole(0))), -most, most)
+    degree = rng.choice((1, 2))
+    return [
+        Units(condition, False),
+        FewUnits(condition, False, most),
+        CappedRows(condition, most, False),
+        CappedRows((f(4),), most, True),
+        KeptValues((f(4),), most, True),
+        WeightedRows(condition, most),
+        UnitValue((f(0),), cut_sum, None),
+        UnitMean((f(0),), low, width, most, 0, rng.randrange(2), False),
+        UnitMean((f(1),), -300, 500, 3, 2, rng.randrange(2), False),
+        CappedSum((f(0),), most * 3, 0, BIGINT, sized, False),
+        CappedSum((f(1),), most * 90, 2, DECIMAL, sized, False),
+        RowSum((value,), most, False),
+        Moment((place,), most, width, 1, rng.randrange(2), False, False),
+        Moment((place, *condition), most, width, degree, rng.randrange(degree + 2), True, False),
+    ]
+
+
+def node(rng: Random, only: type[Counted] = Counted) -> Weighted:
+    """Draw numbers of groups, also a difference of two."""
+    low, high = rng.choice(((0, 3), (0, 5), (-4, 2), (-3, 3)))
+    numbers = []
+    for _ in range(rng.choice((1, 1, 2))):
+        part = rng.choice([part for part in parts(rng, low, high - low) if isinstance(part, only)])
+        counts = isinstance(part, (Units, CappedRows)) and rng.random() < 0.2
+        numbers.append((part, parts(rng, low, high - low)[0]) if counts else (part,))
+    rows = values(low, high)
+    return Weighted(rows, rng.choice((0, 1, 2)), FIELDS, tuple(numbers), rows if rng.random() < 0.6 else None)
+
+
+class Counting:
+    """Random rows, and the numbers of groups with and without each unit."""
+
+    def __init__(self) -> None:
+        self.connection = duckdb.connect()
+        self.connection.execute("SET threads = 1; PRAGMA disable_optimizer")
+        columns = "u BIGINT, k BIGINT, x BIGINT, d DECIMAL(9, 2), b BOOLEAN"
+        self.connection.execute(f"CREATE TABLE t ({columns})")
+
+    def fill(self, rng: Random) -> None:
+        heavy, rows = rng.randrange(UNITS), []
+        for unit in (*range(UNITS), None):
+            for _ in range(rng.randrange(12) if unit == heavy else rng.randrange(4)):
+                d = None if rng.random() < 0.2 else rng.randrange(-400, 400) / 100
+                k, x = rng.choice((0, 1, 2, None)), rng.choice((*range(-6, 7), None))
+                rows.append(
+                    tuple("NULL" if v is None else str(v) for v in (unit, k, x, d, rng.choice(HOLDS)))
+                )
+        listed = ", ".join(f"({', '.join(row)})" for row in rows)
+        self.connection.execute(f"DELETE FROM t; INSERT INTO t VALUES {listed or '(NULL, 0, 0, 0, NULL)'}")
+
+    def groups(self, sql: str, keys: int) -> dict[tuple[Any, ...], tuple[int, ...]]:
+        found = self.connection.execute(sql).fetchall()
+        made = {row[:keys]: row[keys:] for row in found}
+        assert len(made) == len(found)
+        return made
+
+    def changes(self, sql: str, keys: int) -> Iterator[list[tuple[int, ...]]]:
+        """The changes of all groups, for each unit that is added."""
+        every = self.groups(sql, keys)
+        for unit in range(UNITS):
+            less = self.groups(
+                re.sub(r'main\."t"', f"(SELECT * FROM t WHERE u IS DISTINCT FROM {unit})", sql), keys
+            )
+            size = len(next(iter(every.values()), ()))
+            none = (0,) * size
+            yield [
+                tuple(a - b for a, b in zip(every.get(key, none), less.get(key, none), strict=True))
+                for key in {*every, *less}
+            ]
+
+
+def claimed(query: Query) -> Groups:
+    """What the checker says of the numbers of a query."""
+    proof = Proof(FACTS, check_total(query, FACTS), relation_of_query)
+    found = relation_of_query(proof, query).groups
+    assert found is not None
+    return found
+
+
+def broken(counting: Counting, query: Query, groups: Groups, reached: set[int], text: str = "") -> bool:
+    """Whether a unit moves a number by more than is claimed; `reached` gets those moved so far."""
+    numbers = [*groups.numbers.values()]
+    for changes in counting.changes(text or duckdb_sql(query), len(groups.keys)):
+        moved = [each for each in changes if any(each)]
+        if groups.most is not None and len(moved) > groups.most:
+            return True
+        for place, number in enumerate(numbers):
+            mine = [each[place] for each in changes] or [0]
+            if min(mine) < number.low or max(mine) > number.high:
+                return True
+            if number.total is not None and sum(map(abs, mine)) > number.total:
+                return True
+            if max(map(abs, mine)) == max(-number.low, number.high) > 0:
+                reached.add(place)
+    return False
+
+
+@pytest.fixture(scope="module")
+def counting() -> Counting:
+    return Counting()
+
+
+@pytest.mark.parametrize("rounds", [16, pytest.param(1000, marks=pytest.mark.slow)])
+def test_what_is_weighed_moves_as_it_is_claimed(counting: Counting, rounds: int) -> None:
+    rng, reached = Random(rounds), set[type[Counted]]()
+    for _ in range(rounds):
+        counting.fill(rng)
+        for kind in COUNTED:
+            query, tight = node(rng, kind), set[int]()
+            assert not broken(counting, query, claimed(query), tight), duckdb_sql(query)
+            reached |= {type(query.numbers[place][0]) for place in tight if len(query.numbers[place]) == 1}
+    assert reached == {*COUNTED}
+
+
+def first_groups(rng: Random) -> Query:
+    """Units by the groups that they keep, and the rows of these."""
+    by = rng.choice((("k0",), ("k0", "k1")))
+    names = ("k0", "k1", *(f"f{i}" for i in range(FIELDS)))
+    every = values(-4, 4)
+    listed = tuple(Item(Column("s", n)) for n in ("u", *by))
+    pairs = Select(listed, Derived(every, "s"), IsNull(Column("s", "u"), negated=True), distinct=True)
+    rows = Bounded(every, names, by, rng.choice((1, 2)), pairs)
+    return Weighted(rows, len(by), FIELDS, ((Units((), False),), (WeightedRows((), 3),)))
+
+
+def sampled(rng: Random) -> Query:
+    """Rows by cells, of which units keep few."""
+    return Sampled(values(0, 3), rng.randrange(3), rng.choice((1, 2, 5)))
+
+
+@pytest.mark.parametrize("draw_query", [first_groups, sampled])
+def test_what_units_keep_is_few(counting: Counting, draw_query: Callable[[Random], Query]) -> None:
+    rng, reached, most = Random(7), set[int](), set[int]()
+    for _ in range(12):
+        counting.fill(rng)
+        query = draw_query(rng)
+        groups = claimed(query)
+        assert groups.most is not None or isinstance(query, Sampled)
+        assert not broken(counting, query, groups, reached), duckdb_sql(query)
+        most |= {
+            len([each for each in changes if any(each)])
+            for changes in counting.changes(duckdb_sql(query), len(groups.keys))
+        }
+    assert reached
+    assert max(most) > 1
+
+
+HAS_UNIT = IsNull(Column("s", "u"), negated=True)
+
+
+WRONG = [
+    (CappedRows, CappedRows, "of_units", lambda s, u, v: counted.sum_of_rows(v[0])),
+    (FewUnits, FewUnits, "weighted", lambda s, u, v, b, a: v[0]),
+    (WeightedRows, WeightedRows, "weighted", lambda s, u, v, b, a: v[0]),
+    (CappedSum, CappedSum, "weighted", lambda s, u, v, b, a: counted.in_ratio(v[0], s.most + 1, a)),
+    (CappedSum, CappedSum, "measured", lambda s, v: v[0]),
+    (CappedSum, CappedSum, "size", lambda s, u, r: s.of_unit(u, r)[0]),
+    (RowSum, RowSum, "weighted", lambda s, u, v, b, a: furthest(v[1])),
+    (Moment, Moment, "weighted", lambda s, u, v, b, a: s._of(s._numbers(v))),
+    (WeightedRows, WeightedRows, "in_full", property(lambda s: s.most + 1)),
+    (RowSum, RowSum, "in_full", property(lambda s: s.most + 2)),
+    (
+        WeightedRows,
+        WeightedRows,
+        "weighted",
+        lambda s, u, v, b, a: counted.in_ratio(huge(v[0]), s.most + 1, a),
+    ),
+    (KeptValues, weighted, "keep_once", lambda p, k, x: x),
+    (KeptValues, weighted, "keep_values", lambda p, k, x: Case(((HAS_UNIT, x),))),
+]
+"""Texts without a part of what the lemma needs, of what is counted there."""
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w[0].__name__}.{w[2]}")
+def test_a_wrong_text_is_noticed(
+    counting: Counting, monkeypatch: pytest.MonkeyPatch, wrong: tuple[Any, ...]
+) -> None:
+    kind, *place = wrong
+    monkeypatch.setattr(*place)
+    rng = Random(11)
+    for _ in range(300):
+        counting.fill(rng)
+        query = node(rng, kind)
+        if kind is KeptValues:  # of others beside it a value stays in one row
+            query = replace(query, numbers=(*query.numbers, (WeightedRows((), 2),)))
+        if broken(counting, query, claimed(query), set()):
+            return
+    pytest.fail("not noticed")
+
+
+TEXTS = [
+    (first_groups, "PARTITION BY x.u ORDER BY hash", "ORDER BY hash"),
+    (first_groups, " WHERE z.r <= ", " WHERE z.r <= 1 + "),
+    (sampled, "PARTITION BY y.u ORDER BY hash", "ORDER BY hash"),
+    (sampled, " WHERE z.r > ", " WHERE z.r > 1 + "),
+]
+
+
+@pytest.mark.parametrize(("draw_query", "right", "wrong"), TEXTS)
+def test_too_many_groups_or_rows_are_noticed(
+    counting: Counting, draw_query: Callable[[Random], Query], right: str, wrong: str
+) -> None:
+    rng = Random(13)
+    for _ in range(200):
+        counting.fill(rng)
+        query = draw_query(rng)
+        text = duckdb_sql(query)
+        assert right in text
+        if broken(counting, query, claimed(query), set(), text.replace(right, wrong)):
+            return
+    pytest.fail("not noticed")
