@@ -50,12 +50,13 @@ def small_rungs(rows: Rows, ladder: Ladder) -> tuple[tuple[Query, int], ...]:
     units = Select((Item(own, "t"),), Derived(_only(rows.query, name), "s"), there, group=(unit,))
     bounds = [bound for bound in ladder.bounds if bound < SMALL]
     query = score_query(
-        _sized(ladder, units),
+        Select((Item(Column("x", "t"), "a"),), Derived(units, "x")),
         bounds,
         by_excess=True,
         wide=False,
         sums=ladder.sums(keys=keys),
         fine=ladder.fine,
+        total="a",
     )
     return ((query, len(bounds)),)
 

@@ -60,6 +60,7 @@ def score_query(
     sums: Sums = Sums.NONE,
     fine: int | None = None,
     server: bool = False,
+    total: str = "t",
 ) -> Select:
     """Return the query of the scores of bounds over units, whose column `a` is a whole number from 0 on.
 
@@ -70,43 +71,43 @@ def score_query(
     all that is computed. `fine` says in how many steps `n3` has a unit at the last bound that it exceeds: the
     step is the bound divided by it, or 1 if that is less. `server` says that the engine puts the expression
     of a subquery's column in the place of each of its names: the query then names `a` few times, and is
-    slower.
+    slower. `total` is the column of what units have with signs: `a` if none has less than 0.
     """
     if server:
         return _query_with_bounds_as_rows(units, bounds, sums, fine, by_excess=by_excess, wide=wide)
-    own = ["a", "t"] if sums is Sums.SIGNED else ["a"]
+    own = ["a", total] if sums is Sums.SIGNED and total != "a" else ["a"]
     if wide:
         small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
         units = Select((*(Item(Column("v", name)) for name in own), Item(small, "b")), Derived(units, "v"))
         own.append("b")
     given = (Item(Column("v", name)) for name in own)
     keyed = Select((_key(tuple(bounds), wide=wide), *given), Derived(units, "v"))
-    numbers = _numbers(tuple(bounds), sums, fine, by_excess=by_excess, wide=wide)
+    numbers = _numbers(tuple(bounds), sums, fine, by_excess=by_excess, wide=wide, total=total)
     return Select(numbers, Derived(keyed, "w"), group=(Column("w", "k"),))
 
 
 @lru_cache(maxsize=64)
 def _numbers(
-    bounds: tuple[int, ...], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool
+    bounds: tuple[int, ...], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool, total: str
 ) -> tuple[Item, ...]:
     """Return the numbers of the query, which are the same for all units: see `score_query`."""
     key = Column("w", "k")
     score = _score(bounds, key, Column("w", "b" if wide else "a")) if by_excess else whole(FULL)
-    more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine)
+    more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine, total)
     numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *more)
     return tuple(map(with_text, items("n", numbers)))
 
 
-def _sums(sums: Sums, last: Expr, fine: int | None) -> tuple[Expr, ...]:
+def _sums(sums: Sums, last: Expr, fine: int | None, total: str = "t") -> tuple[Expr, ...]:
     """Return the sums over units with one last bound that they exceed."""
     if sums is Sums.NONE:
         return ()
-    size, signed = (huge(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
+    size, signed = (huge(Aggregate("SUM", (Column("w", name),))) for name in ("a", total))
     # It is cut after the difference: so one unit more never makes it less.
     beyond = _without(size, Aggregate("COUNT"), last)
     if sums is Sums.SIZES:
         return saturated(size), beyond
-    negative = Aggregate("COUNT", (Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),)),))
+    negative = Aggregate("COUNT", (Case(((Binary("<", Column("w", total), whole(0)), whole(1)),)),))
     signs = Paren(Binary("-", Aggregate("COUNT"), Paren(Binary("*", negative, whole(2)))))
     net = _without(signed, signs, last)
     if fine is not None:
