@@ -188,6 +188,10 @@ def unique_of_union(proof: Proof, query: SetOperation, a: Relation, b: Relation)
 def _apart(proof: Proof, query: SetOperation, place: int) -> bool:
     """Return whether a column has no value in common in the two sides."""
     left, right = _leaves_at(query.left, place), _leaves_at(query.right, place)
+    if right and all(is_null(expr) for _, expr in right):
+        names = _names_of(query.left)
+        if place < len(names) and column_never_null(proof, query.left, names[place]):
+            return True
     return bool(left) and bool(right) and all(_differ(proof, x, y) for x in left for y in right)
 
 
