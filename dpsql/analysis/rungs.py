@@ -9,7 +9,7 @@ from dpsql.analysis.groups import Rows
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.score_queries import score_query
 from dpsql.errors import InternalError
-from dpsql.kernel.tree import Call, Column, Derived, IsNull, Item, Query, Select
+from dpsql.kernel.tree import Bounded, Call, Column, Derived, IsNull, Item, Query, Select
 
 
 def rungs(rows: Rows, ladder: Ladder, *, server: bool = False) -> Query:
@@ -70,6 +70,8 @@ def _sized(ladder: Ladder, units: Select) -> Select:
 
 def _only(query: Query, *names: str) -> Query:
     """Return rows with their unit and some of the columns alone: a shorter text is planned faster."""
+    if isinstance(query, Bounded):
+        return replace(query, columns=tuple(name for name in query.columns if name in names))
     if not isinstance(query, Select) or query.distinct:
         return query
     return replace(query, items=tuple(item for item in query.items if item.name in ("u", *names)))
