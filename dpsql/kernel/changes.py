@@ -63,6 +63,8 @@ class UnitChanges:
         Whether a unit changes one row alone.
     one_cell
         Whether it changes one cell of each group.
+    cells
+        The least and the greatest cell of a row, whatever the rows are; None: nothing is known.
     together
         Numbers of which all changes in all groups add up to at most so much. The checker does not prove it:
         these are the moments of one column, of which the plan says it.
@@ -77,6 +79,7 @@ class UnitChanges:
     grouped: tuple[tuple[frozenset[str], int], ...] = ()
     one_row: bool = False
     one_cell: bool = False
+    cells: tuple[int, int] | None = None
     together: tuple[tuple[frozenset[int], int], ...] = ()
 
     def number(self, place: int) -> NumberChange:
@@ -92,7 +95,8 @@ class UnitChanges:
         They stand number by number, or (`by_group`) group by group.
         """
         numbers = tuple(map(self.number, places))
-        own = [most for all_, most in self.together if set(places) <= all_]
+        once = len(set(places)) == len(places)
+        own = [most for all_, most in self.together if once and set(places) <= all_]
         return Taken(numbers, groups, by_group, min(own, default=None))
 
     def within(self, keys: Iterable[int]) -> int | None:
