@@ -9,6 +9,8 @@ import pytest
 
 from dpsql.analysis.score_queries import Sums, score_query
 from dpsql.kernel.check import Certificate, NotCertified, certify
+from dpsql.kernel.check.rungs import _both_ends
+from dpsql.kernel.check.types_of import INFINITY
 from dpsql.kernel.mechanisms import FULL
 from dpsql.kernel.tree import (
     Aggregate,
@@ -28,6 +30,7 @@ from dpsql.kernel.tree import (
     Values,
     replaced,
 )
+from dpsql.kernel.tree.exact import whole
 from dpsql.types import BIGINT
 from tests.kernel_trees import FACTS, n, stored, there
 from tests.narrow import present
@@ -169,3 +172,12 @@ def test_a_score_that_is_not_cut_is_not_certified_as_a_full_one() -> None:
     found = certified(edited(uncut)).number("n2")
     assert found is not None
     assert found.high > FULL
+
+
+def test_a_number_cut_on_one_side_is_as_far_as_it_was() -> None:
+    """A sum that GREATEST alone cuts has no end above: what one unit adds is not cut to twice that end."""
+    total, low, high = Column("w", "a"), whole(-9), whole(9)
+    assert _both_ends("GREATEST", -9, total) == INFINITY
+    assert _both_ends("GREATEST", -9, Call("GREATEST", (total, low))) == INFINITY
+    assert _both_ends("LEAST", 9, Call("GREATEST", (total, low))) == 18
+    assert _both_ends("GREATEST", -9, Call("LEAST", (total, high))) == 18
