@@ -222,8 +222,8 @@ def _terms(expr: Expr, most: int, values: Mapping[Expr, Form]) -> Terms | None:
         case Binary("-", x, y):
             one, other = _terms(x, most, values), _terms(y, most, values)
             return None if one is None or other is None else one + [(-sign, form) for sign, form in other]
-        case Case(((Binary("<=", a, c), n),), Paren(Binary("//", Paren(Binary("*", m, d)), Cast(b)))):
-            if a == b == _A and n == m and whole_number(c) == whole_number(d) == most:
+        case Case(((Binary("<=", a, c), n),), Paren(Binary("//", Paren(Binary("*", m, d)), Cast(b, kind)))):
+            if a == b == _A and kind == HUGEINT and n == m and whole_number(c) == whole_number(d) == most:
                 form = _form(n, values)
                 return None if form is None else [(1, form)]
     return None
