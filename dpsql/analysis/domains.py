@@ -149,7 +149,7 @@ def names_of(query: Query) -> list[str]:
     while isinstance(query, SetOperation):
         query = query.left
     items = query.items if isinstance(query, Select) else ()
-    return [i.name or (i.expr.name if isinstance(i.expr, Column) else "") for i in items]
+    return [i.column for i in items]
 
 
 def connected(links: Iterable[Collection[str]]) -> list[frozenset[str]]:

@@ -71,7 +71,10 @@ class Spending:
 
     def admit(self, most: PrivacyLoss) -> None:
         """Refuse a step that may cost so much, if that is more than is left."""
-        if not dominated(self._before + (self.loss + most).repeated(self._times), self.limit):
+        every = self.loss + most if self.loss.parts else most
+        if self._times > 1 or self._before.parts:
+            every = self._before + every.repeated(self._times)
+        if not dominated(every, self.limit):
             raise InternalError("a step would cost more than what is reserved for its release")
 
     def add(self, loss: PrivacyLoss) -> None:

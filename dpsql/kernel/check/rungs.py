@@ -108,10 +108,7 @@ def _cells(proof: Proof, query: Select, source: Relation, key: Column) -> Cells 
 
 
 def _columns(query: Select) -> dict[str, Expr]:
-    return {
-        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): item.expr
-        for item in query.items
-    }
+    return {item.column: item.expr for item in query.items}
 
 
 # -- rows of constants
@@ -252,10 +249,7 @@ def _narrow_columns(inner: Select) -> dict[Expr, tuple[Expr, int]]:
     source = inner.source
     if not isinstance(source, Derived) or not isinstance(source.query, Select):
         return {}
-    names = {
-        strip_parens(item.expr): item.name or (item.expr.name if isinstance(item.expr, Column) else "")
-        for item in source.query.items
-    }
+    names = {strip_parens(item.expr): item.column for item in source.query.items}
     found: dict[Expr, tuple[Expr, int]] = {}
     for item in source.query.items:
         least = strip_wide_casts(item.expr)
@@ -359,7 +353,7 @@ def _change(proof: Proof, expr: Expr, cells: Cells) -> Ends:
             end = whole_number(y)
             if end is None or (end > 0) != (name.upper() == "LEAST"):
                 return proof.refuse("a number that is cut to an interval without 0", expr)
-            most, found = 2 * abs(end), _change(proof, x, cells)
+            found, most = _change(proof, x, cells), _both_ends(name, end, strip_casts(x))
             return Ends(
                 [max(min(x, 0), -most) for x in found.low], [min(max(x, 0), most) for x in found.high]
             )
@@ -392,6 +386,14 @@ def _added(proof: Proof, total: Aggregate, x: Expr, cells: Cells) -> Ends:
     if whole_number(x) is not None:
         return ends
     return Ends([min(low, 0) for low in ends.low], [max(high, 0) for high in ends.high])
+
+
+def _both_ends(name: str, end: int, inner: Expr) -> Real:
+    """Return how far apart the ends are of LEAST and GREATEST in each other; one alone has none."""
+    if isinstance(inner, Call) and {name.upper(), inner.name.upper()} == {"LEAST", "GREATEST"}:
+        other = whole_number(inner.arguments[1])
+        return INFINITY if other is None else abs(end) + abs(other)
+    return INFINITY
 
 
 def _is_excess(x: Expr, y: Expr) -> bool:

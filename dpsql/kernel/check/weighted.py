@@ -129,8 +129,8 @@ class _Rule:
             case CappedRows(_, most):
                 return Claim(0, self._most(most, part))
             case KeptValues(_, most, cut):
-                if not cut:
-                    self._check_single(self.single, part)
+                if not cut or self.rows.by_row:
+                    self._check_single(self.single and not cut, part)
                 return Claim(0, self._most(most, part) if cut else 1)
             case WeightedRows(_, most):
                 return Claim(0, self._most(most, part), most)

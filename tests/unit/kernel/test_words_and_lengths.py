@@ -116,6 +116,8 @@ RIGHT = {
     "texts together": of_value(Try(Apply(CONCAT, (X, X)))),
     "a rounded number": of_value(Try(Apply(ROUND, (Cast(K, DOUBLE), Paren(Unary("-", number(2))))))),
     "other texts": of_value(Try(Apply(REPLACED, (X, text("a"), text("b"))))),
+    "a number below 0": of_value(Binary("<", K, number(-5))),
+    "signs apart": of_value(Unary("-", Paren(number(-5)))),
     "a day": of_value(Constant(date(2024, 1, 1), SqlType("DATE"))),
     "the number of an interval": of_value(IsNull(Interval("1 day"))),
 }
@@ -137,7 +139,8 @@ WORDS = {
         Binary("<", Apply(NEAR["neg"], (number(-(1 << 63)),)), number(3))
     ),
     "a word before the least number": of_value(Unary("-", number(-(1 << 63)))),
-    "two signs": of_value(Unary("-", Paren(number(-5)))),
+    "two signs": of_value(Unary("-", number(-5))),
+    "two signs of other nodes": of_value(Unary("-", Unary("-", number(5)))),
     "an infinity": of_value(Constant(float("inf"), DOUBLE)),
     "a DECIMAL that is no number": of_value(Constant(Decimal("NaN"), SqlType("DECIMAL", 9, 2))),
     "an interval": of_value(IsNull(Interval("1 day' IS NULL --"))),
