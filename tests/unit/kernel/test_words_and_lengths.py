@@ -42,7 +42,7 @@ from dpsql.kernel.tree import (
     Unary,
     Window,
 )
-from dpsql.kernel.tree.forms import NEAR, SHORT_LIST, Form, listed_forms
+from dpsql.kernel.tree.forms import LONGEST, NEAR, SHORT_LIST, Form, listed_forms, text_up_to
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTEGER, TIMESTAMP, VARCHAR, SqlType
 
 FACTS = Facts(
@@ -107,6 +107,9 @@ REPLACED = form("regexp_replace", "VARCHAR", "#VARCHAR", "#REWRITE")
 
 RIGHT = {
     "a value": of_value(K),
+    "a list as a text that is cut": of_value(
+        IsNull(Apply(text_up_to(LONGEST), (Cast(L, VARCHAR, safe=True),)))
+    ),
     "the least number": of_value(Binary("<", K, number(-(1 << 63)))),
     "a frame": ranked(Frame("ROWS", Bound("PRECEDING"), Bound("CURRENT ROW"))),
     "items": of_value(of_items(IsNull(P), name="list_filter")),
@@ -184,6 +187,15 @@ LENGTHS = {
     "texts of another list": of_value(measured(3, of=ListOf((text("a"),)))),
     "lists in the place of items": of_value(of_items(ListOf((P, P)))),
     "a list as a text": of_value(Cast(L, VARCHAR)),
+    "a list as a text beside one that is cut": of_value(
+        Binary("=", Apply(text_up_to(LONGEST), (Cast(L, VARCHAR, safe=True),)), Cast(L, VARCHAR, safe=True))
+    ),
+    "a list as a text below one that is cut": of_value(
+        Apply(text_up_to(LONGEST), (Apply(LPAD, (Cast(L, VARCHAR, safe=True), number(3), text(" "))),))
+    ),
+    "a list as a text of which more is left": of_value(
+        Apply(text_up_to(LONGEST + 1), (Cast(L, VARCHAR, safe=True),))
+    ),
 }
 
 
