@@ -251,7 +251,7 @@ def _searches(
     """Return the queries that find bounds, over the same rows as the counting query."""
     # With `outside` all rows count, in whatever group.
     every = outside and most is None
-    more = [each for ladder in compiler.ladders for each in ladder.faster]
+    more = [ladder.small for ladder in compiler.ladders if ladder.small is not None]
     block = replace(block, rows=block.rows.beside(more))
     among, made = _rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:

@@ -75,10 +75,10 @@ class CompiledQuery:
     """What it counts, if one query can count for it and for others; None: it is counted alone."""
     sparse: SparseDomain | None = field(default=None, kw_only=True)
     """The domain, if only groups with rows are counted. The query then has no keys, but their places."""
-    faster: tuple[str, ...] = field(default=(), kw_only=True, repr=False)
-    """Texts with the same numbers that DuckDB runs faster, and one number more, the last: where it is not 0
-    in all rows, the others are not those of the query. Then the next is run, and at last the query itself.
-    One that is not certified is none of them. That their numbers are those of the query is not certified.
+    faster: tuple[tuple[str, int], ...] = field(default=(), kw_only=True, repr=False)
+    """Texts with the same numbers that DuckDB runs faster, unless they have a row for this cell or a greater
+    one: then the next is run, and at last the query itself. One that is not certified is none of them. That
+    their numbers are those of the query is not certified.
     """
 
     def __post_init__(self, token: object) -> None:
@@ -115,7 +115,7 @@ def seal(
     cells: bool = False,
     groups: CountedGroups | None = None,
     sparse: SparseDomain | None = None,
-    faster: Sequence[tree.Query] = (),
+    faster: Sequence[tuple[tree.Query, int]] = (),
 ) -> CompiledQuery:
     """Make the compiled query, at the end of the analysis; nothing else is ever counted.
 
@@ -126,9 +126,11 @@ def seal(
     typed = give_types(query, catalog.stored_types)
     sql = tree.duckdb_sql(typed)
     others = tuple(
-        text for each in faster if (text := _certified_text(each, catalog, policy, tables)) is not None
+        (text, cell)
+        for each, cell in faster
+        if (text := _certified_text(each, catalog, policy, tables)) is not None
     )
-    plain = [confirm(catalog, each, policy) for each in (sql, *others)]
+    plain = [confirm(catalog, each, policy) for each in (sql, *(text for text, _ in others))]
     certificate = certificate_of(typed, sql, catalog, policy, tables)
     return CompiledQuery(
         certificate.query,

@@ -10,7 +10,6 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.kernel.tree import (
-    Between,
     Binary,
     Call,
     Case,
@@ -198,20 +197,15 @@ def near_and_far(value: Expr) -> tuple[Expr, Expr]:
     return near, Case(((beyond, Paren(Binary("-", every, huge(near)))),))
 
 
-def steps_as_double(value: Expr, *, positive: bool = False) -> Expr:
-    """Return the steps of a DOUBLE in a search as a DOUBLE: the same below 2^53, and at least that beyond.
+def steps_as_double(value: Expr) -> Expr:
+    """Return the steps of a DOUBLE in a search as a DOUBLE: of a value from 0 on, exact below 2^53.
 
-    It is NULL for NULL and NaN. `positive` says that it is 2^53 for values below 0.
+    It is NULL for NULL, and at least 2^53 for values below 0 and for NaN, which is greater than all numbers.
     """
-    step = searched(DOUBLE, signed=True).step
-    factor = Constant(float(1 / step), DOUBLE)
+    factor = Constant(float(1 / searched(DOUBLE, signed=True).step), DOUBLE)
     nearest = Call("floor", (Binary("+", Binary("*", value, factor), Constant(0.5, DOUBLE)),))
-    if not positive:
-        return Case(((Call("isnan", (value,)), Constant(None, DOUBLE)),), nearest)
-    near = Between(value, Constant(0.0, DOUBLE), Constant(float(SMALL * step), DOUBLE))
-    # NaN is greater than all numbers, and NULL meets no condition.
-    other = Binary("OR", Paren(Call("isnan", (value,))), IsNull(value))
-    return Case(((near, nearest), (other, Constant(None, DOUBLE))), Constant(float(SMALL), DOUBLE))
+    there, nothing = Binary(">=", value, Constant(0.0, DOUBLE)), IsNull(value)
+    return Case(((there, nearest), (nothing, Constant(None, DOUBLE))), Constant(float(SMALL), DOUBLE))
 
 
 def searched(sql_type: SqlType, *, signed: bool) -> Grid:

@@ -7,7 +7,7 @@ from enum import Enum
 from fractions import Fraction
 from functools import lru_cache, reduce
 
-from dpsql.analysis.grids import SMALL, narrow_steps
+from dpsql.analysis.grids import SMALL, narrow_steps, steps_as_double
 from dpsql.analysis.score_queries import Sums
 from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
 from dpsql.kernel.tree.exact import BEYOND, absolute, huge, in_least_steps, whole, within
@@ -73,19 +73,12 @@ class Ladder:
     """What is added to `row`, which is then a BIGINT: NULL for nearly all rows."""
 
     small: Expr | None = None
-    """The same as `row` and `far` in one term, a DOUBLE that is exact if it is less than 2^53 (`SMALL`)."""
-    positive: Expr | None = None
-    """The same as `small` if that is not below 0, else 2^53."""
+    """The same as a DOUBLE, which is summed faster if none is below 0."""
 
     @property
     def rows(self) -> tuple[Expr, ...]:
         """What a row has, as terms of a sum; of groups, the condition on rows if there is one."""
         return tuple(each for each in (self.row, self.far) if each is not None)
-
-    @property
-    def faster(self) -> tuple[Expr, ...]:
-        """What a row has, for faster searches."""
-        return tuple(each for each in (self.small, self.positive) if each is not None)
 
     @property
     def bounds(self) -> tuple[int, ...]:
@@ -140,23 +133,13 @@ class Ladder:
         summed = (absolute(each, self.type) if keys else each for each in rows)
         return self._cut(_added([Aggregate("SUM", (each,)) for each in summed]))
 
-    def of_small_unit(self, row: Expr, *, positive: bool, keys: bool) -> Expr:
-        """Return the same of a unit as a BIGINT, if its absolute values add up to less than `SMALL` steps.
+    def of_small_unit(self, row: Expr) -> Expr:
+        """Return the same of a unit as a BIGINT, if none of its values is below 0; `SMALL` steps at most.
 
-        It is NULL of any other unit. `row` is the column of `small`, or that of `positive`.
-
-        Notes
-        -----
-        *The same number:* DOUBLEs that are whole numbers are added exactly while no sum is beyond 2^53. The
-        first sum of absolute values that reaches 2^53 is rounded to 2^53 or more, and none that it is part of
-        is less. So one that is less is exact, in whatever order rows are added, and then so is the sum of the
-        values, none of whose parts is larger.
+        `row` is the column of `small`. The kernel's rule of such sums has the proof.
         """
-        size = row if positive else Call("abs", (row,))
-        sizes = Call("COALESCE", (Aggregate("SUM", (size,)), _double(0)))
-        signed = not (positive or keys)
-        summed = Call("COALESCE", (Aggregate("SUM", (row,)), _double(0))) if signed else sizes
-        return Case(((Binary("<", sizes, _double(SMALL)), Cast(summed, BIGINT)),))
+        total = Call("COALESCE", (Aggregate("SUM", (steps_as_double(row),)), _double(0)))
+        return Case(((Binary("<", total, _double(SMALL)), Cast(total, BIGINT)),), whole(SMALL))
 
     def in_row(self, rows: Sequence[Expr]) -> Expr:
         """Return what one row contributes, where each row is a privacy unit; totals are signed."""

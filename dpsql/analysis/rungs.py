@@ -9,7 +9,7 @@ from dpsql.analysis.groups import Rows
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.score_queries import score_query
 from dpsql.errors import InternalError
-from dpsql.kernel.tree import Call, Column, Derived, Expr, IsNull, Item, Query, Select
+from dpsql.kernel.tree import Bounded, Call, Column, Derived, IsNull, Item, Query, Select
 
 
 def rungs(rows: Rows, ladder: Ladder, *, server: bool = False) -> Query:
@@ -37,32 +37,28 @@ def rungs(rows: Rows, ladder: Ladder, *, server: bool = False) -> Query:
     )
 
 
-def small_rungs(rows: Rows, ladder: Ladder) -> tuple[Query, ...]:
-    """Return queries of `rungs` for units with small totals of a DOUBLE, and of how many have others.
+def small_rungs(rows: Rows, ladder: Ladder) -> tuple[tuple[Query, int], ...]:
+    """Return a query with the numbers of `rungs`, if no unit exceeds all of its bounds, and their number.
 
-    That is their last number. If it is 0, the others are those of `rungs`; DuckDB sums DOUBLEs and BIGINTs
-    faster than HUGEINTs. The first query is the fastest, and for values from 0 on, if there are two.
+    DuckDB sums DOUBLEs faster than HUGEINTs: of units with small totals of values from 0 on. Any other unit
+    exceeds all of these bounds.
     """
-    if ladder.small is None or ladder.positive is None or rows.by_row or ladder.small not in rows.row:
+    if ladder.small is None or rows.by_row or ladder.small not in rows.row:
         return ()
-    small, keys = _small_rungs(rows, ladder, ladder.small, positive=False), bool(rows.keys)
-    return (small,) if keys else (_small_rungs(rows, ladder, ladder.positive, positive=True), small)
-
-
-def _small_rungs(rows: Rows, ladder: Ladder, row: Expr, *, positive: bool) -> Query:
-    unit, keys, name = Column("s", "u"), bool(rows.keys), f"f{rows.row.index(row)}"
-    own = ladder.of_small_unit(Column("s", name), positive=positive, keys=keys)
-    there = IsNull(unit, negated=True)
+    unit, keys, name = Column("s", "u"), bool(rows.keys), f"f{rows.row.index(ladder.small)}"
+    own, there = ladder.of_small_unit(Column("s", name)), IsNull(unit, negated=True)
     units = Select((Item(own, "t"),), Derived(_only(rows.query, name), "s"), there, group=(unit,))
-    return score_query(
-        _sized(ladder, units),
-        [bound for bound in ladder.bounds if bound < SMALL],
+    bounds = [bound for bound in ladder.bounds if bound < SMALL]
+    query = score_query(
+        Select((Item(Column("x", "t"), "a"),), Derived(units, "x")),
+        bounds,
         by_excess=True,
         wide=False,
         sums=ladder.sums(keys=keys),
         fine=ladder.fine,
-        missing=True,
+        total="a",
     )
+    return ((query, len(bounds)),)
 
 
 def _sized(ladder: Ladder, units: Select) -> Select:
@@ -74,6 +70,8 @@ def _sized(ladder: Ladder, units: Select) -> Select:
 
 def _only(query: Query, *names: str) -> Query:
     """Return rows with their unit and some of the columns alone: a shorter text is planned faster."""
+    if isinstance(query, Bounded):
+        return replace(query, columns=tuple(name for name in query.columns if name in names))
     if not isinstance(query, Select) or query.distinct:
         return query
     return replace(query, items=tuple(item for item in query.items if item.name in ("u", *names)))

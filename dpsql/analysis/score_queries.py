@@ -60,7 +60,7 @@ def score_query(
     sums: Sums = Sums.NONE,
     fine: int | None = None,
     server: bool = False,
-    missing: bool = False,
+    total: str = "t",
 ) -> Select:
     """Return the query of the scores of bounds over units, whose column `a` is a whole number from 0 on.
 
@@ -71,49 +71,43 @@ def score_query(
     all that is computed. `fine` says in how many steps `n3` has a unit at the last bound that it exceeds: the
     step is the bound divided by it, or 1 if that is less. `server` says that the engine puts the expression
     of a subquery's column in the place of each of its names: the query then names `a` few times, and is
-    slower. `missing` adds a last number: of how many units `a` is NULL.
+    slower. `total` is the column of what units have with signs: `a` if none has less than 0.
     """
     if server:
         return _query_with_bounds_as_rows(units, bounds, sums, fine, by_excess=by_excess, wide=wide)
-    own = ["a", "t"] if sums is Sums.SIGNED else ["a"]
+    own = ["a", total] if sums is Sums.SIGNED and total != "a" else ["a"]
     if wide:
         small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
         units = Select((*(Item(Column("v", name)) for name in own), Item(small, "b")), Derived(units, "v"))
         own.append("b")
-    low, high = _halves(bounds)
-    given = tuple(Item(Column("v", name)) for name in own)
-    if missing and not high and low[0] == 1:
-        keyed = _keyed_by_bits(units, given, low[-1], "b" if wide else "a")
-    else:
-        keyed = Select((_key(tuple(bounds), wide=wide), *given), Derived(units, "v"))
-    numbers = _numbers(tuple(bounds), sums, fine, by_excess=by_excess, wide=wide, missing=missing)
+    given = (Item(Column("v", name)) for name in own)
+    keyed = Select((_key(tuple(bounds), wide=wide), *given), Derived(units, "v"))
+    numbers = _numbers(tuple(bounds), sums, fine, by_excess=by_excess, wide=wide, total=total)
     return Select(numbers, Derived(keyed, "w"), group=(Column("w", "k"),))
 
 
 @lru_cache(maxsize=64)
 def _numbers(
-    bounds: tuple[int, ...], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool, missing: bool
+    bounds: tuple[int, ...], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool, total: str
 ) -> tuple[Item, ...]:
     """Return the numbers of the query, which are the same for all units: see `score_query`."""
     key = Column("w", "k")
     score = _score(bounds, key, Column("w", "b" if wide else "a")) if by_excess else whole(FULL)
-    more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine)
-    if missing:
-        more = (*more, _less(Aggregate("COUNT"), Aggregate("COUNT", (Column("w", "a"),))))
+    more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine, total)
     numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *more)
     return tuple(map(with_text, items("n", numbers)))
 
 
-def _sums(sums: Sums, last: Expr, fine: int | None) -> tuple[Expr, ...]:
+def _sums(sums: Sums, last: Expr, fine: int | None, total: str = "t") -> tuple[Expr, ...]:
     """Return the sums over units with one last bound that they exceed."""
     if sums is Sums.NONE:
         return ()
-    size, signed = (huge(Aggregate("SUM", (Column("w", name),))) for name in ("a", "t"))
+    size, signed = (huge(Aggregate("SUM", (Column("w", name),))) for name in ("a", total))
     # It is cut after the difference: so one unit more never makes it less.
     beyond = _without(size, Aggregate("COUNT"), last)
-    negative = Aggregate("COUNT", (Case(((Binary("<", Column("w", "t"), whole(0)), whole(1)),)),))
     if sums is Sums.SIZES:
         return saturated(size), beyond
+    negative = Aggregate("COUNT", (Case(((Binary("<", Column("w", total), whole(0)), whole(1)),)),))
     signs = Paren(Binary("-", Aggregate("COUNT"), Paren(Binary("*", negative, whole(2)))))
     net = _without(signed, signs, last)
     if fine is not None:
@@ -198,25 +192,6 @@ def _key(bounds: tuple[int, ...], *, wide: bool) -> Item:
         value, keys = Column("v", "a"), [whole(-(bound // _FAR)) for bound in high]
         key = Case(((Binary(">", value, whole(high[0])), _searched(value, high[1:], keys)),), key)
     return with_text(Item(Cast(key, BIGINT), "k"))
-
-
-def _keyed_by_bits(units: Select, own: tuple[Item, ...], last: int, narrow: str) -> Select:
-    """Return units with the last power of two up to `last` that each exceeds; `narrow` is what one has.
-
-    It is exceeded where what a unit has, less 1, reaches it: the last one is the highest bit of that. All
-    bits below it are set, in a subquery for each time that their number doubles, and half of that and 1 is
-    the bound. The text is several times shorter than one with all bounds, and planned faster.
-    """
-    one, size = whole(1), last.bit_length()
-    less = _less(Call("GREATEST", (Column("v", narrow), one)), one)
-    cut = Cast(Call("LEAST", (less, whole((1 << size) - 1))), BIGINT)
-    found, bits, shift = Select((*own, Item(cut, "y")), Derived(units, "v")), Column("v", "y"), 1
-    while shift < size:
-        more = Binary("|", bits, Paren(Binary(">>", bits, whole(shift))))
-        found, shift = Select((*own, Item(Paren(more), "y")), Derived(found, "v")), 2 * shift
-    bound = Paren(Binary("+", Paren(Binary(">>", bits, one)), one))
-    key = Cast(Case(((Binary("=", bits, whole(0)), whole(-1)),), bound), BIGINT)
-    return Select((Item(key, "k"), *own), Derived(found, "v"))
 
 
 def _searched(value: Expr, bounds: Sequence[int], results: Sequence[Expr]) -> Expr:

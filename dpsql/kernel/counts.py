@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
@@ -310,6 +311,10 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
         one_row=most == 1,
         one_cell=certificate.one_cell,
         cells=dict(certificate.cells).get("n0"),
+        together=tuple(
+            (frozenset(names.index(n) for n in found.columns if n in names), found.each, found.total)
+            for found in certificate.together
+        ),
     )
 
 
@@ -371,6 +376,7 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(column.chunks) if column.num_chunks else column.combine_chunks()
 
 
+@lru_cache(maxsize=4)
 def no_keys(rows: int) -> pa.Table:
     """Return a table of so many rows without columns."""
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are

@@ -81,10 +81,12 @@ class Figure:
 
     def _kept(self, search: UnitChanges) -> int:
         """Return the most that a unit has that does not exceed the bound."""
-        rungs = _rungs(search, _TOTALS)
-        ends = [(row, max(-low, high)) for row, low, high in rungs if row <= self.place]
-        steps = [max(self.bounds[row - 1] // self.fine, 1) if row and self.fine else 1 for row, _ in ends]
-        return max((end * step for (_, end), step in zip(ends, steps, strict=True)), default=0)
+        most = 0
+        for row, low, high in _rungs(search, _TOTALS):
+            if row <= self.place:
+                step = max(self.bounds[row - 1] // self.fine, 1) if row and self.fine else 1
+                most = max(most, -low * step, high * step)
+        return most
 
     def _beyond(self, search: UnitChanges) -> int:
         """Return the most that a unit has beyond the bound, if it is not cut at `times` of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -69,8 +69,11 @@ def _nulls(column: pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _ranks(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    # Loaded here alone: it takes longer than most answers.
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa  # noqa: PLC0415  loaded where keys are sorted
+
+    if len(column) <= _FEW and _is_plain(column.type):
+        return _ranks_of_few(column.to_pylist())
+    # It takes longer to load than most answers.
     import pyarrow.compute as pc  # noqa: PLC0415
 
     if pa.types.is_dictionary(column.type):
@@ -82,3 +85,21 @@ def _ranks(column: pa.ChunkedArray) -> NDArray[np.int64]:
         ]
         return np.concatenate(codes, dtype=np.int64) if codes else np.zeros(0, dtype=np.int64)
     return np.from_dlpack(pc.rank(column, tiebreaker="dense")).astype(np.int64)
+
+
+_FEW = 1000
+"""Of how many values the ranks are found without Arrow's functions."""
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Return whether Python orders the values of a type as Arrow does; texts, by code points, too."""
+    import pyarrow as pa  # noqa: PLC0415  as above
+
+    texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(texts or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind))
+
+
+def _ranks_of_few(values: list[Any]) -> NDArray[np.int64]:
+    places = {value: place for place, value in enumerate(sorted({*values} - {None}), 1)}
+    places[None] = len(places) + 1
+    return np.fromiter((places[value] for value in values), dtype=np.int64, count=len(values))

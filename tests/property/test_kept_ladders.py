@@ -24,13 +24,11 @@ from fuzz.world import World
 
 from dpsql.analysis.group_measures import group_measure
 from dpsql.analysis.kept_bounds import Kept, KeptLadders
-from dpsql.analysis.released.counts import UnitsOfFew, WeightedRows
-from dpsql.analysis.released.sums import CappedSum, RowSum
 from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
 from dpsql.errors import ProgrammingError
 from dpsql.estimates import KeptLadder
 from dpsql.kernel.mechanisms.bins import thresholds
-from dpsql.kernel.tree import Expr
+from dpsql.kernel.tree import CappedSum, Expr, FewUnits, RowSum, WeightedRows
 from dpsql.policy import Table, UnitColumn, UnitRow
 
 SEED = 35
@@ -174,12 +172,12 @@ def _uncut(part: object, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whol
 
 @pytest.mark.parametrize(
     "part",
-    [CappedSum, *(pytest.param(p, marks=pytest.mark.slow) for p in (WeightedRows, RowSum, UnitsOfFew))],
+    [CappedSum, *(pytest.param(p, marks=pytest.mark.slow) for p in (WeightedRows, RowSum, FewUnits))],
 )
 def test_a_number_that_is_not_cut_is_noticed(
     campaign: Campaign,
     monkeypatch: pytest.MonkeyPatch,
-    part: type[CappedSum | WeightedRows | RowSum | UnitsOfFew],
+    part: type[CappedSum | WeightedRows | RowSum | FewUnits],
 ) -> None:
     monkeypatch.setattr(part, "weighted", _uncut)
     tried = Tried()

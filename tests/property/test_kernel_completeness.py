@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from random import Random
 
 import pytest
+from kernel.amounts import amounts
 from kernel.completeness import Share, share_of
 from kernel.grounds import FixtureGround, Ground, grounds
+
+from dpsql.analysis.groups import Rows
+from dpsql.analysis.ladders import Ladder
+from dpsql.analysis.rungs import rungs
+from dpsql.kernel.tree import Query
 
 SEED = 36
 
@@ -23,6 +30,11 @@ def made() -> Iterator[list[Ground]]:
         ground.close()
 
 
+def rungs_of_servers(rows: Rows, ladder: Ladder, *, server: bool) -> Query:
+    assert not server
+    return rungs(rows, ladder, server=True)
+
+
 def shown(share: Share) -> str:
     return "\n\n".join(f"{why}\n{text}" for text, why in share.lacking)
 
@@ -33,6 +45,21 @@ def test_all_fixtures_are_certified(made: list[Ground]) -> None:
     print(share)
     assert share.accepted == len(fixtures.texts)
     assert not share.lacking, shown(share)
+
+
+@pytest.mark.parametrize("number", [100, pytest.param(4_000, marks=pytest.mark.slow)])
+def test_searches_as_servers_run_them_are_certified(
+    made: list[Ground], monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.setattr(sys.modules["dpsql.analysis.analyse"], "rungs", rungs_of_servers)
+    rng, searches = Random(SEED), 0
+    for ground in (ground for ground in made if not isinstance(ground, FixtureGround)):
+        texts = [amounts(rng) for _ in range(number // 4)]
+        share = share_of(ground.name, ground, texts)
+        print(share)
+        searches += share.queries - share.accepted
+        assert len(share.lacking) <= share.accepted // 200, shown(share)
+    assert searches >= number // 8
 
 
 @pytest.mark.parametrize("number", [200, pytest.param(10_000, marks=pytest.mark.slow)])

@@ -133,10 +133,11 @@ class Asked:
 
     def once(self, text: str) -> tuple[Plan, pa.Table, pa.Table]:
         """Answer a statement; return its plan, its numbers, and those without what is left out."""
-        plan, counts, noisy = _answered(private(self.session.prepare(text)))
+        self.database.plans.clear()  # which are of other ladders
+        plan, run, noisy = _answered(private(self.session.prepare(text)))
 
         def shown(answer: NoisyResult) -> pa.Table:
-            return details(plan, answer, rows(plan, answer, counts))[0]
+            return details(plan, answer, rows(plan, answer, run))[0]
 
         return plan, shown(with_left_out(plan, noisy)), shown(noisy)
 

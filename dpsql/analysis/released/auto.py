@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.grids import in_search, near_and_far, steps_as_double
+from dpsql.analysis.grids import in_search, near_and_far
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.released.aggregate import AggregateCall
 from dpsql.analysis.typed import Typed
@@ -71,9 +71,7 @@ def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
         made = Ladder(of, near, scale, step, HIGHEST, call.by_row, type=value.type, far=far)
         if call.compiler.policy.engine != "duckdb":
             return made
-        signs = (steps_as_double(value.guarded_node, positive=positive) for positive in (False, True))
-        small, positive = (kept(each, condition) for each in signs)
-        return replace(made, small=small, positive=positive)
+        return replace(made, small=kept(value.guarded_node, condition))
     if value.type == DOUBLE:
         return Ladder(of, counted, scale, step, HIGHEST, call.by_row, type=value.type)
     power = power_of(value.type)

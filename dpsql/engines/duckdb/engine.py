@@ -144,9 +144,9 @@ class DuckDBEngine:
         def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table | dict[str, NDArray[np.int64]]:
             if compiled.keys or compiled.places:
                 return cursor.sql(compiled.sql).to_arrow_table(_batch(compiled))
-            for sql in compiled.faster:
+            for sql, cell in compiled.faster:
                 if sql not in self._incomplete:
-                    if (found := _faster(cursor, sql, compiled.counts)) is not None:
+                    if (found := _faster(cursor, sql, cell, compiled.counts)) is not None:
                         return found
                     self._incomplete.add(sql)
             # A relation is planned twice, which takes longer than to copy a few numbers.
@@ -277,16 +277,18 @@ An array that holds more makes the statement fail, and how much it would hold de
 """
 
 
-def _faster(cursor: duckdb.DuckDBPyConnection, sql: str, counts: int) -> dict[str, NDArray[np.int64]] | None:
-    """Return the numbers of a faster text; None if it says that they are not those of the query, or fails."""
+def _faster(
+    cursor: duckdb.DuckDBPyConnection, sql: str, cell: int, counts: int
+) -> dict[str, NDArray[np.int64]] | None:
+    """Return the numbers of a faster text; None if some are of this cell or a greater one, or if it fails."""
     try:
         found = cursor.execute(sql).fetchnumpy()
     except duckdb.InterruptException:
         raise
     except duckdb.Error:
         return None
-    others = found.pop(f"n{counts}", None)
-    return found if type(others) is np.ndarray and not others.any() else None
+    made = [each for each in found.values() if type(each) is np.ndarray and each.dtype == np.int64]
+    return found if len(made) == len(found) == counts and not (found["n0"] >= cell).any() else None
 
 
 def _batch(compiled: CompiledQuery) -> int:

@@ -26,8 +26,8 @@ def _rows(proof: Proof, query: Query, part: str) -> Relation:
 def relation_of_bounded(proof: Proof, node: Bounded) -> Relation:
     """Return the rows that units keep, in few groups."""
     rows, pairs, made = _rows(proof, node.rows, "rows"), _rows(proof, node.pairs, "pairs"), plain(node)
-    by = frozenset(node.by)
-    if {*rows.columns} != {"u", *node.columns} or pairs.columns != ("u", *node.by) or not pairs.single(by):
+    by, shown = frozenset(node.by), frozenset(("u", *node.columns))
+    if not shown <= {*rows.columns} or pairs.columns != ("u", *node.by) or not pairs.single(by):
         return proof.refuse("groups of units that are not told apart", node)
     if "r" in node.by or len({"u", *node.columns}) <= len(node.columns):  # `r` is the number of a pair
         return proof.refuse("groups of units by columns with names that others have", node)
@@ -37,7 +37,16 @@ def relation_of_bounded(proof: Proof, node: Bounded) -> Relation:
         return proof.refuse("groups of units that are not those of the rows", node)
     proof.note("first groups", f"the rows of a unit are in at most {node.most} groups")
     few = (*rows.few, (by, node.most))
-    return replace(rows, columns=("u", *node.columns), strays=False, few=few, table=None)
+    return replace(
+        rows,
+        columns=("u", *node.columns),
+        unit=frozenset(unit for unit in rows.unit if isinstance(unit, Column) and unit.name in shown),
+        strays=False,
+        unique=frozenset(names for names in rows.unique if names <= shown),
+        depends=tuple((a, b & shown) for a, b in rows.depends if a <= shown),
+        few=tuple((a, most) for a, most in few if a <= shown),
+        table=None,
+    )
 
 
 def relation_of_sampled(proof: Proof, node: Sampled) -> Relation:

@@ -96,6 +96,8 @@ class Around(NamedTuple):
     parameters: dict[str, Value] | None = None
     found: list[Expr] | None = None
     """Where aggregates and windows are noted; None where there may be none."""
+    measured: Expr | None = None
+    """The text that becomes NULL where it is longer than `LONGEST`."""
 
 
 _Rule = Callable[[Any, Around], Value]
@@ -124,7 +126,7 @@ def derive(node: Expr, at: Around) -> Value:
         raise NotCertified("an expression of an unknown kind", node)
     if kind is Column or kind is Constant:
         return found(node, at)
-    plain = not (at.caught or at.narrowed or at.parameters)
+    plain = not (at.caught or at.narrowed or at.parameters or at.measured is not None)
     if plain and (made := at.scope.known.get(node)) is not None:
         return made
     check = CHECKS.get(kind)

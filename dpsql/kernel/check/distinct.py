@@ -21,7 +21,7 @@ from dpsql.kernel.check.proof import (
     whole_number,
 )
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
-from dpsql.kernel.check.types_of import exact
+from dpsql.kernel.check.types_of import exact, fits
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
@@ -60,11 +60,8 @@ def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
             value = proof.value(x, query)
             if not exact(value.type):
                 return None
-            if expr.type.name != "HUGEINT":
-                most = 1 << (expr.type.bits - expr.type.signed)
-                fits = (-most if expr.type.signed else 0) <= value.low <= value.high < most
-                if not fits and not _kept(query, expr):
-                    return None
+            if not fits(value, expr.type) and not _kept(query, expr):
+                return None
             return same_column(proof, x, query)
         case Cast(x) if expr.type.name == "DATE" and proof.value(x, query).type.name == "DATE":
             return _moved_day(proof, x, query)
@@ -72,8 +69,8 @@ def same_column(proof: Proof, expr: Expr, query: Select) -> Column | None:
             value = proof.value(x, query)
             if not exact(value.type):
                 return None
-            fits = -MILLISECONDS <= value.low <= value.high <= MILLISECONDS
-            return same_column(proof, x, query) if fits else None
+            there = -MILLISECONDS <= value.low <= value.high <= MILLISECONDS
+            return same_column(proof, x, query) if there else None
         case Case(((condition, one),), default) if default is not None:
             if isinstance(strip_parens(condition), IsNull):
                 return _place_or(proof, strip_parens(condition), one, default, query)
@@ -157,33 +154,14 @@ def never_null(proof: Proof, query: Query, expr: Expr) -> bool:
 
 def column_never_null(proof: Proof, query: Query, name: str) -> bool:
     """Return whether a column of the result of a query is never NULL."""
-    found = _items(plain(query), name)
-    return bool(found) and all(never_null(proof, select, expr) for select, expr in found)
-
-
-def _items(query: Query, name: str) -> list[tuple[Select, Expr]]:
-    """Return what a column of the result of a query is, in each of its SELECTs; none if that is not known."""
-    if isinstance(query, SetOperation):
-        place = place_of(query.left, name)
-        if place is None or query.word != "UNION ALL":
-            return []
-        left, right = _at(query.left, place), _at(query.right, place)
-        return left + right if left and right else []
     place = place_of(query, name)
-    return [] if place is None else _at(query, place)
-
-
-def _at(query: Query, place: int) -> list[tuple[Select, Expr]]:
-    if isinstance(query, SetOperation):
-        if query.word != "UNION ALL":
-            return []
-        left, right = _at(query.left, place), _at(query.right, place)
-        return left + right if left and right else []
-    return [(query, query.items[place].expr)] if isinstance(query, Select) else []
+    found = [] if place is None else items_at(query, place)
+    return bool(found) and all(never_null(proof, select, expr) for select, expr in found)
 
 
 def items_at(query: Query, place: int) -> list[tuple[Select, Expr]]:
     """Return the expressions of a column of a query, of all SELECTs that its set operations join."""
+    query = plain(query)
     if isinstance(query, SetOperation):
         left, right = items_at(query.left, place), items_at(query.right, place)
         return left + right if left and right else []
@@ -192,14 +170,8 @@ def items_at(query: Query, place: int) -> list[tuple[Select, Expr]]:
 
 def place_of(query: Query, name: str) -> int | None:
     """Return the place of a column in the result of a query."""
-    while isinstance(query, SetOperation):
-        query = query.left
-    if not isinstance(query, Select):
-        return None
-    for place, item in enumerate(query.items):
-        if (item.name or (item.expr.name if isinstance(item.expr, Column) else "")) == name:
-            return place
-    return None
+    names = _names_of(query)
+    return names.index(name) if name in names else None
 
 
 def unique_of_union(proof: Proof, query: SetOperation, a: Relation, b: Relation) -> frozenset[Names]:
@@ -216,18 +188,16 @@ def unique_of_union(proof: Proof, query: SetOperation, a: Relation, b: Relation)
 def _apart(proof: Proof, query: SetOperation, place: int) -> bool:
     """Return whether a column has no value in common in the two sides."""
     left, right = _leaves_at(query.left, place), _leaves_at(query.right, place)
+    if right and all(is_null(expr) for _, expr in right):
+        names = _names_of(query.left)
+        if place < len(names) and column_never_null(proof, query.left, names[place]):
+            return True
     return bool(left) and bool(right) and all(_differ(proof, x, y) for x in left for y in right)
 
 
 def _leaves_at(query: Query, place: int) -> list[tuple[Select, Expr]]:
-    first = query
-    while isinstance(first, SetOperation):
-        first = first.left
-    if not isinstance(first, Select):
-        return []
-    item = first.items[place]
-    name = item.name or (item.expr.name if isinstance(item.expr, Column) else "")
-    return leaves(query, name, NONE)
+    names = _names_of(query)
+    return leaves(query, names[place], NONE) if names else []
 
 
 def leaves(query: Query, name: str, present: Names) -> list[tuple[Select, Expr]]:
@@ -269,11 +239,10 @@ def leaves(query: Query, name: str, present: Names) -> list[tuple[Select, Expr]]
 
 
 def _names_of(query: Query) -> list[str]:
+    query = plain(query)
     while isinstance(query, SetOperation):
-        query = query.left
-    if not isinstance(query, Select):
-        return []
-    return [item.name or (item.expr.name if isinstance(item.expr, Column) else "") for item in query.items]
+        query = plain(query.left)
+    return [item.column for item in query.items] if isinstance(query, Select) else []
 
 
 def _is_left_out(query: Query, kept: set[int]) -> bool:

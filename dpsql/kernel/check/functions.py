@@ -23,7 +23,7 @@ from dpsql.kernel.check.derive import (
     rule,
     unify_values,
 )
-from dpsql.kernel.check.lengths import check_items, check_literals, measures
+from dpsql.kernel.check.lengths import check_items, check_literals, cut_text, measures
 from dpsql.kernel.check.types_of import (
     SIGNED,
     TINYINT,
@@ -202,7 +202,7 @@ def _apply(node: Apply, at: Around) -> Value:
     check_literals(node)
     of_items = measures(node)
     if of_items is None:
-        given = [derive(argument, at) for argument in node.arguments]
+        given = [derive(argument, at._replace(measured=cut_text(node))) for argument in node.arguments]
     else:
         given = [*(derive(argument, at) for argument in node.arguments[:2]), _measured(node, of_items, at)]
     check_decided(given, node)

@@ -92,7 +92,7 @@ def _definitions(expr: Expr, query: Select) -> Iterator[tuple[Expr, Query]]:
         below = _derived(query, expr.table)
         if below is None:
             break
-        items = {i.name or (i.expr.name if isinstance(i.expr, Column) else ""): i.expr for i in below.items}
+        items = {i.column: i.expr for i in below.items}
         if expr.name not in items or below.group or below.distinct:
             break
         expr, query = strip_parens(items[expr.name]), below

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import bare
 from dpsql.kernel.tree import Apply, Call, Constant, Expr, Interval, Lambda, ListOf, Unary, walk
-from dpsql.kernel.tree.forms import SHORT_LIST
+from dpsql.kernel.tree.forms import LONGEST, SHORT_LIST
 
 _LONGEST_LITERAL = 1000
 
@@ -70,6 +70,12 @@ def check_items(function: Lambda, of: Expr, measured: Apply | None) -> None:
         known = isinstance(most, Constant) and type(most.value) is int and most.value >= texts
         if listed != of or not known:
             raise NotCertified("texts in the place of the items of a list", function)
+
+
+def cut_text(node: Apply) -> Expr | None:
+    """Return the text that a form makes NULL where it is longer than `LONGEST`."""
+    cut = node.form.name == "text up to" and 0 <= node.form.number <= LONGEST
+    return bare(node.arguments[0]) if cut else None
 
 
 def measures(node: Apply) -> Call | None:

@@ -9,9 +9,10 @@ from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
 from dpsql.kernel.check.derive import ROWS, Scope
+from dpsql.kernel.check.derive import bare as strip_parens
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.check.totality import Checked
-from dpsql.kernel.check.types_of import Number, Value, common, exact
+from dpsql.kernel.check.types_of import Number, Value, common, ends, exact
 from dpsql.kernel.check.values import value_of
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (
@@ -130,13 +131,6 @@ def _injective(one: SqlType, other: SqlType) -> bool:
     return other.name == "DOUBLE" and one.integer and one.bits <= 32
 
 
-def strip_parens(expr: Expr) -> Expr:
-    """Return an expression without parentheses around it."""
-    while isinstance(expr, Paren):
-        expr = expr.inner
-    return expr
-
-
 def strip_casts(expr: Expr) -> Expr:
     """Return an expression without parentheses and conversions between numbers around it.
 
@@ -184,15 +178,9 @@ def whole_number(expr: Expr) -> int | None:
             return None if value is None else -value
         case Cast(operand) if is_whole(expr):
             value = whole_number(operand)
-            return value if value is not None and _fits(value, expr) else None
+            least, most = ends(expr.type)
+            return value if value is not None and least <= value <= most else None
     return None
-
-
-def _fits(value: int, cast: Cast) -> bool:
-    if cast.type.name == "HUGEINT":
-        return -(1 << 127) <= value < 1 << 127
-    most = 1 << (cast.type.bits - cast.type.signed)
-    return (-most if cast.type.signed else 0) <= value < most
 
 
 def is_null(expr: Expr) -> bool:

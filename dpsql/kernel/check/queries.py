@@ -76,7 +76,7 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
     proof.path.append("source")
     source = relation_of(proof, query.source)
     proof.path.pop()
-    names = tuple(_name(item.name, item.expr) for item in query.items)
+    names = tuple(item.column for item in query.items)
     known = [name for name in names if name]
     for name in known:
         check_name(proof, name, query)
@@ -112,10 +112,6 @@ def _check_aliases(proof: Proof, query: Select, source: Relation) -> None:
     for outer in proof.outer:
         if any(name.partition(".")[0] in here for name in outer.columns):
             proof.refuse("a subquery with an alias of an outer query", query)
-
-
-def _name(name: str, expr: Expr) -> str:
-    return name or (expr.name if isinstance(expr, Column) else "")
 
 
 def _at_place(query: Select, expr: Expr) -> Expr:

@@ -111,10 +111,7 @@ def _cells(proof: Proof, query: Select, source: Relation, key: Column) -> Cells 
 
 
 def _columns(query: Select) -> dict[str, Expr]:
-    return {
-        item.name or (item.expr.name if isinstance(item.expr, Column) else ""): item.expr
-        for item in query.items
-    }
+    return {item.column: item.expr for item in query.items}
 
 
 # -- rows of constants
@@ -255,10 +252,7 @@ def _narrow_columns(inner: Select) -> dict[Expr, tuple[Expr, int]]:
     source = inner.source
     if not isinstance(source, Derived) or not isinstance(source.query, Select):
         return {}
-    names = {
-        strip_parens(item.expr): item.name or (item.expr.name if isinstance(item.expr, Column) else "")
-        for item in source.query.items
-    }
+    names = {strip_parens(item.expr): item.column for item in source.query.items}
     found: dict[Expr, tuple[Expr, int]] = {}
     for item in source.query.items:
         least = strip_wide_casts(item.expr)

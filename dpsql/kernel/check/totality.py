@@ -365,7 +365,7 @@ def _beside_orders(expr: Expr) -> Iterator[Node]:
 
 def _name(item: Item, columns: dict[str, Value]) -> str:
     """Return the name of an item; of several of one name all but the first cannot be read."""
-    name = item.name or (item.expr.name if isinstance(item.expr, Column) else "")
+    name = item.column
     return name if name and name not in columns else f"#{len(columns)}"
 
 

@@ -33,6 +33,7 @@ from dpsql.kernel.check.derive import (
     unify_values,
 )
 from dpsql.kernel.check.types_of import INFINITY, NOTHING, Number, Value, exact, natural
+from dpsql.kernel.check.whole_totals import whole_total
 from dpsql.kernel.facts import fold
 from dpsql.kernel.tree import (
     Between,
@@ -246,6 +247,9 @@ def _case(node: Case, at: Around) -> Value:
         for end in many:
             comparable((x, end), node, at)
         return unify_values([derive(leaf, at) for _, leaf in (leaves[0], leaves[-1])], node)
+    total = whole_total(node, at)
+    if total is not None:
+        return total
     found, rest = [], at
     for when, then in node.branches:
         _, known, known_else = _decide(when, rest)

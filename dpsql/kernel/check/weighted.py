@@ -8,10 +8,14 @@ that are counted.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
+from dpsql.kernel.check.certificate import Together
 from dpsql.kernel.check.counts import relation_of_numbers
 from dpsql.kernel.check.implied import implies
+from dpsql.kernel.check.moments import counted_rows, most_of_means, most_of_moments
 from dpsql.kernel.check.proof import (
     Proof,
     conjuncts,
@@ -45,7 +49,6 @@ from dpsql.kernel.tree import (
     UnitValue,
     Weighted,
     WeightedRows,
-    kept,
     plain,
 )
 from dpsql.types import BIGINT, INTEGER
@@ -81,7 +84,10 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
     numbers = {
         f"n{i}": rule.number(parts, made.items[node.keys + i].expr) for i, parts in enumerate(node.numbers)
     }
-    return relation_of_numbers(proof, rows, rule.reader, keys, numbers, declared=not node.keys)
+    made_of = relation_of_numbers(proof, rows, rule.reader, keys, numbers, declared=not node.keys)
+    groups = made_of.groups
+    assert groups is not None  # noqa: S101  as it is made
+    return replace(made_of, groups=replace(groups, together=tuple(rule.together())))
 
 
 class _Rule:
@@ -135,8 +141,8 @@ class _Rule:
             case CappedRows(_, most):
                 return Claim(0, self._most(most, part))
             case KeptValues(_, most, cut):
-                if not cut:
-                    self._check_single(self.single, part)
+                if not cut or self.rows.by_row:
+                    self._check_single(self.single and not cut, part)
                 return Claim(0, self._most(most, part) if cut else 1)
             case WeightedRows(_, most):
                 return Claim(0, self._most(most, part), most)
@@ -205,15 +211,36 @@ class _Rule:
         return Claim(-most if x.low < 0 else 0, most if x.high > 0 else 0, most)
 
     def _moment(self, part: Moment, times: int) -> Claim:
-        x, top = self._whole(part), times * part.whole
-        rows = kept(UNIT, part.row[1:])
-        places = range(part.degree + 1 + part.nulls)
-        within = x.low >= 0 and x.high <= part.width and part.degree in (0, 1, 2) and part.place in places
-        if not within or (
-            part.nulls and part.row[1:] and not implies(part.row[0], rows, self.reader, self.rows.unit)
-        ):
+        top = times * part.whole
+        most = self._most_of(part)
+        counted = not part.row[1:] or implies(part.row[0], counted_rows(part), self.reader, self.rows.unit)
+        if most is None or most > top or not counted:
             self.proof.refuse("moments of values that do not lie within them", part)
         return Claim(0, top, top)
+
+    def _most_of(self, *parts: Moment) -> int | None:
+        """Return what a unit changes moments of the same rows by in all groups together."""
+        x = self._whole(parts[0])
+        low, high = (x.low, x.high) if x.low <= x.high else (0, 0)
+        if INFINITY in (-low, high):
+            return None
+        return most_of_moments(parts, int(low), int(high), by_rows=self.node.by_rows)
+
+    def together(self) -> Iterator[Together]:
+        """Yield numbers of which it is known what a unit changes them by together, each once."""
+        found: dict[Counted, dict[int, tuple[str, Moment | UnitMean]]] = {}
+        for i, (part, *others) in enumerate(self.node.numbers):
+            if isinstance(part, (Moment, UnitMean)) and not others:
+                found.setdefault(replace(part, place=0), {}).setdefault(part.place, (f"n{i}", part))
+        for of in found.values():
+            names = frozenset(name for name, _ in of.values())
+            moments = [part for _, part in of.values() if isinstance(part, Moment)]
+            means = [part for _, part in of.values() if isinstance(part, UnitMean)]
+            most = self._most_of(*moments) if moments else most_of_means(means)
+            if most is not None and len(names) > 1:
+                where = "in all groups" if moments else "in each group"
+                self.proof.note("together", f"a unit changes {len(names)} numbers by at most {most} {where}")
+                yield Together(names, most, most if moments else None)
 
 
 _NOTES: dict[type[Counted], str] = {

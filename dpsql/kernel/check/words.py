@@ -82,7 +82,6 @@ _VALUES = _listed(
 _OPERATORS = _listed("= <> < <= > >= + - * / // % & | >> ^@ ~ AND OR")
 _OPERATORS |= {"IS DISTINCT FROM", "IS NOT DISTINCT FROM", "SIMILAR TO", "GLOB"}
 _SETS = frozenset({f"{word}{more}" for word in ("UNION", "INTERSECT", "EXCEPT") for more in ("", " ALL")})
-_LEAST = -(1 << 63)
 _JOINS = {"", *_listed("CROSS INNER LEFT RIGHT FULL SEMI ANTI")}
 _TYPES = _listed(
     """
@@ -108,35 +107,32 @@ def _column(node: Column) -> bool:
 
 
 def _constant(node: Constant) -> bool:
-    """Return whether a constant is written as one: signs and infinities are words of others.
-
-    So no negative whole number follows a sign: two signs in a row begin a comment. The least BIGINT, which
-    no sign makes of another number, is refused where a sign may stand before it: in `_unary`, in forms.
-    """
+    """Return whether a constant is written as one: infinities are words of others."""
     value = node.value
     kind = type(value)
-    if kind is int or kind is float:
-        return (value >= 0 or _is_least(value)) if kind is int else math.isfinite(value)  # type: ignore[operator, arg-type]
+    if kind is float:
+        return math.isfinite(value)  # type: ignore[arg-type]
     if kind is Decimal:
         return value.is_finite() and _is_type(node.type)  # type: ignore[attr-defined]
     if kind in (date, datetime, time):
         return node.type.held.name in ("DATE", "TIME", "TIMESTAMP")
-    return value is None or kind is str or kind is bool
-
-
-def _is_least(value: object) -> bool:
-    """Return whether a value is the least BIGINT, which is written with its sign."""
-    return type(value) is int and value == _LEAST
+    return value is None or kind in (str, bool, int)
 
 
 def _unary(node: Unary) -> bool:
-    inner = node.operand
-    negative = isinstance(inner, Constant) and type(inner.value) in (int, float) and _sign(inner.value) < 0
-    return node.operator == "~" or (node.operator == "-" and not isinstance(inner, Unary) and not negative)
+    return node.operator == "~" or (node.operator == "-" and not _is_signed(node.operand))
 
 
-def _sign(value: object) -> float:
-    return math.copysign(1, value)  # type: ignore[arg-type]
+def _is_signed(node: Node) -> bool:
+    """Return whether a text begins with a sign: two in a row begin a comment."""
+    if isinstance(node, Constant) and type(node.value) in (int, float):
+        return math.copysign(1, node.value) < 0  # type: ignore[arg-type]
+    return isinstance(node, Unary)
+
+
+def _apply(node: Apply) -> bool:
+    template = node.form.template
+    return not any(f"-{{{i}}}" in template and _is_signed(x) for i, x in enumerate(node.arguments))
 
 
 def _window(node: Window) -> bool:
@@ -182,6 +178,7 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Column: _column,
     Constant: _constant,
     Unary: _unary,
+    Apply: _apply,
     Window: _window,
     Lambda: _lambda,
     Parameter: lambda n: _is_name(n.name),
@@ -193,7 +190,6 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Interval: lambda n: re.fullmatch(r"-?[0-9]+(\.[0-9]+)? [A-Za-z]+", n.text) is not None,
     Call: lambda n: _is_name(n.name),
     Aggregate: lambda n: _is_name(n.name),
-    Apply: lambda n: not any(isinstance(each, Constant) and _is_least(each.value) for each in n.arguments),
     OrderTerm: lambda n: n.direction in ("", "ASC", "DESC") and n.nulls in ("", "FIRST", "LAST"),
     Moved: lambda n: _whole(n.seconds),
     Slice: lambda n: _from_0(n.low) and _from_0(n.high),

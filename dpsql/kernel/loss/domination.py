@@ -40,6 +40,9 @@ def dominated(loss: PrivacyLoss, most: PrivacyLoss) -> bool:
         return False
     if loss.parts == most.parts or not loss.parts:
         return True
+    first = most.parts[0] if len(most.parts) == 1 else None
+    if type(first) is PureDP and first.times == 1 and all(type(part) is PureDP for part in loss.parts):
+        return (loss.epsilon or 0) <= first.epsilon  # as `_within` has it for a single one
     if not all(isinstance(part, (PureDP, BoundedRange, Gaussian)) for part in most.parts):
         return False
     rho = sum((part.times * part.rho for part in _noise(loss)), Fraction(0))

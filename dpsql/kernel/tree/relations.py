@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.kernel.tree.expressions import OrderTerm
+from dpsql.kernel.tree.expressions import Column, OrderTerm
 from dpsql.kernel.tree.node import Expr, Node, Query, Source
 
 DOMAIN_SCHEMA = "dpsql_domain"
@@ -17,6 +17,11 @@ class Item(Node):
 
     expr: Expr
     name: str = ""
+
+    @property
+    def column(self) -> str:
+        """The name of the column that it is; "" for an expression without a name."""
+        return self.name or (self.expr.name if isinstance(self.expr, Column) else "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

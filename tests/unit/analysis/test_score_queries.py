@@ -39,19 +39,16 @@ class Counted:
         *,
         by_excess: bool = True,
         server: bool = False,
-        by_bits: bool = False,
     ) -> NDArray[np.int64]:
         wide = bounds[-1] >= 1 << 62
         self.connection.execute(f"CREATE OR REPLACE TABLE units (a {'HUGEINT' if wide else 'BIGINT'})")
         if units:
             self.connection.execute(f"INSERT INTO units VALUES {', '.join(f'({unit})' for unit in units)}")
         own = Select((Item(Column("r", "a", stored=True), "a"),), Scan("units", "r"))
-        query = self.module.score_query(
-            own, bounds, by_excess=by_excess, wide=wide, server=server, missing=by_bits
-        )
+        query = self.module.score_query(own, bounds, by_excess=by_excess, wide=wide, server=server)
         rows = self.connection.execute(duckdb_sql(query)).fetchall()
         assert all(type(number) is int and 0 <= number < 1 << 63 for row in rows for number in row)
-        columns = np.array(rows, dtype=np.int64).reshape(-1, 4 if by_bits else 3).T
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 3).T
         assert not columns[3:].any(), "no unit is without a number"
         return RungBins(*columns[:3]).scores(len(bounds))
 
@@ -83,7 +80,7 @@ def test_they_are_those_of_the_definition(
     counted, sizes = Counted(connection), around(bounds)
     assert counted.scores(sizes, bounds).tolist() == wanted(sizes, bounds)
     assert counted.scores([], bounds).tolist() == [0] * len(bounds)
-    assert counted.scores(sizes, bounds, by_bits=True).tolist() == wanted(sizes, bounds)
+    assert counted.scores(sizes, bounds).tolist() == wanted(sizes, bounds)
     assert counted.scores(sizes, bounds, server=True).tolist() == wanted(sizes, bounds)
     assert counted.scores([], bounds, server=True).tolist() == [0] * len(bounds)
     above = [FULL * sum(size > bound for size in sizes) for bound in bounds]
@@ -119,14 +116,10 @@ MUTANTS = {
     "all of a bound instead of an eighth": ('Paren(Binary("//", bound, whole(8)))', "bound"),
     "half of the parts": ("_PARTS = 8 * FULL", "_PARTS = 4 * FULL"),
     "a bound is exceeded where it is reached": (
-        '_less(Call("GREATEST", (Column("v", narrow), one)), one)',
-        'Call("GREATEST", (Column("v", narrow), whole(0)))',
+        'Binary(">", value, whole(bounds[middle]))',
+        'Binary(">=", value, whole(bounds[middle]))',
     ),
-    "a bound is taken for the one before": (
-        'Paren(Binary(">>", bits, one))',
-        'Paren(Binary(">>", bits, whole(2)))',
-    ),
-    "some bits are not set": ("while shift < size:", "while 2 * shift < size:"),
+    "a bound is taken for the one before": ("results[middle + 1 :])", "results[middle:])"),
 }
 
 
@@ -136,7 +129,7 @@ SIZES = [size for size in around(ROWS) if size <= 2 * ROWS[-1]]
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_has_other_scores(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     counted, sizes = Counted(connection, mutant(*MUTANTS[name])), SIZES
-    assert counted.scores(sizes, ROWS, by_bits=True).tolist() != wanted(sizes, ROWS)
+    assert counted.scores(sizes, ROWS).tolist() != wanted(sizes, ROWS)
 
 
 @pytest.mark.parametrize("name", ["a score that is not cut", "all of a bound instead of an eighth"])

@@ -7,11 +7,12 @@ from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, UnitChanges
-from dpsql.kernel.sorting import sorted_rows
+from dpsql.kernel.sorting import ranks, sorted_rows
 from tests.narrow import present
 from tests.support.exact import exact_of, made_up, with_exact
 
@@ -44,6 +45,25 @@ def test_later_columns_decide_between_equal_values() -> None:
     first, second = pa.chunked_array([["b", "a", "b", "a"]]), np.array([0, 1, 2, 3])
     assert np.array_equal(np.array(sorted_rows(4, [(first, False), (second, True)])), [3, 1, 2, 0])
     assert np.array_equal(np.array(sorted_rows(4, [(first, True), (second, False)])), [0, 2, 1, 3])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array(["é", None, "z", "", "é", "😀", "\uffff", "Z"]),
+        pa.array(["b", None, "a"], pa.large_string()),
+        pa.array([3, None, -(1 << 63), 3, 0]),
+        pa.array([True, None, False, True]),
+        pa.array([None, datetime.date(2024, 2, 1), datetime.date(1, 1, 1)]),
+        pa.array([], pa.string()),
+        pa.array([None, None], pa.string()),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_few_values_have_the_ranks_that_arrow_gives(values: pa.Array) -> None:
+    found = ranks(pa.chunked_array([values]))
+    assert found.tolist() == pc.rank(values, tiebreaker="dense").to_pylist()
+    assert found.dtype == np.int64
 
 
 def test_equal_rows_have_no_order() -> None:

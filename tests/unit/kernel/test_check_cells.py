@@ -9,6 +9,9 @@ import pytest
 
 from dpsql.analysis.score_queries import Sums, score_query
 from dpsql.kernel.check import Certificate, NotCertified, certify
+from dpsql.kernel.check.cells import Ends
+from dpsql.kernel.check.rungs import _width
+from dpsql.kernel.check.types_of import INFINITY
 from dpsql.kernel.mechanisms import FULL
 from dpsql.kernel.tree import (
     Aggregate,
@@ -28,8 +31,10 @@ from dpsql.kernel.tree import (
     Values,
     replaced,
 )
+from dpsql.kernel.tree.exact import whole
 from dpsql.types import BIGINT
 from tests.kernel_trees import FACTS, n, stored, there
+from tests.narrow import present
 
 BOUNDS = tuple(1 << power for power in range(12))
 WIDE = tuple(1 << power for power in range(84))
@@ -54,8 +59,13 @@ def search(*, server: bool, bounds: tuple[int, ...] = BOUNDS, sums: Sums = Sums.
     return score_query(units, bounds, by_excess=True, wide=bounds is WIDE, sums=sums, server=server)
 
 
+def untyped(node: Node) -> Node:
+    """A column without the type that another query gave it: searches of the same bounds share nodes."""
+    return Column(node.table, node.name, node.stored) if isinstance(node, Column) else node
+
+
 def certified(query: Query) -> Certificate:
-    return certify(query, FACTS)
+    return certify(replaced(query, untyped), FACTS)
 
 
 @pytest.mark.parametrize("server", [False, True])
@@ -72,7 +82,7 @@ def test_a_unit_adds_a_full_score_at_most(server: bool) -> None:
 @pytest.mark.parametrize("server", [False, True])
 def test_sums_of_a_cell_change_by_its_bounds(server: bool) -> None:
     found = certified(search(server=server, sums=Sums.SIGNED))
-    totals, beyond, net = ({r[0]: r[1:] for r in found.number(x).rungs} for x in ("n3", "n4", "n6"))  # type: ignore[union-attr]  # they are there
+    totals, beyond, net = ({r[0]: r[1:] for r in present(found.number(x)).rungs} for x in ("n3", "n4", "n6"))
     for place in range(1, len(BOUNDS)):
         width = BOUNDS[place] - BOUNDS[place - 1]
         assert totals[place] == (-BOUNDS[place], BOUNDS[place])
@@ -163,3 +173,15 @@ def test_a_score_that_is_not_cut_is_not_certified_as_a_full_one() -> None:
     found = certified(edited(uncut)).number("n2")
     assert found is not None
     assert found.high > FULL
+
+
+def test_a_number_cut_on_one_side_is_as_far_as_it_was() -> None:
+    """A sum that GREATEST alone cuts has no end above: what one unit adds is not cut to twice that end."""
+    total, low, high = Column("w", "a"), whole(-9), whole(9)
+    both, up = Ends([-1], [1]), Ends([0], [1])
+    assert _width(total, "GREATEST", -9, both) == _width(total, "GREATEST", -9, up) == INFINITY
+    assert _width(total, "LEAST", 9, both) == INFINITY
+    assert _width(total, "LEAST", 9, up) == 9
+    assert _width(Call("GREATEST", (total, low)), "GREATEST", -9, both) == INFINITY
+    assert _width(Call("GREATEST", (total, low)), "LEAST", 9, both) == 18
+    assert _width(Call("LEAST", (total, high)), "GREATEST", -9, both) == 18

@@ -42,7 +42,7 @@ from dpsql.kernel.tree import (
     Unary,
     Window,
 )
-from dpsql.kernel.tree.forms import NEAR, SHORT_LIST, Form, listed_forms
+from dpsql.kernel.tree.forms import LONGEST, NEAR, SHORT_LIST, Form, listed_forms, text_up_to
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTEGER, TIMESTAMP, VARCHAR, SqlType
 
 FACTS = Facts(
@@ -107,6 +107,9 @@ REPLACED = form("regexp_replace", "VARCHAR", "#VARCHAR", "#REWRITE")
 
 RIGHT = {
     "a value": of_value(K),
+    "a list as a text that is cut": of_value(
+        IsNull(Apply(text_up_to(LONGEST), (Cast(L, VARCHAR, safe=True),)))
+    ),
     "the least number": of_value(Binary("<", K, number(-(1 << 63)))),
     "a frame": ranked(Frame("ROWS", Bound("PRECEDING"), Bound("CURRENT ROW"))),
     "items": of_value(of_items(IsNull(P), name="list_filter")),
@@ -116,6 +119,8 @@ RIGHT = {
     "texts together": of_value(Try(Apply(CONCAT, (X, X)))),
     "a rounded number": of_value(Try(Apply(ROUND, (Cast(K, DOUBLE), Paren(Unary("-", number(2))))))),
     "other texts": of_value(Try(Apply(REPLACED, (X, text("a"), text("b"))))),
+    "a number below 0": of_value(Binary("<", K, number(-5))),
+    "signs apart": of_value(Unary("-", Paren(number(-5)))),
     "a day": of_value(Constant(date(2024, 1, 1), SqlType("DATE"))),
     "the number of an interval": of_value(IsNull(Interval("1 day"))),
 }
@@ -137,7 +142,8 @@ WORDS = {
         Binary("<", Apply(NEAR["neg"], (number(-(1 << 63)),)), number(3))
     ),
     "a word before the least number": of_value(Unary("-", number(-(1 << 63)))),
-    "two signs": of_value(Unary("-", Paren(number(-5)))),
+    "two signs": of_value(Unary("-", number(-5))),
+    "two signs of other nodes": of_value(Unary("-", Unary("-", number(5)))),
     "an infinity": of_value(Constant(float("inf"), DOUBLE)),
     "a DECIMAL that is no number": of_value(Constant(Decimal("NaN"), SqlType("DECIMAL", 9, 2))),
     "an interval": of_value(IsNull(Interval("1 day' IS NULL --"))),
@@ -181,6 +187,15 @@ LENGTHS = {
     "texts of another list": of_value(measured(3, of=ListOf((text("a"),)))),
     "lists in the place of items": of_value(of_items(ListOf((P, P)))),
     "a list as a text": of_value(Cast(L, VARCHAR)),
+    "a list as a text beside one that is cut": of_value(
+        Binary("=", Apply(text_up_to(LONGEST), (Cast(L, VARCHAR, safe=True),)), Cast(L, VARCHAR, safe=True))
+    ),
+    "a list as a text below one that is cut": of_value(
+        Apply(text_up_to(LONGEST), (Apply(LPAD, (Cast(L, VARCHAR, safe=True), number(3), text(" "))),))
+    ),
+    "a list as a text of which more is left": of_value(
+        Apply(text_up_to(LONGEST + 1), (Cast(L, VARCHAR, safe=True),))
+    ),
 }
 
 
