@@ -25,10 +25,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql.errors import InternalError
+from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.counts import Counts, Exact, exact
 from dpsql.kernel.frames import without_frames
 from dpsql.kernel.loss import PrivacyLoss
-from dpsql.kernel.mechanisms.grid import SYSTEM
 from dpsql.kernel.release import Rows, Run, positions_of, released_at, with_cells
 from dpsql.kernel.sealed import Sealed, seal, unseal
 from dpsql.kernel.sorting import ranks
@@ -75,7 +75,7 @@ class Parted(Sealed):
             every, ends = own.part(rows), [*starts.tolist(), *[len(rows)] * (missing + 1)]
             pairs = [*pairwise(ends)]
             if not own.changes.declared:
-                pairs = [pairs[place] for place in SYSTEM.ranks(number).tolist()]
+                pairs = [pairs[place] for place in exact_noise.ranks(number).tolist()]
             return rows, pairs, [seal(Counts(), every.slice(*pair)) for pair in pairs]
 
         rows, pairs, parts = without_frames(divided)

@@ -84,7 +84,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.sealed",
     },
     "kernel.parted": {
-        *("errors", "kernel.counts", "kernel.frames", "kernel.loss", "kernel.release", "kernel.sealed"),
+        *("errors", "kernel.counts", "kernel.frames", "kernel.loss", "kernel.noise", "kernel.release"),
+        "kernel.sealed",
         "kernel.sorting",
     },
     "kernel.figures": {
