@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from dpsql.kernel.check import Certificate, Change
+from dpsql.kernel.check import Certificate, Change, Together
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 
 COLUMNS = ("query", "rule", "concludes", "place")
@@ -45,6 +45,18 @@ def _steps(certificate: Certificate) -> Iterator[tuple[str, str, str]]:
         yield step.rule, step.concludes, step.path or "query"
     for change in certificate.numbers:
         yield "conclusion", _number(change, certificate), change.column
+    for found in certificate.together:
+        yield "conclusion", *_together(found, certificate)
+
+
+def _together(found: Together, certificate: Certificate) -> tuple[str, str]:
+    """Say how far one unit changes several numbers, and which."""
+    names = ", ".join(change.column for change in certificate.numbers if change.column in found.columns)
+    where = "" if certificate.most_groups == 1 or not certificate.columns else " in each group"
+    text = f"one unit changes {names} by at most {found.each:,} together{where}"
+    if found.total is not None and where:
+        text += f", by at most {found.total:,} in all groups"
+    return text, names
 
 
 def _number(change: Change, certificate: Certificate) -> str:

@@ -35,6 +35,13 @@ def check_numbers(certificate: Certificate, most: int) -> None:
     _refuse(claims + [text for each in certificate.numbers for text in _beyond(each, 0, most)])
 
 
+def check_together(certificate: Certificate, most: int) -> None:
+    """Raise `NotCertified` unless one unit changes all numbers of one group by so much at most, together."""
+    names = {change.column for change in certificate.numbers}
+    if not any(each.columns >= names and each.each <= most for each in certificate.together):
+        raise NotCertified("the numbers of a measure together")
+
+
 def score_change(certificate: Certificate) -> int:
     """Return how far one unit changes the score of a bound, as the query of a search is certified.
 
@@ -101,7 +108,29 @@ def lower_claims(plan: Plan, certificate: Certificate) -> Iterator[str]:
         total, certified = plan.total(place), _total(plan, certificate, change)
         if total is not None and (certified is None or certified > total):
             yield f"{name} changes by {certified} in all groups, claimed {total}"
+    yield from _lower_claims_of_moments(plan, certificate)
     yield from _lower_claims_of_groups(plan, certificate)
+
+
+def _lower_claims_of_moments(plan: Plan, certificate: Certificate) -> Iterator[str]:
+    """Yield what a plan claims of all numbers with one noise together and is not certified."""
+    shares: dict[object, dict[int, str]] = {}
+    for place, count in enumerate(plan.counts):
+        if count.share is not None and plan.equal[place] == place:
+            shares.setdefault(count.share, {})[place] = f"n{place + int(plan.compiled.cells)}"
+    for numbers in shares.values():
+        place, names = min(numbers), ", ".join(numbers.values())
+        if len(numbers) == 1:
+            continue
+        found = next((each for each in certificate.together if each.columns >= {*numbers.values()}), None)
+        if found is None or found.each > plan.counts[place].bound:
+            each = "any amount" if found is None else found.each
+            yield f"{names} change by {each} together in a group, claimed {plan.counts[place].bound}"
+            continue
+        total = plan.total(place)
+        certified = _total(plan, certificate, Change(names, 0, found.each, found.total))
+        if total is not None and (certified is None or certified > total):
+            yield f"{names} change by {certified} together in all groups, claimed {total}"
 
 
 def _lower_claims_of_groups(plan: Plan, certificate: Certificate) -> Iterator[str]:

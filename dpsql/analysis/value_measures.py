@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import reduce
 
 from sqlglot import exp
 
 from dpsql.analysis import blocks
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.claims import check_numbers
+from dpsql.analysis.claims import check_numbers, check_together
 from dpsql.analysis.column_bounds import bounds_of_column
 from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
@@ -130,6 +131,7 @@ def _compiled(
     sealed = seal(found, catalog, policy, used, len(listed), order=())
     measure = ValueMeasure(sealed, rows, width, grid.step, bounds.low, bounds.high)
     check_numbers(sealed.certificate, measure.moved)
+    check_together(sealed.certificate, measure.moved)
     return measure
 
 
@@ -161,16 +163,21 @@ def _weighted(rows: int, width: int) -> tuple[Expr, ...]:
     """Return what counts of a unit above, below, and of what these leave."""
     values = Column("v", "a2")
     counted = Call("LEAST", (values, whole(rows)))
-    parts = []
+    parts: list[Expr] = []
     for name in ("a0", "a1"):
         own = huge(Call("COALESCE", (Column("v", name), whole(0))))
         share = Paren(Binary("//", Paren(Binary("*", own, whole(rows))), huge(values)))
-        parts.append(_cut(Case(((Binary("<=", values, whole(rows)), own),), share), rows * width))
+        weighted = Case(((Binary("<=", values, whole(rows)), own),), share)
+        parts.append(_cut(weighted, _rest(whole(rows * width), parts)))
     every = Paren(Binary("*", huge(counted), whole(width)))
-    left = Paren(Binary("-", Paren(Binary("-", every, parts[0])), parts[1]))
-    return (*parts, _cut(left, rows * width))
+    return (*parts, _cut(_rest(every, parts), whole(rows * width)))
 
 
-def _cut(value: Expr, most: int) -> Expr:
+def _rest(every: Expr, parts: Sequence[Expr]) -> Expr:
+    """Return what parts leave of a number."""
+    return reduce(lambda left, part: Paren(Binary("-", left, part)), parts, every)
+
+
+def _cut(value: Expr, most: Expr) -> Expr:
     """Return a value cut to 0 and a number, between which it is: so the checker need not know why."""
-    return Call("LEAST", (Call("GREATEST", (value, whole(0))), whole(most)))
+    return Call("LEAST", (Call("GREATEST", (value, whole(0))), most))

@@ -19,7 +19,6 @@ from dpsql.answers.noises import noises_of
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
 from dpsql.answers.refine import RefinedCount
-from dpsql.answers.runs import run_of
 from dpsql.answers.shown import COVERS_LESS, WIDE, by_noise
 from dpsql.answers.table import details, doubles, rows, together
 
@@ -48,7 +47,6 @@ __all__ = [
     "numbers",
     "outside_of",
     "rows",
-    "run_of",
     "sentences_of",
     "to_be_found",
     "together",

@@ -14,7 +14,6 @@ from dpsql.answers import (
     noises_of,
     outside_of,
     rows,
-    run_of,
     together,
     with_ends,
     with_left_out,
@@ -306,13 +305,13 @@ def _answered(prepared: PreparedPrivate) -> tuple[Plan, Run, NoisyResult]:
     counting, method = prepared.counting, prepared.method
     spending = Spending(method.quote.loss)
     if not isinstance(method, BoundSearches):
-        run = run_of(prepared.plan, counting.count(unchanged=prepared.refines is not None), spending)
+        run = Run(counting.count(unchanged=prepared.refines is not None), spending)
         return prepared.plan, run, method.run(run)
     searches = [Run(counting.count(each.compiled), spending) for each in prepared.plan.ladders]
     found = method.find(searches)
     bounded = counting.with_bounds(found)
     plan = bounded.plan
     known = method.known(plan, found, searches, spending)
-    run = run_of(plan, bounded.count(), spending) if known is None else known
+    run = Run(bounded.count(), spending) if known is None else known
     result = method.answered(plan, found, searches, run, spending)
     return plan, run, method.completed(plan, result, found)

@@ -63,9 +63,11 @@ class UnitChanges:
         Whether a unit changes one row alone.
     one_cell
         Whether it changes one cell of each group.
+    cells
+        The least and the greatest cell of a row, whatever the rows are; None: nothing is known.
     together
-        Numbers of which all changes in all groups add up to at most so much. The checker does not prove it:
-        these are the moments of one column, of which the plan says it.
+        Numbers of which all changes in a group add up to at most so much, without signs; and the same in all
+        groups, None: that has no bound.
     """
 
     numbers: tuple[NumberChange | None, ...]
@@ -77,7 +79,8 @@ class UnitChanges:
     grouped: tuple[tuple[frozenset[str], int], ...] = ()
     one_row: bool = False
     one_cell: bool = False
-    together: tuple[tuple[frozenset[int], int], ...] = ()
+    cells: tuple[int, int] | None = None
+    together: tuple[tuple[frozenset[int], int, int | None], ...] = ()
 
     def number(self, place: int) -> NumberChange:
         """Return how a unit changes a number; `InternalError` if nothing is proved of it."""
@@ -92,7 +95,9 @@ class UnitChanges:
         They stand number by number, or (`by_group`) group by group.
         """
         numbers = tuple(map(self.number, places))
-        own = [most for all_, most in self.together if set(places) <= all_]
+        once = len({*places}) == len(places)
+        found = [(groups * each, total) for all_, each, total in self.together if once and all_ >= {*places}]
+        own = [most if total is None else min(most, total) for most, total in found]
         return Taken(numbers, groups, by_group, min(own, default=None))
 
     def within(self, keys: Iterable[int]) -> int | None:

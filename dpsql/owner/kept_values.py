@@ -6,7 +6,6 @@ of a unit are to count: one, or as the kept ladder of the table's rows says, or 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -104,8 +103,6 @@ def measure_beyond(
     noise = noise_of(measure, epsilon)
     run = Run(engines.count(measure.compiled, reads), Spending(noise.loss))
     places = range(len(run.changes.numbers))
-    # What a unit moves all of them together is what the measure says.
-    run.changes = replace(run.changes, together=((frozenset(places), measure.moved),))
     above, below, left = (int(number) for number in run.measure(noise, places, run.every()).value)
     return ValuesBeyond(
         measure.low, measure.high, measure.rows, measure.width, measure.step, epsilon, above, below, left

@@ -16,6 +16,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from dpsql.kernel.check.certificate import Together
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.relation import Groups
@@ -182,6 +183,8 @@ def broken(counting: Counting, query: Query, groups: Groups, reached: set[int], 
         moved = [each for each in changes if any(each)]
         if groups.most is not None and len(moved) > groups.most:
             return True
+        if any(_more_together(each, [*groups.numbers], changes) for each in groups.together):
+            return True
         for place, number in enumerate(numbers):
             mine = [each[place] for each in changes] or [0]
             if min(mine) < number.low or max(mine) > number.high:
@@ -191,6 +194,13 @@ def broken(counting: Counting, query: Query, groups: Groups, reached: set[int], 
             if max(map(abs, mine)) == max(-number.low, number.high) > 0:
                 reached.add(place)
     return False
+
+
+def _more_together(claim: Together, names: list[str], changes: list[tuple[int, ...]]) -> bool:
+    """Whether numbers change by more than is claimed of them together."""
+    places = [place for place, name in enumerate(names) if name in claim.columns]
+    sums = [sum(abs(each[place]) for place in places) for each in changes]
+    return max(sums, default=0) > claim.each or (claim.total is not None and sum(sums) > claim.total)
 
 
 @pytest.fixture(scope="module")
@@ -208,6 +218,41 @@ def test_what_is_weighed_moves_as_it_is_claimed(counting: Counting, rounds: int)
             assert not broken(counting, query, claimed(query), tight), duckdb_sql(query)
             reached |= {type(query.numbers[place][0]) for place in tight if len(query.numbers[place]) == 1}
     assert reached == {*COUNTED}
+
+
+def vector(rng: Random) -> Weighted:
+    """Draw moments of one column, or averages with what they lack, in any order; some may be left out."""
+    low, high = rng.choice(((0, 3), (0, 5), (-4, 2), (-3, 3)))
+    drawn = parts(rng, low, high - low)
+    part = rng.choice([part for part in drawn if isinstance(part, (Moment, UnitMean))])
+    size = 2 if isinstance(part, UnitMean) else part.degree + 1 + part.nulls
+    places = rng.sample(range(size), rng.randrange(2, size + 1))
+    numbers = tuple((replace(part, place=place),) for place in places)
+    rows = values(low, high)
+    return Weighted(rows, rng.choice((0, 1, 2)), FIELDS, numbers, rows if rng.random() < 0.6 else None)
+
+
+@pytest.mark.parametrize("rounds", [60, pytest.param(4000, marks=pytest.mark.slow)])
+def test_moments_change_together_as_it_is_claimed(counting: Counting, rounds: int) -> None:
+    """Every claim is there, and the largest change of all of them is reached, for moments and averages."""
+    rng, reached = Random(rounds), set[type[Counted]]()
+    for _ in range(rounds):
+        counting.fill(rng)
+        query = vector(rng)
+        groups = claimed(query)
+        (claim,) = groups.together
+        assert claim.columns == {*groups.numbers}
+        assert not broken(counting, query, groups, set()), duckdb_sql(query)
+        if not broken(counting, query, tighter(groups), set()):
+            continue
+        reached.add(type(query.numbers[0][0]))
+    assert reached == {Moment, UnitMean}
+
+
+def tighter(groups: Groups) -> Groups:
+    """Return what is claimed of a query, less one for all numbers together."""
+    (claim,) = groups.together
+    return replace(groups, together=(replace(claim, each=claim.each - 1, total=None),))
 
 
 def first_groups(rng: Random) -> Query:
@@ -254,7 +299,6 @@ WRONG = [
     (CappedSum, CappedSum, "measured", lambda s, v: v[0]),
     (CappedSum, CappedSum, "size", lambda s, u, r: s.of_unit(u, r)[0]),
     (RowSum, RowSum, "weighted", lambda s, u, v, b, a: furthest(v[1])),
-    (Moment, Moment, "weighted", lambda s, u, v, b, a: s._of(s._numbers(v))),
     (WeightedRows, WeightedRows, "in_full", property(lambda s: s.most + 1)),
     (RowSum, RowSum, "in_full", property(lambda s: s.most + 2)),
     (

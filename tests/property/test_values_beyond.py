@@ -113,12 +113,14 @@ _WEIGHTED = value_measures._weighted
 
 
 def test_rows_that_are_not_weighted_are_noticed(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_measures, "check_numbers", _check_nothing)
+    for check in ("check_numbers", "check_together"):
+        monkeypatch.setattr(value_measures, check, _check_nothing)
     monkeypatch.setattr(value_measures, "_weighted", _every_row)
     assert any(violations(campaign)[1] for _ in range(8))
 
 
 def test_the_bound_is_reached(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(value_measures, "check_numbers", _check_nothing)
+    for check in ("check_numbers", "check_together"):
+        monkeypatch.setattr(value_measures, check, _check_nothing)
     monkeypatch.setattr(ValueMeasure, "moved", property(lambda self: self.rows * self.width - 1))
     assert any(violations(campaign)[1] for _ in range(8))

@@ -15,7 +15,7 @@ import dpsql.kernel.check.certificate as sealed
 from dpsql.analysis import Plan, compiled_query
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.claims import lower_claims
-from dpsql.kernel.check import Certificate, Change, Keys, NotCertified, certify
+from dpsql.kernel.check import Certificate, Change, Keys, NotCertified, Together, certify
 from dpsql.kernel.tree import Query
 from dpsql.policy import Policy
 
@@ -76,6 +76,23 @@ def _claimed(plan: Plan) -> Certificate:
         most=1 if plan.one_group else plan.groups_per_unit,
         decides=decides,
         distinct=(names,),
+        together=_claimed_together(plan, offset),
+    )
+
+
+def _claimed_together(plan: Plan, offset: int) -> tuple[Together, ...]:
+    """What a plan claims of numbers with one noise: they have one bound together."""
+    shares: dict[object, list[int]] = {}
+    for place, count in enumerate(plan.counts):
+        if count.share is not None:
+            shares.setdefault(count.share, []).append(place)
+    return tuple(
+        Together(
+            frozenset(f"n{place + offset}" for place in places),
+            plan.counts[places[0]].bound,
+            plan.total(places[0]),
+        )
+        for places in shares.values()
     )
 
 
@@ -86,6 +103,7 @@ def _made(
     most: int | None = None,
     decides: str | None = None,
     distinct: tuple[frozenset[str], ...] = (),
+    together: tuple[Together, ...] = (),
 ) -> Certificate:
     return Certificate(
         query=query,
@@ -99,6 +117,7 @@ def _made(
         grouped_by=(),
         cells=(),
         one_cell=False,
+        together=together,
         derivation=(),
         seal=sealed._SEAL,
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpsql.analysis import CompiledQuery, Plan
 from dpsql.analysis.excess import Excess
-from dpsql.answers import BoundSearches, Method, NoisyResult, run_of
+from dpsql.answers import BoundSearches, Method, NoisyResult
 from dpsql.answers.bound_search import figure_of
 from dpsql.database import Engines
 from dpsql.kernel import counts as counts_module
@@ -112,7 +112,7 @@ class Answered:
 def answer_of(method: Method, plan: Plan, counts: Counts) -> Answered:
     """Run a method that needs no search on counts."""
     assert not isinstance(method, BoundSearches)
-    run = run_of(plan, counts, Spending(method.quote.loss))
+    run = Run(counts, Spending(method.quote.loss))
     return Answered(method.run(run), run)
 
 
@@ -122,12 +122,8 @@ def ample() -> Spending:
 
 
 class _Ample(Spending):
-    def admit(self, most: PrivacyLoss) -> None:
+    def check(self, total: PrivacyLoss) -> None:
         """Admit anything."""
-
-    def part(self, times: int) -> Spending:
-        """Return one that admits anything, too."""
-        return _Ample(self.limit)
 
 
 def runs_of(counts: Sequence[Counts], spending: Spending | None = None) -> list[Run]:
@@ -169,7 +165,7 @@ def answer_with(
     known = None if counts is not None else method.known(plan, found, searches, shared)
     if known is None:
         assert counts is not None
-        known = run_of(plan, counts, shared)
+        known = Run(counts, shared)
     return Answered(method.answered(plan, found, searches, known, shared), known)
 
 

@@ -3,7 +3,7 @@
 `certify` is the only way to a `Certificate`. What no rule proves is refused with `NotCertified`.
 """
 
-from dpsql.kernel.check.certificate import Certificate, Change, Keys, NotCertified, Step
+from dpsql.kernel.check.certificate import Certificate, Change, Keys, NotCertified, Step, Together
 from dpsql.kernel.check.check import certify
 
-__all__ = ["Certificate", "Change", "Keys", "NotCertified", "Step", "certify"]
+__all__ = ["Certificate", "Change", "Keys", "NotCertified", "Step", "Together", "certify"]

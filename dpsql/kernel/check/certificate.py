@@ -72,6 +72,25 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """How far adding one unit can change several numbers: it decreases none of them.
+
+    Attributes
+    ----------
+    columns
+        The names of the numbers' columns.
+    each
+        All their changes in one group add up to at most this.
+    total
+        Those in all groups add up to at most this; None: that has no bound.
+    """
+
+    columns: frozenset[str]
+    each: int
+    total: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Most:
     """Only so many of the groups that have rows are there: those with the largest numbers.
 
@@ -136,6 +155,8 @@ class Certificate:
         Keys of cells that are whole numbers, with the least and the greatest.
     one_cell
         Whether a unit is in at most one cell of all groups that are equal in the other keys.
+    together
+        Numbers of which it is known how far a unit changes all of them together.
     derivation
         The steps of the proof, each after those on which it rests.
     """
@@ -151,6 +172,7 @@ class Certificate:
     grouped_by: tuple[tuple[frozenset[str], int], ...]
     cells: tuple[tuple[str, tuple[int, int]], ...]
     one_cell: bool
+    together: tuple[Together, ...]
     derivation: tuple[Step, ...]
     seal: InitVar[object]
 

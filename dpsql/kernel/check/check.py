@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from dpsql.kernel.check.certificate import _SEAL, Certificate, Change, Keys, Most, NotCertified
+from dpsql.kernel.check.certificate import _SEAL, Certificate, Change, Keys, Most, NotCertified, Together
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.relation import Kind, Relation
@@ -100,9 +101,18 @@ def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
         grouped_by=found.few,
         cells=tuple(groups.cells.items()),
         one_cell=groups.one_cell,
+        together=tuple(_in_few_groups(each, most) for each in groups.together),
         derivation=tuple(proof.steps),
         seal=_SEAL,
     )
+
+
+def _in_few_groups(changes: Together, most: int | None) -> Together:
+    """Return changes of several numbers in all groups, if a unit changes so many."""
+    if most is None:
+        return changes
+    total = most * changes.each
+    return replace(changes, total=total if changes.total is None else min(changes.total, total))
 
 
 def _kind(proof: Proof, query: Query, found: Relation) -> Keys:

@@ -17,7 +17,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dpsql.kernel.check.certificate import Together
 from dpsql.kernel.check.distinct import never_null
+from dpsql.kernel.check.moments import most_of_rests, summed
 from dpsql.kernel.check.proof import (
     NONE,
     Proof,
@@ -102,7 +104,26 @@ def relation_of_groups(
         proof.path.pop()
     if set(group) - set(keys.values()):
         proof.refuse("groups without one of their keys", query)
-    return relation_of_numbers(proof, source, query, keys, numbers, declared=not group)
+    made = relation_of_numbers(proof, source, query, keys, numbers, declared=not group)
+    if made.groups is None or not single or len(numbers) < _SEVERAL:
+        return made
+    return replace(made, groups=replace(made.groups, together=_together(proof, query, numbers)))
+
+
+_SEVERAL = 2
+
+
+def _together(proof: Proof, query: Select, numbers: dict[str, Number]) -> tuple[Together, ...]:
+    """Return what a unit changes all numbers by in a group, if each is a sum of what the others leave."""
+    sums = [x for item in query.items if has_aggregate(item.expr) and (x := summed(item.expr)) is not None]
+    values = [proof.value(x, query) for x in sums]
+    if len(sums) < len(numbers) or any(x.nullable or x.low < 0 for x in values):
+        return ()
+    most = most_of_rests(sums, lambda x: proof.value(x, query))
+    if most is None or most == INFINITY:
+        return ()
+    proof.note("rests", f"a unit changes {len(numbers)} numbers by at most {most} in each group")
+    return (Together(frozenset(numbers), int(most)),)
 
 
 def relation_of_numbers(

@@ -81,6 +81,7 @@ def _declared(
             most=groups.most,
             one_cell=groups.one_cell,
             listed=frozenset(of.values()),
+            together=groups.together,
         ),
     )
 

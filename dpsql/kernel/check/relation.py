@@ -23,6 +23,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from dpsql.kernel.check.certificate import Together
 from dpsql.kernel.check.types_of import Number as Number_
 from dpsql.kernel.tree import Column, Expr
 
@@ -105,6 +106,8 @@ class Groups:
         Of groups that have rows: keys that are equal to columns of public rows.
     places
         Unique sets of columns of those public rows.
+    together
+        Numbers of which it is known what a unit changes all of them by.
     """
 
     keys: tuple[str, ...]
@@ -119,6 +122,7 @@ class Groups:
     one_cell: bool = False
     listed: frozenset[str] = frozenset()
     places: frozenset[Names] = frozenset()
+    together: tuple[Together, ...] = ()
 
     def renamed(self, new: Mapping[str, str]) -> Groups:
         """Return the same with other names of columns; those without a new name are left out."""
@@ -142,6 +146,10 @@ class Groups:
             self.most,
             self.one_cell,
             frozenset(new[name] for name in self.listed if name in new),
+            together=tuple(
+                replace(each, columns=frozenset(new[name] for name in each.columns if name in new))
+                for each in self.together
+            ),
         )
 
 

@@ -1,16 +1,21 @@
 """The rule of `Weighted`: what one unit changes of each number of a group, by the claim of what it counts.
 
 The claims, and why what is written keeps them, are proved in `tree.counted` and `tree.weighted`. Here is what
-they assume: rows of units, of which a number reads columns alone; the ends of values; that a unit has one row
-where one is counted; and that units are measured by the same rows that are counted.
+they assume: rows of units, of which a number reads columns alone, by the names `u`, `k0`, .. and `f0`, ..;
+the ends of values; that a unit has one row where one is counted; and that units are measured by the same rows
+that are counted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
+from dpsql.kernel.check.certificate import Together
 from dpsql.kernel.check.counts import relation_of_numbers
 from dpsql.kernel.check.implied import implies
+from dpsql.kernel.check.moments import counted_rows, most_of_means, most_of_moments
 from dpsql.kernel.check.proof import (
     Proof,
     conjuncts,
@@ -44,7 +49,6 @@ from dpsql.kernel.tree import (
     UnitValue,
     Weighted,
     WeightedRows,
-    kept,
     plain,
 )
 from dpsql.types import BIGINT, INTEGER
@@ -69,6 +73,8 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
         return proof.refuse("rows of units that no column tells apart", node)
     if node.merges:
         _check_alone(proof, node)
+    if node.keys < 0 or node.fields < 0:
+        proof.refuse("groups by what is no column of the rows", node)
     keys: dict[str, Expr] = {f"k{i}": Column("s", f"k{i}") for i in range(node.keys)}
     if not {f"s.{key}" for key in keys} <= {*rows.columns}:
         return proof.refuse("groups by what is no column of the rows", node)
@@ -78,7 +84,10 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
     numbers = {
         f"n{i}": rule.number(parts, made.items[node.keys + i].expr) for i, parts in enumerate(node.numbers)
     }
-    return relation_of_numbers(proof, rows, rule.reader, keys, numbers, declared=not node.keys)
+    made_of = relation_of_numbers(proof, rows, rule.reader, keys, numbers, declared=not node.keys)
+    groups = made_of.groups
+    assert groups is not None  # noqa: S101  as it is made
+    return replace(made_of, groups=replace(groups, together=tuple(rule.together())))
 
 
 class _Rule:
@@ -106,7 +115,10 @@ class _Rule:
     def _claim(self, part: Counted) -> Claim:
         """Return the claim of a part, if what it assumes holds; 0 lies within it."""
         names = frozenset(name_of(x) for x in part.row if isinstance(x, Column) and x.table == "s")
-        if not names <= {*self.rows.columns} or not all(
+        # Of other names `s` has columns that others' rows decide: the values that are kept are `v0`, ..
+        own = {"s.u", *(f"s.k{i}" for i in range(self.node.keys))}
+        own |= {f"s.f{i}" for i in range(self.node.fields)}
+        if not names <= own & {*self.rows.columns} or not all(
             isinstance(x, Column) and x.table == "s" for x in part.row
         ):
             self.proof.refuse("a number of what are no columns of the rows", part)
@@ -199,15 +211,36 @@ class _Rule:
         return Claim(-most if x.low < 0 else 0, most if x.high > 0 else 0, most)
 
     def _moment(self, part: Moment, times: int) -> Claim:
-        x, top = self._whole(part), times * part.whole
-        rows = kept(UNIT, part.row[1:])
-        places = range(part.degree + 1 + part.nulls)
-        within = x.low >= 0 and x.high <= part.width and part.degree in (0, 1, 2) and part.place in places
-        if not within or (
-            part.nulls and part.row[1:] and not implies(part.row[0], rows, self.reader, self.rows.unit)
-        ):
+        top = times * part.whole
+        most = self._most_of(part)
+        counted = not part.row[1:] or implies(part.row[0], counted_rows(part), self.reader, self.rows.unit)
+        if most is None or most > top or not counted:
             self.proof.refuse("moments of values that do not lie within them", part)
         return Claim(0, top, top)
+
+    def _most_of(self, *parts: Moment) -> int | None:
+        """Return what a unit changes moments of the same rows by in all groups together."""
+        x = self._whole(parts[0])
+        low, high = (x.low, x.high) if x.low <= x.high else (0, 0)
+        if INFINITY in (-low, high):
+            return None
+        return most_of_moments(parts, int(low), int(high), by_rows=self.node.by_rows)
+
+    def together(self) -> Iterator[Together]:
+        """Yield numbers of which it is known what a unit changes them by together, each once."""
+        found: dict[Counted, dict[int, tuple[str, Moment | UnitMean]]] = {}
+        for i, (part, *others) in enumerate(self.node.numbers):
+            if isinstance(part, (Moment, UnitMean)) and not others:
+                found.setdefault(replace(part, place=0), {}).setdefault(part.place, (f"n{i}", part))
+        for of in found.values():
+            names = frozenset(name for name, _ in of.values())
+            moments = [part for _, part in of.values() if isinstance(part, Moment)]
+            means = [part for _, part in of.values() if isinstance(part, UnitMean)]
+            most = self._most_of(*moments) if moments else most_of_means(means)
+            if most is not None and len(names) > 1:
+                where = "in all groups" if moments else "in each group"
+                self.proof.note("together", f"a unit changes {len(names)} numbers by at most {most} {where}")
+                yield Together(names, most, most if moments else None)
 
 
 _NOTES: dict[type[Counted], str] = {

@@ -9,8 +9,7 @@ from itertools import count
 
 import duckdb
 
-from dpsql.answers import run_of
-from dpsql.kernel.release import Spending
+from dpsql.kernel.release import Run, Spending
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.benchmarks.events import top
@@ -54,7 +53,7 @@ def figures(setting: Setting) -> Iterator[Figure]:
         "the whole statement": lambda: session.run(statement()),
         "parse, analyse, compile, price": lambda: session.prepare(statement()),
         "the engine": lambda: engine.count(plan.compiled),
-        "the mechanism": lambda: method.run(run_of(plan, counts, Spending(method.quote.loss))),
+        "the mechanism": lambda: method.run(Run(counts, Spending(method.quote.loss))),
         "the ledger's two durable writes": charge,
         "DuckDB alone, the exact counts": lambda: raw.sql(
             f"SELECT item, COUNT(DISTINCT user_id) AS n FROM '{file}' GROUP BY item"

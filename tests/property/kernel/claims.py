@@ -94,6 +94,11 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
     for group in {**whole.numbers, **less.numbers}:
         absent = group not in whole.numbers or group not in less.numbers
         old, new = less.numbers.get(group, nothing), whole.numbers.get(group, nothing)
+        for found in claim.together:
+            pairs = zip(claim.numbers, old, new, strict=True)
+            moves = sum(abs(m - n) for change, n, m in pairs if change.column in found.columns)
+            if not absent and moves > found.each:
+                return f"{sorted(found.columns)} change by {moves} together, certified {found.each}"
         for place, (change, before, after) in enumerate(zip(claim.numbers, old, new, strict=True)):
             if (absent and _by_others(claim, change)) or (repeated and change.column == claim.decides):
                 continue
@@ -103,6 +108,11 @@ def broken(claim: Certificate, whole: Counted, less: Counted) -> str:
             together[place] += abs(after - before)
             if after != before or (absent and claim.keys is Keys.UNKNOWN):
                 touched.add(group)
+    for found in claim.together:
+        mine = [i for i, change in enumerate(claim.numbers) if change.column in found.columns]
+        moves = sum(together[i] for i in mine)
+        if found.total is not None and moves > found.total:
+            return f"{sorted(found.columns)} change by {moves} together, certified {found.total}"
     for change, moves in zip(claim.numbers, together, strict=True):
         if change.total is not None and moves > change.total:
             return f"{change.column} changes by {moves} in all groups, certified {change.total}"

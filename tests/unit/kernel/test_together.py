@@ -1,0 +1,344 @@
+"""What one unit changes several numbers by together: what is certified, and what is nearly the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from kernel.grounds import FixtureGround
+
+import dpsql.kernel.check.certificate as sealed
+from dpsql.analysis.claims import check_together, lower_claims
+from dpsql.kernel.changes import NumberChange, UnitChanges
+from dpsql.kernel.check import Certificate, NotCertified, certify
+from dpsql.kernel.check.moments import Form
+from dpsql.kernel.counts import changes_of
+from dpsql.kernel.tree import (
+    Aggregate,
+    Binary,
+    Call,
+    Counted,
+    Expr,
+    IsNull,
+    Item,
+    Moment,
+    Paren,
+    Query,
+    Select,
+    UnitMean,
+    Weighted,
+    counted,
+)
+from dpsql.kernel.tree.exact import huge, saturated
+from tests.kernel_trees import (
+    FACTS,
+    USERS,
+    VISITS,
+    c,
+    cut,
+    in_domain,
+    n,
+    of_units_rows,
+    select,
+    stored,
+    there,
+    zero,
+)
+
+MOST, WIDTH = 7, 5
+ALL = MOST * WIDTH**2
+X = (c("s.f2"),)
+"""Values from 0 to `WIDTH`, or NULL."""
+Found = list[tuple[str, int, int | None]]
+
+
+def rows_of(table: str = "visits", value: str = "ms") -> Query:
+    """Rows of units with a value `f0` of each from 0 to 5, one `f1` from -9 on, and another `f2`."""
+    unit, x = stored("b", "user_id"), stored("b", value)
+    source = (USERS if table == "users" else VISITS).query.source  # type: ignore[attr-defined]
+    return select(source, there(unit), u=unit, f0=cut(x, 0, 4), f1=cut(x, -9, 5), f2=cut(x, 0, 5))
+
+
+def moments(row: tuple[Expr, ...] = X, degree: int = 2, most: int = MOST, **more: Any) -> list[Counted]:
+    """All moments of a column."""
+    fields = {"nulls": False, "single": False, **more}
+    return [Moment(row, most, WIDTH, degree, i, **fields) for i in range(degree + 1 + fields["nulls"])]
+
+
+def means(**more: Any) -> list[Counted]:
+    """Averages of units, and what they lack."""
+    fields = {"low": -2, "width": 5, "fine": 3, "scale": 0, "single": False, **more}
+    return [UnitMean(X, place=place, **fields) for place in (0, 1)]
+
+
+def certified(parts: list[Counted], rows: Query | None = None, *, alone: bool = False) -> Certificate:
+    source = rows_of() if rows is None else rows
+    numbers = tuple((part,) for part in parts)
+    return certify(Weighted(source, 0, 3, numbers, source if alone else None), FACTS)
+
+
+def together(parts: list[Counted], rows: Query | None = None, *, alone: bool = False) -> Found:
+    """Numbers of one group of which it is known how far a unit changes them together."""
+    found = certified(parts, rows, alone=alone).together
+    return [("".join(sorted(each.columns)), each.each, each.total) for each in found]
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_moments_of_a_column_add_up_to_the_most_of_a_row(alone: bool) -> None:
+    assert together(moments(), alone=alone) == [("n0n1n2", ALL, ALL)]
+    assert together(moments(degree=1), alone=alone) == [("n0n1", 35, 35)]
+    assert together(moments(nulls=True), alone=alone) == [("n0n1n2n3", ALL, ALL)]
+    assert together(moments(nulls=True, degree=1)[::-1], alone=alone) == [("n0n1n2", 35, 35)]
+
+
+def test_some_moments_change_by_no_more_than_all() -> None:
+    assert together(moments()[1:]) == together(moments()[:2]) == [("n0n1", ALL, ALL)]
+    assert together(moments()[:1]) == together([*moments()[:1], *moments()[:1]]) == []
+
+
+def test_of_one_row_a_unit_nothing_is_weighed() -> None:
+    single = moments(single=True)
+    assert together(single, rows_of("users", "age")) == [("n0n1n2", 25, 25)]
+    with pytest.raises(NotCertified, match="of which a unit may have any number"):
+        together(single)
+
+
+def test_each_column_has_its_own() -> None:
+    other = moments((c("s.f0"),), 1)
+    assert together([*moments(), *other]) == [("n0n1n2", ALL, ALL), ("n3n4", 35, 35)]
+    assert together([moments()[0], *other[1:]]) == []
+
+
+def test_other_rows_and_other_bounds_are_other_moments() -> None:
+    condition = (*X, IsNull(c("s.f1"), negated=True))
+    assert together([moments()[0], *moments(most=3)[1:]]) == [("n1n2", 75, 75)]
+    with pytest.raises(NotCertified):
+        together(moments(condition, nulls=True))
+
+
+def test_values_that_do_not_lie_within_the_bounds_are_refused() -> None:
+    for place in range(3):
+        with pytest.raises(NotCertified, match="moments of values that do not lie within them"):
+            together([moments((c("s.f1"),))[place]])
+    with pytest.raises(NotCertified, match="moments of values that do not lie within them"):
+        together([Moment(X, MOST, 4, 2, place, nulls=False, single=False) for place in range(3)])
+
+
+_NUMBERS = Moment._numbers
+
+
+def _more(self: Moment, sums: tuple[Expr, ...]) -> list[Expr]:
+    rows, *others = _NUMBERS(self, sums)
+    return [Paren(Binary("*", rows, n(2))), *others]
+
+
+def _negative(self: Moment, sums: tuple[Expr, ...]) -> list[Expr]:
+    rows, both, square = _NUMBERS(self, sums)
+    return [rows, Paren(Binary("-", both, Paren(Binary("*", square, n(3))))), square]
+
+
+def _of_sums(self: Moment, sums: tuple[Expr, ...]) -> list[Expr]:
+    rows, both, square = _NUMBERS(self, sums)
+    return [rows, both, Paren(Binary("*", square, square))]
+
+
+def _average(self: Moment, sums: tuple[Expr, ...]) -> list[Expr]:
+    rows, both, square = _NUMBERS(self, sums)
+    return [rows, both, Paren(Binary("//", square, n(2)))]
+
+
+def _ratio(self: Moment, unit: Expr, values: tuple[Expr, ...], b: Expr, a: Expr) -> Expr:
+    return self._of([counted.in_ratio(each, self.most + 1, a) for each in self._numbers(values)])
+
+
+def _in_full(self: Moment, unit: Expr, values: tuple[Expr, ...], b: Expr, a: Expr) -> Expr:
+    return self._of(self._numbers(values))
+
+
+def _twice(self: Moment, unit: Expr, values: tuple[Expr, ...]) -> Expr:
+    return saturated(Binary("*", Aggregate("SUM", values), n(2)))
+
+
+def _up(number: Expr, most: int, a: Expr) -> Expr:
+    made = _RATIO(number, most, a)
+    return replace(made, default=Paren(Binary("+", made.default, n(1))))  # type: ignore[type-var,attr-defined]
+
+
+_RATIO = counted.in_ratio
+
+
+WRONG = {
+    "the whole is more": (Moment, "_numbers", _more),
+    "a moment that can be negative": (Moment, "_numbers", _negative),
+    "a product of sums": (Moment, "_numbers", _of_sums),
+    "a quotient of sums": (Moment, "_numbers", _average),
+    "another ratio": (Moment, "weighted", _ratio),
+    "no ratio": (Moment, "weighted", _in_full),
+    "a ratio that is rounded up": (counted, "in_ratio", _up),
+    "the sum of all units twice": (Moment, "of_units", _twice),
+    "units of one row more share rows": (Moment, "in_full", property(lambda self: self.most + 1)),
+    "units are measured by fewer rows": (Moment, "measured", lambda self, values: values[-1]),
+    "units share rows by other rows": (
+        Moment,
+        "size",
+        lambda self, unit, row: Aggregate("SUM", (Paren(Binary("*", row[0], row[0])),)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_text_of_moments_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(*WRONG[name])
+    with pytest.raises(NotCertified, match="moments of values that do not lie within them"):
+        certified(moments(), alone=True)
+
+
+def test_a_first_moment_that_is_not_what_the_others_leave_makes_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is what it was, but all are more."""
+    monkeypatch.setattr(Moment, "_of", lambda self, numbers: numbers[self.place])
+    assert certified(moments()).numbers[0].high == ALL
+    ((_, each, _),) = together(moments())
+    assert each == MOST * max(25 + (10 * x - 2 * x * x) + x * x for x in range(6))
+
+
+def test_rows_without_a_value_are_weighed_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit of many rows without values has more than its rows with one."""
+    values = Aggregate("COUNT", X)
+    monkeypatch.setattr(Moment, "measured", lambda self, found: found[1])
+    monkeypatch.setattr(Moment, "size", lambda self, unit, row: values)
+    with pytest.raises(NotCertified, match="moments of values that do not lie within them"):
+        together(moments(nulls=True))
+
+
+def test_an_average_and_what_it_lacks_add_up_to_the_width() -> None:
+    assert together(means()) == [("n0n1", 15, 15)]
+    groups = Weighted(of_units_rows(), 1, 3, tuple((each,) for each in means()))
+    by_key = certify(in_domain(groups, n1=zero(c("g.n1"))), FACTS)
+    (found,) = by_key.together
+    assert (found.each, found.total) == (15, None)
+    assert together(means()[:1]) == together([means()[0], means(fine=2)[1]]) == []
+    assert together(means(single=True), rows_of("users", "age")) == [("n0n1", 15, 15)]
+
+
+def test_what_lacks_to_something_else_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = UnitMean.of_units
+
+    def wrong(self: UnitMean, unit: Expr, values: tuple[Expr, ...]) -> Expr:
+        return right(self if self.place else replace(self, fine=self.fine + 1, place=1), unit, values)
+
+    monkeypatch.setattr(UnitMean, "of_units", wrong)
+    assert together(means()) == []
+
+
+FIRST, SECOND = cut(c("s.c1"), 0, 9), cut(c("s.c1"), 0, 6)
+
+
+def rests(*exprs: Expr) -> Found:
+    numbers = (Item(saturated(Aggregate("SUM", (each,))), f"n{i}") for i, each in enumerate(exprs))
+    found = certify(Select(tuple(numbers), USERS), FACTS).together
+    return [("".join(sorted(each.columns)), each.each, each.total) for each in found]
+
+
+def least(x: Expr, y: Expr) -> Expr:
+    return Call("LEAST", (x, y))
+
+
+def greatest(x: Expr) -> Expr:
+    return Call("GREATEST", (x, n(0)))
+
+
+def less(x: Expr, *others: Expr) -> Expr:
+    for each in others:
+        x = Paren(Binary("-", x, each))
+    return x
+
+
+def test_rests_add_up_to_the_whole() -> None:
+    x = Call("COALESCE", (c("s.c1"), n(0)))
+    a = least(greatest(huge(x)), n(9))
+    b = least(greatest(huge(x)), less(n(9), a))
+    rest = least(greatest(less(n(7), a, b)), n(9))
+    assert rests(a, b) == [("n0n1", 9, 9)]
+    assert rests(a, b, rest) == [("n0n1n2", 9, 9)]
+    assert rests(a, b, least(greatest(less(n(12), a, b)), n(12))) == [("n0n1n2", 12, 12)]
+    for wrong in (
+        [a, least(greatest(huge(x)), n(9))],
+        [a, b, least(greatest(less(n(7), a, a)), n(9))],
+        [a, b, least(greatest(less(n(7), b, a)), n(9))],
+        [a, b, a],
+        [a, least(huge(c("s.c1")), less(n(9), a))],
+    ):
+        try:
+            assert rests(*wrong) == []
+        except NotCertified:
+            continue
+
+
+@pytest.mark.parametrize("form", [Form(2, -3, 1, 4), Form(1, 1, -2), Form(0, 5), Form(7, missing=-1)])
+def test_the_ends_of_polynomials_are_those_of_all_whole_numbers(form: Form) -> None:
+    a, b, s, missing = form
+    for low in range(-4, 4):
+        for high in range(low, 5):
+            every = [a + b * x + s * x * x for x in range(low, high + 1)] + [missing]
+            assert form.ends(low, high) == (min(every), max(every))
+
+
+def test_what_a_mechanism_takes_changes_by_what_is_certified_together() -> None:
+    one = NumberChange(0, 9)
+    known = UnitChanges((one, one, one), together=((frozenset((0, 1)), 10, None), (frozenset((1, 2)), 9, 12)))
+    assert [known.of(places, 3).together for places in [(0, 1), (1, 2), (0, 2), (0, 1, 2), (1,)]] == [
+        *(30, 12, None),
+        *(None, 12),
+    ]
+    assert known.of((1, 1), 3).together is None  # a number that is taken twice changes twice
+    assert known.of((1, 2), 1).total == 9
+    assert known.of((0, 2), 1).total == 18
+
+
+def test_counts_have_what_is_certified() -> None:
+    found = changes_of(certified(moments()), 3)
+    assert found.together == ((frozenset((0, 1, 2)), ALL, ALL),)
+    assert found.of((0, 1, 2), 4).total == ALL
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[FixtureGround]:
+    with closing(FixtureGround()) as made:
+        yield made
+
+
+STATEMENTS = [
+    "SELECT AVG(age, contribution_bounds_per_row => (0, 90)) FROM users",
+    "SELECT city, VAR_POP(age, contribution_bounds_per_row => (0, 90)) FROM users GROUP BY city",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) "
+    "AVG(ms, contribution_bounds_per_row => (0, 90)), COUNT(*) FROM visits",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 5) page, "
+    "STDDEV(ms, contribution_bounds_per_row => (0, 90)), COUNT(*) FROM visits GROUP BY page",
+    "SELECT page, AVG(ms, contribution_bounds_per_group => (0, 90)) FROM visits GROUP BY page",
+    "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) page, "
+    "AVG(ms, contribution_bounds_per_group => (0, 90)) FROM visits GROUP BY page",
+]
+
+
+@pytest.mark.parametrize("text", STATEMENTS)
+def test_what_a_plan_claims_of_numbers_together_is_compared(text: str, ground: FixtureGround) -> None:
+    (made,) = ground.compiled(text)
+    claim = certify(made.query, ground.facts)
+    assert claim.together
+    assert not [*lower_claims(made.plan, claim)]
+    more = tuple(replace(each, each=each.each + 1, total=None) for each in claim.together)
+    for wrong in ((), more):
+        lower = replace(claim, together=wrong, seal=sealed._SEAL)
+        assert [each for each in lower_claims(made.plan, lower) if "together in a group" in each]
+
+
+def test_a_measure_that_is_more_than_claimed_is_refused() -> None:
+    found = certified(moments())
+    check_together(found, ALL)
+    with pytest.raises(NotCertified):
+        check_together(found, ALL - 1)
+    with pytest.raises(NotCertified):
+        check_together(certified([*moments(), *means()]), ALL)
