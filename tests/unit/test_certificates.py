@@ -77,3 +77,9 @@ def test_what_is_computed_of_rows_that_may_be_missing_has_the_group_of_null_once
     rules = {step["rule"] for step in rows_of(session, f"EXPLAIN (FORMAT CERTIFICATE) {text}")}
     assert "declared groups" in rules
     assert sorted(str(row["p"]) for row in rows_of(session, text)) == ["A", "B", "C", "None"]
+
+
+def test_a_list_of_values_has_the_place_of_null_once(session: Session) -> None:
+    rows = "(SELECT user_id, CASE WHEN page = 'a' THEN 'w' END AS p FROM visits WHERE page IS NOT NULL)"
+    text = f"SELECT p, COUNT(DISTINCT user_id) AS n FROM visits LEFT JOIN {rows} USING (user_id) GROUP BY p"
+    assert [row["p"] for row in rows_of(session, text)] == ["w", None]

@@ -34,10 +34,12 @@ from dpsql.kernel.tree import (
     DomainScan,
     Expr,
     IsNull,
+    Join,
     Query,
     Range,
     Select,
     SetOperation,
+    Source,
     Values,
     plain,
 )
@@ -224,18 +226,21 @@ def leaves(query: Query, name: str, present: Names) -> list[tuple[Select, Expr]]
     items = dict(zip(_names_of(query), (strip_parens(item.expr) for item in query.items), strict=True))
     if any(is_null(items[n]) for n in present if n in items):
         return []
-    expr, source = items[name], query.source
-    if (
-        not (isinstance(expr, Column) and isinstance(source, Derived))
-        or query.group
-        or expr.table not in ("", source.alias)
-    ):
+    expr = items[name]
+    source = _rows_of(query.source, expr.table) if isinstance(expr, Column) else None
+    if not isinstance(expr, Column) or source is None or query.group:
         return [(query, expr)]
-    inner = {e.name for n in present if isinstance(e := items.get(n), Column)}
-    for condition in conjuncts(query.where):
-        if isinstance(condition, IsNull) and condition.negated and isinstance(condition.operand, Column):
-            inner.add(condition.operand.name)
-    return leaves(source.query, expr.name, frozenset(inner))
+    there = [c.operand for c in conjuncts(query.where) if isinstance(c, IsNull) and c.negated]
+    there += [items[n] for n in present if n in items]
+    own = frozenset(e.name for e in there if isinstance(e, Column) and e.table == expr.table)
+    return leaves(source.query, expr.name, own)
+
+
+def _rows_of(source: Source | None, alias: str) -> Derived | None:
+    """Return the query of whose rows each value of a table is, in joins without missing rows."""
+    if isinstance(source, Join) and source.kind in ("", "INNER", "CROSS") and alias:
+        return _rows_of(source.left, alias) or _rows_of(source.right, alias)
+    return source if isinstance(source, Derived) and alias in ("", source.alias) else None
 
 
 def _names_of(query: Query) -> list[str]:
