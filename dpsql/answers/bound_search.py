@@ -18,7 +18,7 @@ from dpsql.errors import InternalError
 from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms
 from dpsql.kernel.figures import Figure, Of, run_of_figures
-from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.loss import Charge, PrivacyLoss, dominated
 from dpsql.kernel.release import Run, Spending
 from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass
@@ -27,6 +27,9 @@ SHARE = Fraction(1, 5)
 """The part of epsilon that finds bounds, if the statement does not say it."""
 SHARE_OF_COST = Fraction(1, 10)
 """The same of a statement's cost at one order: a choice of bounded range needs less of it."""
+
+_PARTS_OF_REST = [Fraction(1), *(Fraction(most, 16) for most in range(15, 0, -1))]
+"""The parts of what is left after the searches that an answer is tried with."""
 
 AVERAGES = 34
 """By how many times noise counts for more where all numbers are averages.
@@ -172,12 +175,26 @@ class BoundSearches(KeepsQuote):
     ) -> NoisyResult:
         """Answer the plan with the bounds that were found, given what the searches have counted."""
         beyond = excesses(plan, self.plan.ladders, found)
-        method = beside(_rest(plan, self.first_epsilon), beyond, self.choose)
+        method = self._within_quote(plan, beyond)
         if isinstance(method, (WithExcess, ExcessApart)):
             leads = method.leads if isinstance(method, WithExcess) else frozenset[int]()
             figures = [figure_of(each, lead=i in leads) for i, each in enumerate(beyond)]
             return method.run_beside(run, run_of_figures(searches, figures, spending, ()))
         return method.run(run)
+
+    def _within_quote(self, plan: Plan, beyond: Sequence[Excess]) -> Method | WithExcess | ExcessApart:
+        """Return the method that answers with bounds that were found, at no more than was quoted.
+
+        A cost may be divided among other parts than for the largest bounds: by what one unit changes, and
+        among fewer excesses. Each must be within one that was quoted: where one is not, all have less.
+        """
+        first = self.first.quote.loss
+        for part in _PARTS_OF_REST:
+            epsilon = self.first_epsilon if part == 1 else self.plan.layout.part(part * (1 - _share(plan)))
+            method = beside(_rest(plan, epsilon), beyond, self.choose)
+            if self.plan.layout.order is None or dominated(method.quote.loss, first):
+                return method
+        raise InternalError("no part of what was quoted is enough for these bounds")
 
     def completed(self, plan: Plan, result: NoisyResult, found: Sequence[int]) -> NoisyResult:
         """Return a result of a plan with what bounds leave out in words.
