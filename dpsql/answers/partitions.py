@@ -74,7 +74,8 @@ class LargestOfPartitions:
         parted = Parted.of(run, self.keys, own.number, own.size, own.per_unit)
         pairs = zip(parted.sizes, parted.runs, strict=True)
         found = [self._method(size).run(part) for size, part in pairs]
-        return self._joined(parted.joined([each.rows for each in found]), found)
+        rows, order = parted.joined([each.rows for each in found])
+        return self._joined(rows, [found[place] for place in order])
 
     def _method(self, size: int | None) -> Method:
         """Return the method of a partition; over keys without a domain its size is private."""

@@ -63,6 +63,8 @@ class UnitChanges:
         Whether a unit changes one row alone.
     one_cell
         Whether it changes one cell of each group.
+    cells
+        The least and the greatest cell of a row, whatever the rows are; None: nothing is known.
     together
         Numbers of which all changes in a group add up to at most so much, without signs; and the same in all
         groups, None: that has no bound.
@@ -77,6 +79,7 @@ class UnitChanges:
     grouped: tuple[tuple[frozenset[str], int], ...] = ()
     one_row: bool = False
     one_cell: bool = False
+    cells: tuple[int, int] | None = None
     together: tuple[tuple[frozenset[int], int, int | None], ...] = ()
 
     def number(self, place: int) -> NumberChange:

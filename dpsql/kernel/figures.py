@@ -15,7 +15,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.errors import InternalError
-from dpsql.kernel.changes import NumberChange, UnitChanges
+from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.counts import Counts, Exact, Order, exact, no_keys
 from dpsql.kernel.frames import without_frames
 from dpsql.kernel.mechanisms import Bins, RungBins
@@ -153,11 +153,24 @@ def joined_run(run: Run, other: Run) -> Run:
     return Run(without_frames(joined), run.spending)
 
 
+def _of_one_group(counts: Counts) -> bool:
+    """Return whether counts have one group, whatever the rows are."""
+    own = exact(counts)
+    return own.changes.declared and own.size == 1
+
+
 def run_bins(mechanism: Bins, above: Sequence[Counts], spending: Spending) -> Binned:
     """Release how many units are in which bin, from the numbers of those above 0 and above each end.
 
-    A unit is above all ends that are less than what it has: so it is in one bin.
+    A unit is above all ends that are less than what it has: so it is in one bin. That the numbers are those
+    of the same units, by ends that ascend, is the plan's; that each counts a unit once is certified.
     """
+    changes = [each for counts in above for each in exact(counts).changes.numbers]
+    one = [each.high for each in changes if each is not None and each.low == 0]
+    if len(one) < len(changes) or not all(map(_of_one_group, above)):
+        raise InternalError("these are no numbers of units above the ends of bins")
+    if not mechanism.covers(Taken((NumberChange(0, max(one, default=0)),), 1)):
+        raise InternalError("the noise is for less than one unit is known to change")
     spending.admit(mechanism.loss)
 
     def run() -> Binned:

@@ -8,8 +8,11 @@ steps, and so has the whole.
 *Private, else.* The query counts a unit in at most m partitions. The others have equal counts with and
 without the unit. The steps of those m compose: the cost is at most that of the largest one, m times.
 
-The number of partitions is public, and the same steps run in all of them, also in those without rows. Their
-order is public, or that of their keys: partitions of undeclared groups that have none come last.
+The number of partitions is public, and the same steps run in all of them, also in those without rows. The
+order of declared groups is public. Of others it is private which partitions have rows: runs come in a random
+order, those without rows among them. A unit that is alone in a partition then takes the place of one without
+rows, whichever that is, and the partitions of all others are where they were. What is released is put in the
+order of the keys of its partitions.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ import numpy as np
 from dpsql.errors import InternalError
 from dpsql.kernel.counts import Counts, Exact, exact
 from dpsql.kernel.frames import without_frames
-from dpsql.kernel.loss import largest
-from dpsql.kernel.release import Rows, Run, positions_of, released_at
+from dpsql.kernel.loss import PrivacyLoss
+from dpsql.kernel.mechanisms.grid import SYSTEM
+from dpsql.kernel.release import Rows, Run, positions_of, released_at, with_cells
 from dpsql.kernel.sealed import Sealed, seal, unseal
 from dpsql.kernel.sorting import ranks
 
@@ -44,11 +48,10 @@ class Parted(Sealed):
         The number of groups of each; None where that is private.
     """
 
-    __slots__ = ("_times", "run", "runs", "sizes")
+    __slots__ = ("run", "runs", "sizes")
     run: Run
     runs: tuple[Run, ...]
     sizes: tuple[int | None, ...]
-    _times: int
 
     @classmethod
     def of(cls, run: Run, keys: Sequence[int], number: int, size: int | None, times: int) -> Parted:
@@ -57,41 +60,53 @@ class Parted(Sealed):
         `size` is that of the largest; None: their sizes are private. The cost is that of the largest one,
         `times`.
         """
+        if size is not None and not run.changes.declared:
+            raise InternalError("how many groups a partition has is private")
         within = run.changes.within(keys)
         if times < number and (within is None or within > times):
             raise InternalError("one unit is in more partitions than are charged")
 
-        def divided() -> tuple[NDArray[np.int64], list[int], list[Counts]]:
+        def divided() -> tuple[NDArray[np.int64], list[tuple[int, int]], list[Counts]]:
             own = exact(run.counts)
             rows, starts = _by_partition(own, keys)
             missing = number - len(starts)
             if missing < 0 or (missing and size is not None):
                 raise InternalError("the partitions of the counts are not those of the plan")
             every, ends = own.part(rows), [*starts.tolist(), *[len(rows)] * (missing + 1)]
-            return rows, ends, [seal(Counts(), every.slice(*pair)) for pair in pairwise(ends)]
+            pairs = [*pairwise(ends)]
+            if not own.changes.declared:
+                pairs = [pairs[place] for place in SYSTEM.ranks(number).tolist()]
+            return rows, pairs, [seal(Counts(), every.slice(*pair)) for pair in pairs]
 
-        rows, ends, parts = without_frames(divided)
+        rows, pairs, parts = without_frames(divided)
         made = cls()
-        made.run, made._times = run, times
-        made.runs = tuple(Run(each, run.spending.part(times), run.changes) for each in parts)
-        made.sizes = tuple(None if size is None else end - start for start, end in pairwise(ends))
-        del ends
-        return seal(made, _Divided(rows, tuple(parts), _starts(parts)))
+        made.run = run
+        spent = run.spending.parts(len(parts), times)
+        made.runs = tuple(Run(part, own, run.changes) for part, own in zip(parts, spent, strict=True))
+        made.sizes = tuple(None if size is None else end - start for start, end in pairs)
+        starts = tuple(start for start, _ in pairs)
+        del pairs
+        return seal(made, _Divided(rows, tuple(parts), starts))
 
-    def joined(self, rows: Iterable[Rows]) -> Rows:
-        """Return the released groups of all partitions, one after the other; their steps are over.
+    def joined(self, rows: Iterable[Rows]) -> tuple[Rows, list[int]]:
+        """Return the released groups of all partitions, one after the other, and the places of their runs.
 
-        What they cost is added to what the run has cost.
+        Those of which no group was released come last, in the order of the runs.
+        What their steps cost is a part of what the run has cost, from the first of them on.
         """
         own: _Divided = unseal(self)
+        rows = [*rows]
+        if any(map(with_cells, rows)):
+            raise InternalError("a group of cells has no number of its own")
         found = [
             own.rows[start + positions_of(each, counts)]
             for each, counts, start in zip(rows, own.counts, own.starts, strict=True)
         ]
-        loss = largest([run.loss for run in self.runs]).repeated(self._times)
-        self.run.spending.admit(loss)
-        self.run.spending.add(loss)
-        return released_at(self.run.counts, np.concatenate(found))
+        self.run.spending.admit(PrivacyLoss())
+        order = [*range(len(found))]
+        if not self.run.changes.declared:
+            order.sort(key=lambda place: own.starts[place] if len(found[place]) else len(own.rows))
+        return released_at(self.run.counts, np.concatenate([found[place] for place in order])), order
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -103,18 +118,13 @@ class _Divided:
     """Where each partition starts there."""
 
 
-def _starts(parts: Sequence[Counts]) -> tuple[int, ...]:
-    sizes = [exact(part).size for part in parts]
-    return tuple(np.cumsum([0, *sizes[:-1]]).tolist())
-
-
 def _by_partition(own: Exact, keys: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of all groups, partition by partition, and where each partition starts."""
     columns = [ranks(own.keys.column(f"k{i}")) for i in keys]
     code = np.zeros(own.size, dtype=np.int64)
     for column in columns:
         _, code = np.unique(code * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
-    if own.order is None:
+    if own.order is None or not own.changes.declared:  # which groups are first in them is private
         rows = np.argsort(code, kind="stable")
     else:
         rows = own.in_order()

@@ -15,7 +15,7 @@ changes by what `UnitChanges` says. So they compose adaptively, and the loss is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -25,7 +25,7 @@ from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.counts import Counts, Exact, exact
 from dpsql.kernel.frames import without_frames
-from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.loss import Number, PrivacyLoss, largest
 from dpsql.kernel.loss.domination import dominated
 from dpsql.kernel.mechanisms import (
     FULL,
@@ -59,31 +59,68 @@ _MANY = 1 << 62
 
 
 class Spending:
-    """What the steps of one release have cost until now, within what is reserved for it.
+    """What the steps of one release have cost until now, within what is reserved for it."""
 
-    `times` steps like these may be run, after others that have cost so much `before`.
-    """
-
-    def __init__(self, limit: PrivacyLoss, *, before: PrivacyLoss | None = None, times: int = 1) -> None:
+    def __init__(self, limit: PrivacyLoss) -> None:
         self.limit = limit
-        self.loss = PrivacyLoss()
-        self._before, self._times = before or PrivacyLoss(), times
+        self._spent: list[PrivacyLoss | _Parts] = []
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What all steps have cost, in the order in which they ran; of parts, what the largest has."""
+        return self.beside(None)
+
+    def beside(self, parts: _Parts | None) -> PrivacyLoss:
+        """Return what all other steps have cost than those of some parts."""
+        others = (each for each in self._spent if each is not parts)
+        return sum((each.loss if isinstance(each, _Parts) else each for each in others), PrivacyLoss())
 
     def admit(self, most: PrivacyLoss) -> None:
         """Refuse a step that may cost so much, if that is more than is left."""
-        every = self.loss + most if self.loss.parts else most
-        if self._times > 1 or self._before.parts:
-            every = self._before + every.repeated(self._times)
-        if not dominated(every, self.limit):
+        self.check(self.loss + most)
+
+    def check(self, total: PrivacyLoss) -> None:
+        """Refuse steps that cost so much in all."""
+        if not dominated(total, self.limit):
             raise InternalError("a step would cost more than what is reserved for its release")
 
     def add(self, loss: PrivacyLoss) -> None:
         """Add what a step has cost."""
-        self.loss += loss
+        self._spent.append(loss)
 
-    def part(self, times: int) -> Spending:
-        """Return that of one of several parts, of which so many count."""
-        return Spending(self.limit, before=self.loss, times=times)
+    def parts(self, number: int, times: int) -> list[Spending]:
+        """Return those of several parts, of which so many `times` count; what they cost is spent here."""
+        made = _Parts(self, times)
+        self._spent.append(made)
+        made.each = [_PartSpending(made) for _ in range(number)]
+        return [*made.each]
+
+
+class _Parts:
+    """Parts of a release whose steps cost together what those of the largest one cost, some times."""
+
+    def __init__(self, whole: Spending, times: int) -> None:
+        self.whole, self.times = whole, times
+        self.each: list[_PartSpending] = []
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What they have cost until now."""
+        known = dict.fromkeys(each.loss for each in self.each)
+        return largest(known).repeated(self.times) if known else PrivacyLoss()
+
+
+class _PartSpending(Spending):
+    """What the steps of one of several parts have cost."""
+
+    def __init__(self, parts: _Parts) -> None:
+        super().__init__(parts.whole.limit)
+        self._parts = parts
+
+    def check(self, total: PrivacyLoss) -> None:
+        """Refuse steps that cost so much, as often as parts count, beside all steps of the whole."""
+        whole = self._parts.whole
+        whole.check(whole.beside(self._parts) + total.repeated(self._parts.times))
 
 
 class Rows(Sealed):
@@ -99,6 +136,8 @@ class Rows(Sealed):
         """Return some of them, by their places among these."""
         own = _of(self)
         places = np.arange(self._size)[index]
+        if len(np.unique(places)) < len(places):  # its number would be measured twice, and counted once
+            raise InternalError("a group is taken twice")
         return _rows(replace(own, positions=own.positions[places]))
 
 
@@ -131,13 +170,19 @@ class Selected(Generic[R]):
 
 
 class Run:
-    """The steps of a release over the counts of one query."""
+    """The steps of a release over the counts of one query.
+
+    `changes` are those of the counts, with what the plan says of several numbers `together`.
+    """
 
     __slots__ = ("changes", "counts", "spending")
 
     def __init__(self, counts: Counts, spending: Spending, changes: UnitChanges | None = None) -> None:
         self.counts, self.spending = counts, spending
-        self.changes = exact(counts).changes if changes is None else changes
+        known = exact(counts).changes
+        self.changes = known if changes is None else changes
+        if replace(self.changes, together=known.together) != known:
+            raise InternalError("one unit changes these counts by what is certified of them")
 
     def __repr__(self) -> str:
         return "Run(...)"
@@ -205,6 +250,8 @@ class Run:
     def _measured(
         self, parts: Sequence[tuple[Mechanism[R], Sequence[int]]], rows: Rows, *, by_group: bool
     ) -> list[R]:
+        if _of(rows).cells is not None:  # one unit may decide which of its cells a group stands for
+            raise InternalError("a group of cells has no number of its own")
         every = PrivacyLoss()
         for mechanism, places in parts:
             every += mechanism.loss
@@ -221,12 +268,16 @@ class Run:
     def select(self, mechanism: Mechanism[R], place: int) -> Selected[R]:
         """Select groups by one of the numbers; those of a set, which has no order, come by their keys."""
         self._decided_by(place, mechanism.reads)
-        self._admit(mechanism, self.changes.of((place,), 1))
+        if isinstance(mechanism, Existing):  # its groups come in the order of the counts
+            raise InternalError("which groups exist is another step")
+        self._admit(mechanism, self.changes.of((place,), _MANY))
         if not (self.changes.public or mechanism.undeclared):
             raise InternalError("this mechanism takes groups of a public domain")
 
         def run() -> tuple[R, Rows]:
             own = exact(self.counts)
+            if not (self.changes.declared or mechanism.undeclared or own.domain is not None):
+                raise InternalError("which groups of the domain have rows is private")
             found, at = _selected(mechanism, own, place)
             ordered = len(at)
             if isinstance(found, (StableSet, OrderedThenSet)):
@@ -241,7 +292,8 @@ class Run:
     def existence(self, mechanism: Existing, place: int, *, cells: bool = False) -> Selected[Any]:
         """Release the groups with enough units, by their keys, with their noisy numbers of units.
 
-        With `cells`, a group has a row for each of its cells, each with the number of the group.
+        With `cells`, a group has a row for each of its cells, each with the number of the group. Should they
+        differ, it is the largest, which one unit moves by no more than it moves one of them.
         """
         self._decided_by(place, mechanism.reads)
         self._admit(mechanism, self.changes.of((place,), _MANY))
@@ -249,8 +301,11 @@ class Run:
         def run() -> tuple[Any, Rows]:
             own = exact(self.counts)
             split = own.cells_in_order(public=False) if cells else None
-            first = np.arange(own.size) if split is None else split[0][split[1]] if own.size else split[0]
-            found = mechanism.run(own.n[place][first])
+            first, number = np.arange(own.size), own.n[place]
+            if split is not None:
+                first = split[0][split[1]] if own.size else split[0]
+                number = np.maximum.reduceat(number[split[0]], split[1]) if own.size else number
+            found = mechanism.run(number)
             order = own.key_order(first[found.index])
             rows = self._released(first[found.index][order], split)
             return replace(found, index=np.arange(len(order)), value=found.value[order]), rows
@@ -275,6 +330,9 @@ class Run:
 
     def draw(self, mechanism: Quantile | Extreme, groups: Rows) -> NDArray[np.int64]:
         """Choose cells for each group: one for each quantile, or extreme."""
+        least, last = self.changes.cells or (0, _MANY)
+        if not 0 <= least <= last < mechanism.cells:  # a cell beyond them is drawn only if it has rows
+            raise InternalError("rows may be in cells beyond those of the grid")
         most = len(groups) if self.changes.one_cell else _MANY
         self._admit(mechanism, self.changes.of((_NUMBER,), most))
 
@@ -302,19 +360,33 @@ class Run:
     def refine(self, mechanism: Refinement, place: int, released: ArrayLike) -> NDArray[np.float64]:
         """Release a number again with less noise, given its release before, in grid steps."""
         self._admit(mechanism, self.changes.of((place,), 1), mechanism.further)
+        self._of_one_group()
         found = without_frames(lambda: mechanism.again(exact(self.counts).n[place], released))
         self.spending.add(mechanism.further)
         return found.value
 
     def check(self, checker: GuessAndCheck, guess: Number) -> Checked:
         """Check a guess of the one number; what all checks have cost is the checker's `charge`."""
-        self._admit(checker.plan, self.changes.of((0,), 1))
-        return without_frames(lambda: checker.check(_one(exact(self.counts)), guess))
+        return self._asked(checker, lambda: checker.check(_one(exact(self.counts)), guess))
 
     def ask(self, oracle: MedianOracle, cells: ArrayLike) -> Checked:
         """Answer the one number by hypotheses; likewise."""
-        self._admit(oracle.checker.plan, self.changes.of((0,), 1))
-        return without_frames(lambda: oracle.ask(_one(exact(self.counts)), cells))
+        return self._asked(oracle.checker, lambda: oracle.ask(_one(exact(self.counts)), cells))
+
+    def _asked(self, checker: GuessAndCheck, ask: Callable[[], Checked]) -> Checked:
+        """Ask a checker, at what it is charged more; it may be charged all that is left to it."""
+        before = checker.charge.epsilon
+        left = PrivacyLoss.of(checker.plan.loss.charge.epsilon - before)
+        self._admit(checker.plan, self.changes.of((0,), 1), left)
+        self._of_one_group()
+        found = without_frames(ask)
+        self.spending.add(PrivacyLoss.of(checker.charge.epsilon - before))
+        return found
+
+    def _of_one_group(self) -> None:
+        """Refuse counts that may have several groups, whose order is private."""
+        if not self.changes.declared or without_frames(lambda: exact(self.counts).size) != 1:
+            raise InternalError("these are no numbers of one group")
 
     # Searches of bounds, and numbers that follow from what they have counted.
 
@@ -326,11 +398,18 @@ class Run:
         units, scores = self.changes.number(_NUMBER), self.changes.number(_SCORES)
         if not (self.changes.one_row and units.low == scores.low == 0):
             raise InternalError("these are no units by the bounds that they exceed")
+        if not all(0 <= row <= bounds for row, *_ in scores.rungs):  # else it would fail on some rows
+            raise InternalError("units may exceed more bounds than there are")
         most = max(units.high * FULL, scores.high)
         self._admit(mechanism, Taken((NumberChange(0, most),), 1))
         found = without_frames(lambda: mechanism.run(RungBins(*exact(self.counts).n).scores(bounds)))
         self.spending.add(found.loss)
         return int(found.rung[0])
+
+
+def with_cells(rows: Rows) -> bool:
+    """Return whether groups stand for several rows each, of their cells."""
+    return _of(rows).cells is not None
 
 
 def released_at(counts: Counts, positions: NDArray[np.int64]) -> Rows:

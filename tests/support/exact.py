@@ -122,12 +122,8 @@ def ample() -> Spending:
 
 
 class _Ample(Spending):
-    def admit(self, most: PrivacyLoss) -> None:
+    def check(self, total: PrivacyLoss) -> None:
         """Admit anything."""
-
-    def part(self, times: int) -> Spending:
-        """Return one that admits anything, too."""
-        return _Ample(self.limit)
 
 
 def runs_of(counts: Sequence[Counts], spending: Spending | None = None) -> list[Run]:

@@ -18,6 +18,14 @@ _BITS = ("BIT_AND", "BIT_OR", "BIT_XOR")
 _TRUTHS = ("BOOL_AND", "BOOL_OR")
 
 
+def _of_rows(at: Around) -> Around:
+    """Return where the parts of an aggregate or a window stand: they are of other rows, too.
+
+    What conditions of CASE say is of the row for which a result is computed.
+    """
+    return at._replace(found=None, narrowed=None)
+
+
 @rule(Aggregate)
 def _aggregate(node: Aggregate, at: Around) -> Value:
     if at.found is None or at.caught:
@@ -26,7 +34,7 @@ def _aggregate(node: Aggregate, at: Around) -> Value:
     if read and not any(_is_own(part, at) for part in read):
         raise NotCertified("an aggregate of columns of the query around it, which is that of the other", node)
     at.found.append(node)
-    inner = at._replace(found=None)
+    inner = _of_rows(at)
     if node.filter is not None and derive(node.filter, inner).type.name not in ("BOOLEAN", "NULL"):
         raise NotCertified("a condition that is no truth value", node)
     check_order(node.order, inner)
@@ -133,7 +141,7 @@ def _window(node: Window, at: Around) -> Value:
     if at.found is None or at.caught:
         raise NotCertified("a window where none can be", node)
     at.found.append(node)
-    inner = at._replace(found=None)
+    inner = _of_rows(at)
     # Of what is computed no column is known by it, so that rows may tie that differ in its zeros. Those of
     # lists are told apart by nothing: `totality` lets no function read a list by which rows are ordered.
     for part in (*node.partition, *(term.expr for term in node.order)):

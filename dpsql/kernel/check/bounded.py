@@ -29,6 +29,8 @@ def relation_of_bounded(proof: Proof, node: Bounded) -> Relation:
     by, shown = frozenset(node.by), frozenset(("u", *node.columns))
     if not shown <= {*rows.columns} or pairs.columns != ("u", *node.by) or not pairs.single(by):
         return proof.refuse("groups of units that are not told apart", node)
+    if "r" in node.by or len({"u", *node.columns}) <= len(node.columns):  # `r` is the number of a pair
+        return proof.refuse("groups of units by columns with names that others have", node)
     assert isinstance(made, Select)  # noqa: S101  as it is written
     kinds = [{proof.value(Column(alias, n), made).type for alias in "yz"} for n in pairs.columns]
     if not by <= {*rows.columns} or any(len(kind) > 1 for kind in kinds) or node.most < 1:

@@ -83,7 +83,8 @@ def _call(node: Call, at: Around) -> Value:
         case "abs", [x] if exact(x.type) or x.type.name == "DECIMAL":
             return check_ends(Value(x.type, distance(x), size(x), x.nullable), node, at)
         case "bit_count", [x] if exact(x.type):
-            return Value(TINYINT if x.type != HUGEINT else SqlType("SMALLINT"), 0, 127, x.nullable)
+            wide = x.type == HUGEINT
+            return Value(SqlType("SMALLINT") if wide else TINYINT, 0, 128 if wide else 64, x.nullable)
         case "isnan", [x] if x.type == DOUBLE:
             return Value(BOOLEAN, 0, 1, x.nullable)
         case "floor", [x] if x.type == DOUBLE:

@@ -19,24 +19,27 @@ from dpsql.kernel.check.proof import (
     Proof,
     conjuncts,
     has_aggregate,
+    is_whole,
     strip_casts,
     strip_parens,
     strip_wide_casts,
     whole_number,
 )
 from dpsql.kernel.check.relation import Groups, Kind, Number, Relation, name_of
-from dpsql.kernel.check.types_of import INFINITY, exact
+from dpsql.kernel.check.types_of import INFINITY, exact, fits
 from dpsql.kernel.check.types_of import Number as Real
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,
     Case,
+    Cast,
     Column,
     Derived,
     Expr,
     Item,
     Join,
+    Paren,
     Query,
     Select,
     Values,
@@ -209,7 +212,7 @@ def _cells_of_key(proof: Proof, source: Derived, key: Column) -> Cells | None:
     leaves: list[tuple[int, Real, Real]] = []
     if proof.value(tree, inner).nullable:
         return None
-    same = _narrow_columns(inner)
+    same = {a: of for a, of in _narrow_columns(inner).items() if not proof.value(a, inner).nullable}
     measured = _leaves(tree, -INFINITY, INFINITY, leaves, None, same)
     if not isinstance(measured, Column) or len(leaves) > MOST_CELLS:
         return None
@@ -337,9 +340,28 @@ def _leaves(
 # -- what a unit adds
 
 
+def _bare(proof: Proof, expr: Expr) -> Expr:
+    """Return a number of a cell without parentheses and conversions that it fits: none makes NULL of it."""
+    while True:
+        if isinstance(expr, Paren):
+            expr = expr.inner
+        elif isinstance(expr, Cast) and is_whole(expr):
+            value = proof.value(expr.operand, proof.selects[-1])
+            if not exact(value.type) or not fits(value, expr.type):
+                return proof.refuse("a number that may not fit its type", expr)
+            expr = expr.operand
+        else:
+            return expr
+
+
 def _change(proof: Proof, expr: Expr, cells: Cells) -> Ends:
-    """Return what one unit of a cell adds to a number of the cell."""
-    expr = strip_casts(expr)
+    """Return how far one unit of a cell moves a number of the cell, whatever other units are in it.
+
+    LEAST and GREATEST grow no distance, nor does a move through 0 that goes up or down. A number that both
+    cut moves by no more than their ends differ, and one that no unit lowers is from 0 on. A quotient is
+    rounded towards 0, so near 0 a number with either sign may move and its quotient not.
+    """
+    expr = _bare(proof, expr)
     match expr:
         case Aggregate("COUNT", (), False, (), None):
             return Ends([1] * cells.number, [1] * cells.number)
@@ -353,18 +375,21 @@ def _change(proof: Proof, expr: Expr, cells: Cells) -> Ends:
             end = whole_number(y)
             if end is None or (end > 0) != (name.upper() == "LEAST"):
                 return proof.refuse("a number that is cut to an interval without 0", expr)
-            found, most = _change(proof, x, cells), _both_ends(name, end, strip_casts(x))
+            found = _change(proof, x, cells)
+            most = _width(_bare(proof, x), name.upper(), end, found)
             return Ends(
                 [max(min(x, 0), -most) for x in found.low], [min(max(x, 0), most) for x in found.high]
             )
         case Binary("-" | "+" as operator, x, y):
-            if operator == "-" and _is_excess(x, y):
+            if operator == "-" and _is_excess(proof, x, y):
                 return _excess(proof, x, y, cells)
             return computed(proof, operator, _change(proof, x, cells), _change(proof, y, cells), expr)
         case Binary("//", x, y):
             divisors, found = key_in(proof, y, cells), _change(proof, x, cells)
             if min(divisors) < 1:
                 return proof.refuse("an unknown number of cells", expr)
+            if min(found.low) < 0:
+                found = Ends([min(low, 0) for low in found.low], [max(high, 0) for high in found.high])
             return Ends(
                 [_floor(low, d) for low, d in zip(found.low, divisors, strict=True)],
                 [-_floor(-high, d) for high, d in zip(found.high, divisors, strict=True)],
@@ -373,6 +398,15 @@ def _change(proof: Proof, expr: Expr, cells: Cells) -> Ends:
             factors = key_in(proof, y, cells)
             return computed(proof, "*", _change(proof, x, cells), Ends(factors, factors), expr)
     return proof.refuse("an unknown number of cells", expr)
+
+
+def _width(x: Expr, name: str, end: int, found: Ends) -> Real:
+    """Return how far a number that is cut at one end, and x at the other, can move at most."""
+    if isinstance(x, Call) and {name, x.name.upper()} == {"LEAST", "GREATEST"} and len(x.arguments) == 2:
+        other = whole_number(x.arguments[1])
+        if other is not None and (other > 0) == (name == "GREATEST"):
+            return abs(end) + abs(other)
+    return end if end > 0 and min(found.low) >= 0 else INFINITY
 
 
 def _floor(x: Real, divisor: int) -> Real:
@@ -388,17 +422,9 @@ def _added(proof: Proof, total: Aggregate, x: Expr, cells: Cells) -> Ends:
     return Ends([min(low, 0) for low in ends.low], [max(high, 0) for high in ends.high])
 
 
-def _both_ends(name: str, end: int, inner: Expr) -> Real:
-    """Return how far apart the ends are of LEAST and GREATEST in each other; one alone has none."""
-    if isinstance(inner, Call) and {name.upper(), inner.name.upper()} == {"LEAST", "GREATEST"}:
-        other = whole_number(inner.arguments[1])
-        return INFINITY if other is None else abs(end) + abs(other)
-    return INFINITY
-
-
-def _is_excess(x: Expr, y: Expr) -> bool:
+def _is_excess(proof: Proof, x: Expr, y: Expr) -> bool:
     """Return whether a difference is SUM(a) - COUNT(*) * k."""
-    one, two = strip_casts(x), strip_casts(y)
+    one, two = _bare(proof, x), _bare(proof, y)
     return (
         isinstance(one, Aggregate)
         and one.name.upper() == "SUM"
@@ -407,13 +433,13 @@ def _is_excess(x: Expr, y: Expr) -> bool:
         and one.filter is None
         and isinstance(two, Binary)
         and two.operator == "*"
-        and strip_casts(two.left) == Aggregate("COUNT")
+        and _bare(proof, two.left) == Aggregate("COUNT")
     )
 
 
 def _excess(proof: Proof, x: Expr, y: Expr, cells: Cells) -> Ends:
     """Return what a unit adds to SUM(a) - COUNT(*) * c, where c is a constant of the cell."""
-    total, product = strip_casts(x), strip_casts(y)
+    total, product = _bare(proof, x), _bare(proof, y)
     if not isinstance(total, Aggregate) or not isinstance(product, Binary):
         return proof.refuse("an unknown number of cells", x)
     _added(proof, total, total.arguments[0], cells)

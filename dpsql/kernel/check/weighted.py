@@ -1,7 +1,7 @@
 """The rule of `Weighted`: what one unit changes of each number of a group, by the claim of what it counts.
 
 The claims, and why what is written keeps them, are proved in `tree.counted` and `tree.weighted`. Here is what
-they assume: rows of units, of which a number reads columns alone; the ends of values; that a unit has one row
+they assume: rows of units, of which a number reads columns alone, by the names `u`, `k0`, .. and `f0`, ..; the ends of values; that a unit has one row
 where one is counted; and that units are measured by the same rows that are counted.
 """
 
@@ -72,6 +72,8 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
         return proof.refuse("rows of units that no column tells apart", node)
     if node.merges:
         _check_alone(proof, node)
+    if node.keys < 0 or node.fields < 0:
+        proof.refuse("groups by what is no column of the rows", node)
     keys: dict[str, Expr] = {f"k{i}": Column("s", f"k{i}") for i in range(node.keys)}
     if not {f"s.{key}" for key in keys} <= {*rows.columns}:
         return proof.refuse("groups by what is no column of the rows", node)
@@ -112,7 +114,10 @@ class _Rule:
     def _claim(self, part: Counted) -> Claim:
         """Return the claim of a part, if what it assumes holds; 0 lies within it."""
         names = frozenset(name_of(x) for x in part.row if isinstance(x, Column) and x.table == "s")
-        if not names <= {*self.rows.columns} or not all(
+        # Of other names `s` has columns that others' rows decide: the values that are kept are `v0`, ..
+        own = {"s.u", *(f"s.k{i}" for i in range(self.node.keys))}
+        own |= {f"s.f{i}" for i in range(self.node.fields)}
+        if not names <= own & {*self.rows.columns} or not all(
             isinstance(x, Column) and x.table == "s" for x in part.row
         ):
             self.proof.refuse("a number of what are no columns of the rows", part)

@@ -153,6 +153,8 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         """See `Mechanism`: the error of a guess changes by at most c, up or down, and so does the count."""
         most = taken.most
         checked = 2 * most / self.scale + most / self.answer_scale
+        if self.realised(self.misses).charge.epsilon > (self.loss.epsilon or 0):
+            return False
         return most <= self.threshold_epsilon * self.threshold_scale and checked <= self.miss_epsilon
 
     def realised(self, units: int) -> PrivacyLoss:

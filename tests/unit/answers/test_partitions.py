@@ -291,7 +291,7 @@ def test_a_partition_without_rows_is_run_as_well(session: Session) -> None:
 
     counts = engine_of(session).count(made.plan.compiled)
     answer = answer_of(replace(method, methods={None: Counted()}), made.plan, counts)
-    assert sizes == [7, 7, 0]
+    assert sorted(sizes) == [0, 7, 7]
     assert answer.charge == Charge(Fraction(8), Fraction(1, 10**6))
     assert len(answer.rows) == 4
 

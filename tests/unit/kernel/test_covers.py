@@ -231,7 +231,7 @@ def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(SystemEntropy, "words", words)
     wide = UnitChanges((NumberChange(0, 2, 100),))
     unknown = UnitChanges((NumberChange(0, 2, 100),), public=False, declared=False, decides=0)
-    cells = UnitChanges((None, NumberChange(0, 2, 100), NumberChange(0, 2, 100)))
+    cells = UnitChanges((None, NumberChange(0, 2, 100), NumberChange(0, 2, 100)), cells=(0, 15))
     searched = UnitChanges((None, NumberChange(0, 2, 2), NumberChange(0, 9)), one_row=True)
     nine = m.Laplace.plan(9, 1, groups_per_unit=1)
     run, hidden, celled = run_on(wide), run_on(unknown), run_on(cells, 3)
