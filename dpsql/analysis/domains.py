@@ -116,11 +116,20 @@ def with_null(domain: KeyDomain) -> KeyDomain:
     """Return a domain with NULL as its last value."""
     values = domain.without_null()
     every = integers(values.query)
-    cells = Select(values.cells, Derived(values.query, "d"))
+    there = IsNull(Column("d", "v"), negated=True) if _may_lack_a_value(values.query) else None
+    cells = Select(values.cells, Derived(values.query, "d"), there)
     null = Item(Constant(None, NULL), "v")
     place = Item(whole(_LAST if every is None else every.stop), "o")
     last = Select((null, place) if values.ordered else (null,))
     return replace(values, query=SetOperation(cells, "UNION ALL", last), null=True)
+
+
+def _may_lack_a_value(query: Query) -> bool:
+    """Return whether values are computed from others: a function may have none."""
+    if not isinstance(query, Select) or not query.distinct:
+        return False
+    values = (item.expr for item in query.items if not isinstance(item.expr, Column))
+    return any(query.where != IsNull(value, negated=True) for value in values)
 
 
 def listed_values(values: Sequence[Expr]) -> KeyDomain:

@@ -69,3 +69,11 @@ def test_a_plan_that_claims_less_is_not_counted(session: Session) -> None:
     wrong = replace(counting.plan, counts=(replace(counting.plan.counts[0], parts=tuple(narrow)),))
     with pytest.raises(NotCertified, match="n0 changes by 0 to 4, claimed 0 to 3"):
         replace(counting, plan=wrong)
+
+
+def test_what_is_computed_of_rows_that_may_be_missing_has_the_group_of_null_once(session: Session) -> None:
+    rows = "(SELECT user_id, upper(page) AS p FROM visits WHERE page IS NOT NULL)"
+    text = f"SELECT p, COUNT(DISTINCT user_id) AS n FROM visits LEFT JOIN {rows} USING (user_id) GROUP BY p"
+    rules = {step["rule"] for step in rows_of(session, f"EXPLAIN (FORMAT CERTIFICATE) {text}")}
+    assert "declared groups" in rules
+    assert sorted(str(row["p"]) for row in rows_of(session, text)) == ["A", "B", "C", "None"]

@@ -81,7 +81,7 @@ class Sampled(Lowered):
         numbered = Select((Item(unit), Item(_COUNT, "n")), Derived(every, "w"), group=(unit,))
         more = Binary(">", Column("v", "n"), whole(self.most))
         beyond = Select((Item(Column("v", "u")),), Derived(numbered, "v"), more)
-        listed = tuple(Item(Column("a", n)) for n in ("u", *(f"k{i}" for i in range(keys)), "f0"))
+        listed = tuple(Item(Column("a", n), n) for n in ("u", *(f"k{i}" for i in range(keys)), "f0"))
         same = Binary("=", Column("a", "u"), Column("b", "u"))
         few = Select(listed, Join(Derived(self.counted, "a"), "", Derived(beyond, "b"), same))
         dropped = count_cells(self._beyond(few), keys, Binary("-", whole(0), _COUNT))

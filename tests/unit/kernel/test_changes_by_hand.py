@@ -1,4 +1,4 @@
-"""Trees by hand whose numbers one unit changes: the certificate says by how much at most, or there is none."""
+"""Trees by hand whose numbers one unit changes: a certificate says by how much at most, or there is none."""
 
 from __future__ import annotations
 

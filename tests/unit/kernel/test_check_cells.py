@@ -9,7 +9,8 @@ import pytest
 
 from dpsql.analysis.score_queries import Sums, score_query
 from dpsql.kernel.check import Certificate, NotCertified, certify
-from dpsql.kernel.check.rungs import _both_ends
+from dpsql.kernel.check.cells import Ends
+from dpsql.kernel.check.rungs import _width
 from dpsql.kernel.check.types_of import INFINITY
 from dpsql.kernel.mechanisms import FULL
 from dpsql.kernel.tree import (
@@ -177,7 +178,10 @@ def test_a_score_that_is_not_cut_is_not_certified_as_a_full_one() -> None:
 def test_a_number_cut_on_one_side_is_as_far_as_it_was() -> None:
     """A sum that GREATEST alone cuts has no end above: what one unit adds is not cut to twice that end."""
     total, low, high = Column("w", "a"), whole(-9), whole(9)
-    assert _both_ends("GREATEST", -9, total) == INFINITY
-    assert _both_ends("GREATEST", -9, Call("GREATEST", (total, low))) == INFINITY
-    assert _both_ends("LEAST", 9, Call("GREATEST", (total, low))) == 18
-    assert _both_ends("GREATEST", -9, Call("LEAST", (total, high))) == 18
+    both, up = Ends([-1], [1]), Ends([0], [1])
+    assert _width(total, "GREATEST", -9, both) == _width(total, "GREATEST", -9, up) == INFINITY
+    assert _width(total, "LEAST", 9, both) == INFINITY
+    assert _width(total, "LEAST", 9, up) == 9
+    assert _width(Call("GREATEST", (total, low)), "GREATEST", -9, both) == INFINITY
+    assert _width(Call("GREATEST", (total, low)), "LEAST", 9, both) == 18
+    assert _width(Call("LEAST", (total, high)), "GREATEST", -9, both) == 18

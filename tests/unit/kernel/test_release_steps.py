@@ -1,4 +1,4 @@
-"""Sequences of steps that would release more than is certified, or cost more than is added up: each is refused."""
+"""Steps that would release more than is certified, or cost more than is added up: each is refused."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def test_no_group_is_measured_twice_as_one() -> None:
 
 def test_no_number_is_measured_twice_as_one() -> None:
     """What several numbers change together is no bound of one that is there several times."""
-    known = UnitChanges((NumberChange(0, 4), NumberChange(0, 4)), together=((frozenset({0, 1}), 4),))
+    known = UnitChanges((NumberChange(0, 4), NumberChange(0, 4)), together=((frozenset({0, 1}), 4, 4),))
     assert known.of((0, 1), 1).total == 4
     assert known.of((0, 0, 0), 1).total == 12
 
 
 def test_a_run_has_the_changes_of_its_counts() -> None:
     own = counts(UnitChanges((NumberChange(0, 9),)), [5])
-    together = replace(UnitChanges((NumberChange(0, 9),)), together=((frozenset({0}), 9),))
+    together = replace(UnitChanges((NumberChange(0, 9),)), together=((frozenset({0}), 9, 9),))
     assert Run(own, ample(), together).changes == together
     with pytest.raises(InternalError, match="certified"):
         Run(own, ample(), UnitChanges((ONE,)))

@@ -255,6 +255,11 @@ def test_a_node_is_written_as_the_queries_that_it_stands_for(node: tree.Lowered)
     assert isinstance(node.lowered, tree.Select)
 
 
+def test_cells_are_written_as_in_stored_releases() -> None:
+    """Another text of the same rows would end the free repeats of all quantiles: it is in the reuse key."""
+    assert "FROM (SELECT a.u AS u, a.f0 AS f0 FROM (SELECT s.u, s.f0 FROM (" in duckdb_sql(CELLS)
+
+
 def test_an_unknown_node_is_not_written() -> None:
     with pytest.raises(InternalError):
         duckdb_sql(Argument(0))
