@@ -82,7 +82,7 @@ class Parted(Sealed):
         made = cls()
         made.run = run
         spent = run.spending.parts(len(parts), times)
-        made.runs = tuple(Run(part, own, run.changes) for part, own in zip(parts, spent, strict=True))
+        made.runs = tuple(Run(part, own) for part, own in zip(parts, spent, strict=True))
         made.sizes = tuple(None if size is None else end - start for start, end in pairs)
         starts = tuple(start for start, _ in pairs)
         del pairs

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from dpsql.errors import InternalError
-from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
+from dpsql.kernel.changes import NumberChange, Taken
 from dpsql.kernel.counts import Counts, Exact, exact
 from dpsql.kernel.frames import without_frames
 from dpsql.kernel.loss import Number, PrivacyLoss, largest
@@ -177,12 +177,9 @@ class Run:
 
     __slots__ = ("changes", "counts", "spending")
 
-    def __init__(self, counts: Counts, spending: Spending, changes: UnitChanges | None = None) -> None:
+    def __init__(self, counts: Counts, spending: Spending) -> None:
         self.counts, self.spending = counts, spending
-        known = exact(counts).changes
-        self.changes = known if changes is None else changes
-        if replace(self.changes, together=known.together) != known:
-            raise InternalError("one unit changes these counts by what is certified of them")
+        self.changes = exact(counts).changes
 
     def __repr__(self) -> str:
         return "Run(...)"
