@@ -85,7 +85,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "kernel.parted": {
         *("errors", "kernel.counts", "kernel.frames", "kernel.loss", "kernel.release", "kernel.sealed"),
-        "kernel.sorting",
+        *("kernel.mechanisms", "kernel.sorting"),
     },
     "kernel.figures": {
         *("errors", "kernel.changes", "kernel.counts", "kernel.frames", "kernel.mechanisms"),
