@@ -30,7 +30,7 @@ def _is_literal(node: Expr, want: str) -> bool:
         return isinstance(node, Interval) and (want != "#SPAN" or node.text[0] in "123456789")
     value = node.value if isinstance(node, Constant) else None
     if want == "#INTEGER":
-        return _from_0(value, 1 << 31)
+        return type(value) is int and abs(value) < 1 << 31
     if want == "#LENGTH":
         return _from_0(value, _LONGEST_LITERAL + 1)
     if not isinstance(value, str):

@@ -192,7 +192,7 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Aggregate: lambda n: _is_name(n.name),
     OrderTerm: lambda n: n.direction in ("", "ASC", "DESC") and n.nulls in ("", "FIRST", "LAST"),
     Moved: lambda n: _whole(n.seconds),
-    Slice: lambda n: _from_0(n.low) and _from_0(n.high),
+    Slice: lambda n: _whole(n.low, n.high),
     Steps: lambda n: _whole(n.low, n.high) and type(n.step) is Fraction,
     Cut: lambda n: _whole(n.low, n.high),
     Item: lambda n: not n.name or _is_name(n.name),

@@ -107,6 +107,7 @@ REPLACED = form("regexp_replace", "VARCHAR", "#VARCHAR", "#REWRITE")
 
 RIGHT = {
     "a value": of_value(K),
+    "a slice from the end": of_value(IsNull(Try(Slice(L, 3, -1)))),
     "a list as a text that is cut": of_value(
         IsNull(Apply(text_up_to(LONGEST), (Cast(L, VARCHAR, safe=True),)))
     ),
