@@ -100,7 +100,7 @@ def test_a_session_at_the_terminal(terminal: Terminal) -> None:
     terminal.type("SELECT clinic, COUNT(DISTINCT patient_id) AS n\rFROM visits GROUP BY clinic TOP 3;\r")
     seen = terminal.wait(r"epsilon 9.75 left\)>")
     assert "│ Coast Road" in seen
-    assert "±" in seen
+    assert re.search(r"\d ± \d|\d \(\d[\d,]* to \d", seen), "a range, of either shape"
     assert "█" in seen
     terminal.type(
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 2) COUNT(DISTINCT patient_id) FROM visits;\r"
