@@ -175,14 +175,14 @@ class BoundSearches(KeepsQuote):
     ) -> NoisyResult:
         """Answer the plan with the bounds that were found, given what the searches have counted."""
         beyond = excesses(plan, self.plan.ladders, found)
-        method = self._within_quote(plan, beyond)
+        method = self.within_quote(plan, beyond)
         if isinstance(method, (WithExcess, ExcessApart)):
             leads = method.leads if isinstance(method, WithExcess) else frozenset[int]()
             figures = [figure_of(each, lead=i in leads) for i, each in enumerate(beyond)]
             return method.run_beside(run, run_of_figures(searches, figures, spending, ()))
         return method.run(run)
 
-    def _within_quote(self, plan: Plan, beyond: Sequence[Excess]) -> Method | WithExcess | ExcessApart:
+    def within_quote(self, plan: Plan, beyond: Sequence[Excess]) -> Method | WithExcess | ExcessApart:
         """Return the method that answers with bounds that were found, at no more than was quoted.
 
         A cost may be divided among other parts than for the largest bounds: by what one unit changes, and

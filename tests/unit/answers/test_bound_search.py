@@ -15,12 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpsql.analysis.excess import excesses
 from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.table import rows
 from dpsql.errors import QueryRefused
+from dpsql.kernel.loss import dominated
 from dpsql.kernel.mechanisms import FULL, excess_scores
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
+from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.render.lines import line, sentences
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
@@ -375,3 +377,31 @@ def test_declared_bounds_do_not_make_a_sum_monotone_whose_values_they_do_not_cut
         assert sorted(found) == [-2, 0, 0]
         assert low <= -7 < 5 <= high
         assert not made.plan.counts[0].monotone
+
+
+def test_what_answers_with_bounds_that_were_found_costs_no_more_than_was_quoted(
+    session: Session, tmp_path: Path
+) -> None:
+    """Part by part: a cost is divided by what a unit changes, so among other parts for other bounds."""
+    path = session.policy.path
+    assert path is not None
+    text = POLICY.replace("[budget]", '[budget]\naccounting = "zcdp"\ndelta = 1e-6')
+    text = text.replace("orders.parquet", str(path.parent / "orders.parquet"))
+    (tmp_path / "dpsql.toml").write_text(text)
+    asked = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, mechanism = LAPLACE) region, "
+        "AVG(CASE WHEN amount > 20 THEN 1 ELSE 0 END) AS a, MAX(amount) AS m, SUM(ratio) AS s "
+        "FROM orders GROUP BY region"
+    )
+    with closing(Session(load(tmp_path / "dpsql.toml"))) as own:
+        less = 0
+        for found in of_type(own.prepare(asked), PreparedComposed).parts:
+            method, ladders = of_type(found.method, BoundSearches), found.plan.ladders
+            quoted = method.first.quote.loss
+            ends = [(0, len(each.ladder.bounds) // 2, len(each.ladder.bounds) - 1) for each in ladders]
+            for bounds in itertools.product(*ends):
+                plan = found.counting.with_bounds(bounds).plan
+                answers = method.within_quote(plan, excesses(plan, ladders, bounds))
+                assert dominated(answers.quote.loss, quoted), bounds
+                less += answers.quote.loss != quoted
+        assert less, "some are divided in another way"
