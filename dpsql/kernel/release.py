@@ -86,7 +86,11 @@ class Spending:
 
     def add(self, loss: PrivacyLoss) -> None:
         """Add what a step has cost."""
-        self._spent.append(loss)
+        last = self._spent[-1] if self._spent else None
+        if isinstance(last, PrivacyLoss):
+            self._spent[-1] = last + loss
+        else:
+            self._spent.append(loss)
 
     def parts(self, number: int, times: int) -> list[Spending]:
         """Return those of several parts, of which so many `times` count; what they cost is spent here."""
