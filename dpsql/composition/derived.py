@@ -21,7 +21,7 @@ from dpsql.composition.tracing import Rows, United, traced_rows
 from dpsql.engines import Cancelled
 from dpsql.engines.over_releases import Columns as Types
 from dpsql.errors import OperationalError
-from dpsql.language import walked
+from dpsql.language import AboveThreshold, TopK, walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import DETAILS
 from dpsql.policy import fold
@@ -152,10 +152,14 @@ def run_with_errors(
     """
     database = prepared.engines.schema_database
     found, notes = None, list[str]()
+    chosen = prepared.chosen or groups_left_out
+    families = [_family(part.plan, chosen=chosen) for part in prepared.parts]
     if prepared.derived and prepared.whole and groups_left_out:
         notes.append("groups were left out: what is computed of the others together has no interval")
     elif prepared.derived and prepared.repeated and _size(releases) > _MOST_REPEATED:
         notes.append(f"what is computed of more than {_MOST_REPEATED:,} rows together has no interval")
+    elif prepared.derived and None in families:
+        notes.append("what is computed of groups that noise has found and chosen has no interval")
     elif prepared.derived:
         try:
             found = database.over(types, rows, prepared.traced)
@@ -169,13 +173,9 @@ def run_with_errors(
         none = (np.full(found.num_rows, np.nan),) * 3
         return found, Errors({each.place: none for each in prepared.derived}, notes=tuple(notes))
     confidence = float(min(release.confidence for release in releases))
-    chosen = prepared.chosen or groups_left_out
-    families = [
-        max(part.plan.groups, 2) if (part.plan.wide and chosen) or by_noise(part.plan) else 1
-        for part in prepared.parts
-    ]
     asked = len(prepared.derived) + len(prepared.bars)
-    work = DerivedErrors(Hidden(found), releases, prepared.numbers, families, confidence, asked)
+    known = [each or 1 for each in families]
+    work = DerivedErrors(Hidden(found), releases, prepared.numbers, known, confidence, asked)
     of: dict[int, tuple[FloatArray, FloatArray, FloatArray]] = {}
     bounds: dict[tuple[int, str], FloatArray] = {}
     for each in prepared.derived:
@@ -189,6 +189,14 @@ def run_with_errors(
         for kind in {d.kind for d in prepared.details if d.of == each.place} - {*DETAILS}:
             bounds[each.place, kind] = work.of_bounds(each.place, each.term, kind)
     return found, Errors(of, bounds, tuple(notes))
+
+
+def _family(plan: Plan, *, chosen: bool) -> int | None:
+    """Return among how many groups noise chooses those whose intervals must hold; None: nobody knows."""
+    if plan.domain_size is None and plan.key_types:
+        by_number = isinstance(plan.selection, (TopK, AboveThreshold))
+        return None if by_number or (plan.wide and chosen) else 1
+    return max(plan.groups, 2) if (plan.wide and chosen) or by_noise(plan) else 1
 
 
 def _size(releases: Sequence[Release]) -> int:

@@ -109,7 +109,7 @@ def test_a_count_is_covered_and_near_the_best(clinic: Searching, name: str) -> N
     print(told)
     assert found.error <= 2.6 * best, told
     assert found.covered >= 0.93, told
-    assert noise.covered <= found.covered, told
+    assert noise.covered <= found.covered + 0.01, told
 
 
 @pytest.mark.slow
