@@ -92,11 +92,11 @@ _FEW = 1000
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Return whether Python orders the values of a type as Arrow does; texts, by code points, too."""
+    """Return whether Python has all values of a type, in Arrow's order; texts by code points, no dates."""
     import pyarrow as pa  # noqa: PLC0415  as above
 
     texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-    return bool(texts or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind))
+    return bool(texts or pa.types.is_integer(kind) or pa.types.is_boolean(kind))
 
 
 def _ranks_of_few(values: list[Any]) -> NDArray[np.int64]:
