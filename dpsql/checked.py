@@ -16,7 +16,8 @@ from dpsql.exclusive import Turn
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.loss import Number, exact
 from dpsql.kernel.mechanisms import Checked, GuessAndCheck, MedianOracle
-from dpsql.kernel.release import Run, Spending
+from dpsql.kernel.release import Run
+from dpsql.kernel.step_costs import Spending
 from dpsql.language import Parameters, Scalar, plain, plain_text
 from dpsql.ledger import Ledger
 from dpsql.prepared import PlannedCount

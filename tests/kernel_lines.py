@@ -30,7 +30,7 @@ READING = {
     "counts": "exact counts, which nobody else sees",
     "sorting": "their public order",
     "kept": "copies of counts, which are overwritten",
-    "frames": "errors without what they were about",
+    "step_costs": "what the steps of a release cost",
     "release": "the steps that run mechanisms on counts",
     "parted": "steps in each of several partitions",
     "figures": "numbers that follow from a search of bounds",
@@ -43,7 +43,7 @@ READING = {
 
 DECIDES = (
     *("facts", "check", "exact_bounds", "loss"),
-    *("sealed", "changes", "counts", "sorting", "kept", "frames", "release", "parted", "figures"),
+    *("sealed", "changes", "counts", "sorting", "kept", "step_costs", "release", "parted", "figures"),
 )
 """The parts that decide what may be released, and what it costs."""
 

@@ -40,7 +40,7 @@
 
 from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.claims import check_claims, score_change
+from dpsql.analysis.claims import check_claims
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed
 from dpsql.analysis.domain_tables import put_domains
@@ -117,7 +117,6 @@ __all__ = [
     "quantile_of",
     "quote",
     "rows_of",
-    "score_change",
     "shows_all",
     "surveyed",
     "value_of",

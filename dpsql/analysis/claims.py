@@ -42,17 +42,6 @@ def check_together(certificate: Certificate, most: int) -> None:
         raise NotCertified("the numbers of a measure together")
 
 
-def score_change(certificate: Certificate) -> int:
-    """Return how far one unit changes the score of a bound, as the query of a search is certified.
-
-    It is in one cell. To the score of a bound it adds what it adds to the cell's own score, or `FULL`.
-    """
-    units, scores = certificate.number("n1"), certificate.number("n2")
-    if certificate.most_groups != 1 or units is None or scores is None:
-        raise NotCertified("the scores of a search")
-    return max(FULL * units.high, scores.high)
-
-
 def _refuse(claims: Iterable[str]) -> None:
     found = [*claims]
     if found:
@@ -164,13 +153,11 @@ def _lower_claims_of_groups(plan: Plan, certificate: Certificate) -> Iterator[st
 
 
 def _total(plan: Plan, certificate: Certificate, change: Change) -> int | None:
-    """Return the total of a number, also by the number of groups that a unit changes, or that there are."""
+    """Return the total of a number as it is certified, also by how many groups there are."""
     each = max(-change.low, change.high)
     found = [] if change.total is None else [change.total]
     if certificate.keys is Keys.ONE:
         found.append(each)
-    if certificate.most_groups is not None:
-        found.append(certificate.most_groups * each)
     # A range of whole numbers that is listed sparsely is certified as cells, with public ends.
     public = certificate.keys in (Keys.DECLARED, Keys.SPARSE) or (
         plan.sparse and certificate.keys is Keys.CELLS

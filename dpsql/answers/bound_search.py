@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from dpsql.analysis import Contribution, Plan, ReleasedAggregate, score_change
+from dpsql.analysis import Contribution, Plan, ReleasedAggregate
 from dpsql.analysis.excess import Excess, clipped_step, excesses
 from dpsql.answers import measuring
 from dpsql.answers.excess import WithExcess, beside
@@ -17,9 +17,11 @@ from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.errors import InternalError
 from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms
+from dpsql.kernel.counts import changes_of
 from dpsql.kernel.figures import Figure, Of, run_of_figures
 from dpsql.kernel.loss import Charge, PrivacyLoss, dominated
-from dpsql.kernel.release import Run, Spending
+from dpsql.kernel.release import Run, score_change
+from dpsql.kernel.step_costs import Spending
 from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass
 
@@ -112,11 +114,12 @@ class BoundSearches(KeepsQuote):
     def search(self, place: int) -> mechanisms.Ladder:
         """Return the mechanism that finds one of the bounds."""
         searched = self.plan.ladders[place]
+        compiled = searched.compiled
         size, noise = len(searched.ladder.bounds), self._groups / self.first_epsilon
         if searched.ladder.of is Contribution.ROWS and self._averages:
             noise *= AVERAGES
         ranged = self.plan.layout.order is not None
-        most = score_change(searched.compiled.certificate)
+        most = score_change(changes_of(compiled.certificate, compiled.counts))
         return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=most, ranged=ranged)
 
     @property

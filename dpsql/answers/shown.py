@@ -76,9 +76,10 @@ def _by_value(run: Run, every: Rows, value: NDArray[np.float64]) -> NDArray[np.i
 def by_noise(plan: Plan) -> bool:
     """Whether noisy values select the rows shown."""
     selection = plan.selection
-    return isinstance(selection, AboveThreshold) or (
-        isinstance(selection, TopK) and (selection.k < plan.groups or selection.threshold is not None)
-    )
+    if not isinstance(selection, TopK):
+        return isinstance(selection, AboveThreshold)
+    size = plan.domain_size  # None: which groups there are is not known
+    return size is None or selection.k < size or selection.threshold is not None
 
 
 def wide(plan: Plan) -> tuple[str, ...]:

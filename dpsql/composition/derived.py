@@ -21,7 +21,7 @@ from dpsql.composition.tracing import Rows, United, traced_rows
 from dpsql.engines import Cancelled
 from dpsql.engines.over_releases import Columns as Types
 from dpsql.errors import OperationalError
-from dpsql.language import AboveThreshold, TopK, walked
+from dpsql.language import walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import DETAILS
 from dpsql.policy import fold
@@ -193,10 +193,9 @@ def run_with_errors(
 
 def _family(plan: Plan, *, chosen: bool) -> int | None:
     """Return among how many groups noise chooses those whose intervals must hold; None: nobody knows."""
-    if plan.domain_size is None and plan.key_types:
-        by_number = isinstance(plan.selection, (TopK, AboveThreshold))
-        return None if by_number or (plan.wide and chosen) else 1
-    return max(plan.groups, 2) if (plan.wide and chosen) or by_noise(plan) else 1
+    if not by_noise(plan) and not (plan.wide and chosen):
+        return 1
+    return None if plan.domain_size is None else max(plan.domain_size, 2)
 
 
 def _size(releases: Sequence[Release]) -> int:

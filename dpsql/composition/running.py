@@ -24,7 +24,8 @@ from dpsql.engines import running_statement
 from dpsql.errors import PriceNotAgreed
 from dpsql.info import selection_of, words
 from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.kernel.release import Run, Spending
+from dpsql.kernel.release import Run
+from dpsql.kernel.step_costs import Spending
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.prepared import PreparedComposed, PreparedPrivate

@@ -13,7 +13,7 @@ from dpsql.analysis import CompiledQuery
 from dpsql.engines.worker import run, running_statement
 from dpsql.errors import OperationalError
 from dpsql.kernel.charged_work import CANCELLED, FAILED
-from dpsql.kernel.counts import Counts
+from dpsql.kernel.counts import Counts, Wanted
 from dpsql.kernel.kept import KeptCopy
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
@@ -134,9 +134,9 @@ class Counted:
     def take(self, counts: Counts | KeptCopy, compiled: CompiledQuery) -> Counts:
         """Return the counts of a compiled query from these counts."""
         wanted = Counted.of(compiled)
-        numbers = [self.numbers.index(n) for n in wanted.numbers]
+        numbers = tuple(self.numbers.index(n) for n in wanted.numbers)
         order = None if compiled.order is None else compiled.order.terms
-        return counts.taken(numbers, wanted.places, wanted.limit, compiled.certificate, order)
+        return counts.take(Wanted(numbers, wanted.places, wanted.limit, compiled.certificate, order))
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,20 @@ class Domain(Protocol):
         """How many groups there are."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What another query, with its own certificate and order, counts of the first `limit` groups of counts.
+
+    `numbers` and `places` are those that it has of theirs, in its order.
+    """
+
+    numbers: tuple[int, ...]
+    places: tuple[str, ...]
+    limit: int | None
+    certificate: Certificate
+    order: Order | None
+
+
 class Counts(Sealed):
     """The exact counts of the candidate groups before noise; they are never shown and never stored."""
 
@@ -119,16 +133,9 @@ class Counts(Sealed):
             return None
         return cls.of(no_keys(len(made[0]) if made else 0), made, certificate, order)
 
-    def taken(
-        self,
-        numbers: Sequence[int],
-        places: Sequence[str],
-        limit: int | None,
-        certificate: Certificate,
-        order: Order | None,
-    ) -> Counts:
-        """Return some of the counts, of the first `limit` groups: what another query counts of these."""
-        return seal(Counts(), exact(self).taken(numbers, places, limit, certificate, order))
+    def take(self, wanted: Wanted) -> Counts:
+        """Return what another query counts of these."""
+        return seal(Counts(), exact(self).take(wanted))
 
     def listed(self, domain: Domain, values: Values) -> Counts | None:
         """Return the counts of the groups with rows of a large domain; the others have counts of 0.
@@ -177,21 +184,14 @@ class Exact:
         """How many groups are counted: private unless all of a public domain are."""
         return len(self.n[0]) if self.n else self.keys.num_rows
 
-    def taken(
-        self,
-        numbers: Sequence[int],
-        places: Sequence[str],
-        limit: int | None,
-        certificate: Certificate,
-        order: Order | None,
-    ) -> Exact:
-        """See `Counts.taken`."""
+    def take(self, wanted: Wanted) -> Exact:
+        """See `Counts.take`."""
         return Exact(
-            self.keys.slice(0, limit),
-            tuple(self.n[place][:limit] for place in numbers),
-            changes_of(certificate, len(numbers)),
-            _public(order, certificate),
-            {name: self.places[name] for name in places},
+            self.keys.slice(0, wanted.limit),
+            tuple(self.n[place][: wanted.limit] for place in wanted.numbers),
+            changes_of(wanted.certificate, len(wanted.numbers)),
+            _public(wanted.order, wanted.certificate),
+            {name: self.places[name] for name in wanted.places},
         )
 
     def part(self, rows: Integers) -> Exact:
@@ -285,17 +285,11 @@ class Exact:
 
 def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
     """Return what a certificate says of the first numbers of its query."""
-    names, most = [f"n{i}" for i in range(numbers)], certificate.most_groups
-    made: list[NumberChange | None] = []
-    for change in map(certificate.number, names):
-        if change is None:
-            made.append(None)
-            continue
-        total = change.total
-        if most is not None:
-            every = most * max(-change.low, change.high)
-            total = every if total is None else min(total, every)
-        made.append(NumberChange(change.low, change.high, total, change.rungs))
+    names = [f"n{i}" for i in range(numbers)]
+    made = [
+        None if change is None else NumberChange(change.low, change.high, change.total, change.rungs)
+        for change in map(certificate.number, names)
+    ]
     unknown, largest = certificate.keys is Keys.UNKNOWN, certificate.largest
     decides = certificate.decides if unknown else None
     if unknown and (decides not in names or (largest is not None and largest.column != decides)):
@@ -306,9 +300,9 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
         declared=certificate.keys in (Keys.ONE, Keys.DECLARED),
         decides=None if decides is None else names.index(decides),
         listed=None if largest is None else largest.most,
-        groups=most,
+        groups=certificate.most_groups,
         grouped=certificate.grouped_by,
-        one_row=most == 1,
+        one_row=certificate.most_groups == 1,
         one_cell=certificate.one_cell,
         cells=dict(certificate.cells).get("n0"),
         together=tuple(

@@ -17,11 +17,11 @@ import numpy as np
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.counts import Counts, Exact, Order, exact, no_keys
-from dpsql.kernel.frames import without_frames
 from dpsql.kernel.mechanisms import Bins, RungBins
 from dpsql.kernel.mechanisms.bins import Binned
-from dpsql.kernel.release import Run, Spending
-from dpsql.kernel.sealed import seal
+from dpsql.kernel.release import Run
+from dpsql.kernel.sealed import seal, without_frames
+from dpsql.kernel.step_costs import Spending
 
 _LIMIT = 1 << 60
 _TOTALS, _BEYOND, _NET = 3, 4, 6

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpsql.kernel.changes import UnitChanges
-from dpsql.kernel.check.certificate import Certificate
-from dpsql.kernel.counts import Counts, Exact, Order, exact
+from dpsql.kernel.counts import Counts, Exact, Wanted, exact
 from dpsql.kernel.sealed import Sealed, seal, unseal
 
 if TYPE_CHECKING:
@@ -44,20 +42,13 @@ class KeptCopy(Sealed):
         """The bytes that it takes, for the limit of the process alone."""
         return sum(map(len, _memory_of(self).parts()))
 
-    def taken(
-        self,
-        numbers: Sequence[int],
-        places: Sequence[str],
-        limit: int | None,
-        certificate: Certificate,
-        order: Order | None,
-    ) -> Counts:
-        """Return some of the counts, as views of this memory that cannot be written: see `Counts.taken`."""
+    def take(self, wanted: Wanted) -> Counts:
+        """Return some of the counts, as views of this memory that cannot be written: see `Counts.take`."""
         memory = _memory_of(self)
         placed = {name: _array(place) for name, place in memory.places.items()}
         n = tuple(map(_array, memory.numbers))
         every = Exact(_read(memory.keys), n, UnitChanges(()), None, placed)
-        return seal(Counts(), every.taken(numbers, places, limit, certificate, order))
+        return seal(Counts(), every.take(wanted))
 
     def wipe(self) -> None:
         """Overwrite the memory that nothing reads any more."""

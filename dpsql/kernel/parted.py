@@ -27,10 +27,9 @@ import numpy as np
 from dpsql.errors import InternalError
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.counts import Counts, Exact, exact
-from dpsql.kernel.frames import without_frames
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.release import Rows, Run, positions_of, released_at, with_cells
-from dpsql.kernel.sealed import Sealed, seal, unseal
+from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
 from dpsql.kernel.sorting import ranks
 
 if TYPE_CHECKING:

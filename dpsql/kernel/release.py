@@ -22,11 +22,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 
 from dpsql.errors import InternalError
-from dpsql.kernel.changes import NumberChange, Taken
+from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.counts import Counts, Exact, exact
-from dpsql.kernel.frames import without_frames
-from dpsql.kernel.loss import Number, PrivacyLoss, largest
-from dpsql.kernel.loss.domination import dominated
+from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms import (
     FULL,
     Checked,
@@ -42,7 +40,8 @@ from dpsql.kernel.mechanisms import (
     RungBins,
     StableSet,
 )
-from dpsql.kernel.sealed import Sealed, seal, unseal
+from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
+from dpsql.kernel.step_costs import Spending
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,75 +55,6 @@ _CELL, _NUMBER, _SCORES = 0, 1, 2
 """The places of the cell and of its number, where a query counts cells; and of scores, where it searches."""
 _MANY = 1 << 62
 """More groups than there are."""
-
-
-class Spending:
-    """What the steps of one release have cost until now, within what is reserved for it."""
-
-    def __init__(self, limit: PrivacyLoss) -> None:
-        self.limit = limit
-        self._spent: list[PrivacyLoss | _Parts] = []
-
-    @property
-    def loss(self) -> PrivacyLoss:
-        """What all steps have cost, in the order in which they ran; of parts, what the largest has."""
-        return self.beside(None)
-
-    def beside(self, parts: _Parts | None) -> PrivacyLoss:
-        """Return what all other steps have cost than those of some parts."""
-        others = (each for each in self._spent if each is not parts)
-        return sum((each.loss if isinstance(each, _Parts) else each for each in others), PrivacyLoss())
-
-    def admit(self, most: PrivacyLoss) -> None:
-        """Refuse a step that may cost so much, if that is more than is left."""
-        self.check(self.loss + most)
-
-    def check(self, total: PrivacyLoss) -> None:
-        """Refuse steps that cost so much in all."""
-        if not dominated(total, self.limit):
-            raise InternalError("a step would cost more than what is reserved for its release")
-
-    def add(self, loss: PrivacyLoss) -> None:
-        """Add what a step has cost."""
-        last = self._spent[-1] if self._spent else None
-        if isinstance(last, PrivacyLoss):
-            self._spent[-1] = last + loss
-        else:
-            self._spent.append(loss)
-
-    def parts(self, number: int, times: int) -> list[Spending]:
-        """Return those of several parts, of which so many `times` count; what they cost is spent here."""
-        made = _Parts(self, times)
-        self._spent.append(made)
-        made.each = [_PartSpending(made) for _ in range(number)]
-        return [*made.each]
-
-
-class _Parts:
-    """Parts of a release whose steps cost together what those of the largest one cost, some times."""
-
-    def __init__(self, whole: Spending, times: int) -> None:
-        self.whole, self.times = whole, times
-        self.each: list[_PartSpending] = []
-
-    @property
-    def loss(self) -> PrivacyLoss:
-        """What they have cost until now."""
-        known = dict.fromkeys(each.loss for each in self.each)
-        return largest(known).repeated(self.times) if known else PrivacyLoss()
-
-
-class _PartSpending(Spending):
-    """What the steps of one of several parts have cost."""
-
-    def __init__(self, parts: _Parts) -> None:
-        super().__init__(parts.whole.limit)
-        self._parts = parts
-
-    def check(self, total: PrivacyLoss) -> None:
-        """Refuse steps that cost so much, as often as parts count, beside all steps of the whole."""
-        whole = self._parts.whole
-        whole.check(whole.beside(self._parts) + total.repeated(self._parts.times))
 
 
 class Rows(Sealed):
@@ -174,10 +104,7 @@ class Selected(Generic[R]):
 
 
 class Run:
-    """The steps of a release over the counts of one query.
-
-    `changes` are those of the counts, with what the plan says of several numbers `together`.
-    """
+    """The steps of a release over the counts of one query; `changes` are those of the counts."""
 
     __slots__ = ("changes", "counts", "spending")
 
@@ -392,20 +319,25 @@ class Run:
     # Searches of bounds, and numbers that follow from what they have counted.
 
     def search(self, mechanism: Ladder, bounds: int) -> int:
-        """Choose one of so many bounds, by the scores of units that exceed each (`RungBins`).
-
-        A unit is in one row. To the score of a bound it adds what it adds to the row's own, or `FULL`.
-        """
-        units, scores = self.changes.number(_NUMBER), self.changes.number(_SCORES)
-        if not (self.changes.one_row and units.low == scores.low == 0):
-            raise InternalError("these are no units by the bounds that they exceed")
+        """Choose one of so many bounds, by the scores of units that exceed each (`RungBins`)."""
+        most, scores = score_change(self.changes), self.changes.number(_SCORES)
         if not all(0 <= row <= bounds for row, *_ in scores.rungs):  # else it would fail on some rows
             raise InternalError("units may exceed more bounds than there are")
-        most = max(units.high * FULL, scores.high)
         self._admit(mechanism, Taken((NumberChange(0, most),), 1))
         found = without_frames(lambda: mechanism.run(RungBins(*exact(self.counts).n).scores(bounds)))
         self.spending.add(found.loss)
         return int(found.rung[0])
+
+
+def score_change(changes: UnitChanges) -> int:
+    """Return how far one unit changes the score of a bound (`RungBins.scores`), given the search's changes.
+
+    It is in one row. To the score of a bound it adds what it adds to the row's own, or `FULL`.
+    """
+    units, scores = changes.number(_NUMBER), changes.number(_SCORES)
+    if not (changes.one_row and units.low == scores.low == 0):
+        raise InternalError("these are no units by the bounds that they exceed")
+    return max(units.high * FULL, scores.high)
 
 
 def with_cells(rows: Rows) -> bool:

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpsql.analysis import score_change
 from dpsql.analysis.group_measures import group_measure
 from dpsql.analysis.kept_bounds import ROWS
 from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
@@ -22,7 +21,8 @@ from dpsql.kernel.check import NotCertified
 from dpsql.kernel.figures import run_bins
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder
-from dpsql.kernel.release import Run, Spending
+from dpsql.kernel.release import Run, score_change
+from dpsql.kernel.step_costs import Spending
 from dpsql.ledger import LadderRequest
 from dpsql.owner import kept_values
 from dpsql.policy import MOST_ROWS, Policy, UnitColumn, fold
@@ -239,10 +239,9 @@ def _measure(
 ) -> tuple[int, tuple[int, ...]]:
     """Return M and the noisy numbers of units in its bins, in steps of the measure."""
     reads = tables_read(policy, [measure.table])
-    spending, scores = Spending(loss_of(epsilon)), measure.scores()
-    moved = score_change(scores.certificate)
-    search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=moved)
-    run = Run(engines.count(scores, reads), spending)
+    spending = Spending(loss_of(epsilon))
+    run = Run(engines.count(measure.scores(), reads), spending)
+    search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=score_change(run.changes))
     most = 2 * measure.bounds[run.search(search, len(measure.bounds))]
     bins = Bins.plan(most, epsilon / 2)
     above = [engines.count(query, reads) for query in measure.above((0, *bins.ends))]

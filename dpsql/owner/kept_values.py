@@ -13,7 +13,8 @@ from dpsql.analysis.kept_bounds import ROWS, total_of
 from dpsql.analysis.value_measures import ValueMeasure, declared_bounds, value_measure
 from dpsql.estimates import ValuesBeyond
 from dpsql.kernel.mechanisms import Laplace
-from dpsql.kernel.release import Run, Spending
+from dpsql.kernel.release import Run
+from dpsql.kernel.step_costs import Spending
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold
 from dpsql.release import tables_read
 

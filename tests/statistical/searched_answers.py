@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpsql.answers import BoundSearches, details, rows, with_left_out
 from dpsql.database import Database
 from dpsql.kernel.counts import Counts
-from dpsql.kernel.release import Spending
+from dpsql.kernel.step_costs import Spending
 from dpsql.policy import load
 from dpsql.prepared import PlannedCount
 from dpsql.session import Session

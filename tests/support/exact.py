@@ -24,8 +24,9 @@ from dpsql.kernel.counts import Counts, Exact
 from dpsql.kernel.figures import run_of_figures
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.mechanisms import RungBins
-from dpsql.kernel.release import Rows, Run, Spending, positions_of
+from dpsql.kernel.release import Rows, Run, positions_of
 from dpsql.kernel.sealed import seal
+from dpsql.kernel.step_costs import Spending
 from dpsql.policy import Table
 
 __all__ = [

@@ -60,7 +60,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.noise": {"kernel.exact_bounds", "kernel.loss"},
     "kernel.order": set(),
     "kernel.sealed": {"errors"},
-    "kernel.frames": set(),
+    "kernel.step_costs": {"errors", "kernel.loss"},
     "kernel.changes": {"errors"},
     "kernel.sorting": set(),
     "kernel.mechanisms": {
@@ -80,17 +80,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "kernel.kept": {"kernel.changes", "kernel.check", "kernel.counts", "kernel.sealed"},
     "kernel.release": {
-        *("errors", "kernel.changes", "kernel.counts", "kernel.frames", "kernel.loss", "kernel.mechanisms"),
-        "kernel.sealed",
+        *("errors", "kernel.changes", "kernel.counts", "kernel.loss", "kernel.mechanisms"),
+        *("kernel.sealed", "kernel.step_costs"),
     },
     "kernel.parted": {
-        *("errors", "kernel.counts", "kernel.frames", "kernel.loss", "kernel.noise", "kernel.release"),
+        *("errors", "kernel.counts", "kernel.loss", "kernel.noise", "kernel.release"),
         "kernel.sealed",
         "kernel.sorting",
     },
     "kernel.figures": {
-        *("errors", "kernel.changes", "kernel.counts", "kernel.frames", "kernel.mechanisms"),
-        *("kernel.release", "kernel.sealed"),
+        *("errors", "kernel.changes", "kernel.counts", "kernel.mechanisms"),
+        *("kernel.release", "kernel.sealed", "kernel.step_costs"),
     },
     "kernel.charged_work": {"errors", "kernel.check", "kernel.ledger", "kernel.loss"},
     "zones": set(),
@@ -134,7 +134,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "ledger": {"errors", "kernel.ledger", "kernel.loss", "policy"},
     "answers": BASE
     | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"}
-    | {"kernel.counts", "kernel.figures", "kernel.parted", "kernel.release", "kernel.sorting"},
+    | {"kernel.counts", "kernel.figures", "kernel.parted", "kernel.release", "kernel.sorting"}
+    | {"kernel.step_costs"},
     "versions": {"errors", "ledger", "policy"},
     "release": BASE | {"estimates", "render", "policy", "language", "analysis", "versions", "zones"},
     "running": {"engines", "kernel.charged_work", "ledger"},
@@ -203,11 +204,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "policy",
     }
     | {"prepared", "release", "running", "kernel.tree"}
-    | {"kernel.release"},
+    | {"kernel.release", "kernel.step_costs"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"}
     | {"kernel.facts"}
-    | {"kernel.release"},
+    | {"kernel.release", "kernel.step_costs"},
     "planning": {
         "affordable",
         "analysis",
@@ -226,7 +227,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}
     # `kept_bounds`, which releases ladders, and what shows them.
     | {"database", "estimates", "kept_ladders", "ledger", "kernel.check", "kernel.mechanisms", "kernel.loss"}
-    | {"running", "kernel.figures", "kernel.release"},
+    | {"running", "kernel.figures", "kernel.release", "kernel.step_costs"},
     # The front ends.
     "remote": BASE | {"errors_json", "exclusive", "language", "ledger", "login", "release", "sessions"},
     "dbapi": BASE

@@ -14,7 +14,7 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
-from dpsql.kernel.mechanisms.mechanism import Mechanism, in_one_call
+from dpsql.kernel.mechanisms.mechanism import Mechanism, in_one_call, pays_for
 from dpsql.kernel.mechanisms.top_k import TopK
 from dpsql.kernel.mechanisms.weights import Weights
 
@@ -76,10 +76,7 @@ class Exponential(Mechanism["TopK[Exponential]"]):
 
     def covers(self, taken: Taken) -> bool:
         """See `Mechanism`: only by how much the changes of groups differ counts."""
-        part = next(iter(self.loss.parts), None)
-        if part is None or part.epsilon is None:
-            return self.groups < 2
-        return taken.span <= part.epsilon * self.scale
+        return pays_for(self, taken.span)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[Exponential]:
         """Choose from counts in any order."""

@@ -14,7 +14,7 @@ from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.exponential import distinct
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, placed
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call, pays_for
 from dpsql.kernel.mechanisms.weights import Weights
 
 
@@ -92,11 +92,7 @@ class GumbelTopK(Mechanism[GumbelChoice]):
 
     def covers(self, taken: Taken) -> bool:
         """See `Mechanism`: only by how much the changes of groups differ counts, in each round."""
-        part = next(iter(self.loss.parts), None)
-        if part is None or part.epsilon is None:
-            return self.groups < 2
-        rounds = min(self.k, self.groups - 1)
-        return rounds <= part.times and taken.span <= part.epsilon * self.scale
+        return pays_for(self, taken.span, min(self.k, self.groups - 1))
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GumbelChoice:
         """Choose from counts in any order."""

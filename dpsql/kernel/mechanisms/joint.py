@@ -16,7 +16,7 @@ from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.exponential import distinct
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, placed
 from dpsql.kernel.mechanisms.joint_level import Levels
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call, pays_for
 
 _CELLS = 1 << 22
 
@@ -91,10 +91,7 @@ class Joint(Mechanism[JointTopK]):
 
     def covers(self, taken: Taken) -> bool:
         """See `Mechanism`: only by how much the changes of groups differ counts."""
-        part = next(iter(self.loss.parts), None)
-        if part is None or part.epsilon is None:
-            return self.groups < 2
-        return 2 * taken.span <= part.epsilon * self.scale
+        return pays_for(self, 2 * taken.span)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> JointTopK:
         """Choose from counts in any order."""

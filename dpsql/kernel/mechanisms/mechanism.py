@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from fractions import Fraction
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,6 +93,28 @@ class Mechanism(ABC, Generic[R]):
         """
         del units
         return self.loss
+
+
+class _Selects(Protocol):
+    @property
+    def groups(self) -> int: ...
+
+    @property
+    def scale(self) -> Fraction: ...
+
+    @property
+    def loss(self) -> PrivacyLoss: ...
+
+
+def pays_for(selection: _Selects, moved: int, rounds: int = 1) -> bool:
+    """Return whether each of so many rounds of a selection hides that differences of counts move so far.
+
+    With fewer than two groups there is nothing to select.
+    """
+    part = next(iter(selection.loss.parts), None)
+    if part is None or part.epsilon is None:
+        return selection.groups < 2
+    return rounds <= part.times and moved <= part.epsilon * selection.scale
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -12,7 +12,7 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
-from dpsql.kernel.mechanisms.mechanism import in_one_call
+from dpsql.kernel.mechanisms.mechanism import in_one_call, pays_for
 from dpsql.kernel.mechanisms.sparse import skipping
 from dpsql.kernel.mechanisms.top_k import NoisyOrder, NoisyTopK, TopK
 from dpsql.kernel.order import SparseCounts
@@ -76,11 +76,7 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
 
     def covers(self, taken: Taken) -> bool:
         """See `Mechanism`: only by how much the changes of groups differ counts, in each round."""
-        part = next(iter(self.loss.parts), None)
-        if part is None or part.epsilon is None:
-            return self.groups < 2
-        rounds = min(self.k, self.groups - 1)
-        return rounds <= part.times and taken.span <= part.epsilon * self.scale
+        return pays_for(self, taken.span, min(self.k, self.groups - 1))
 
     def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> TopK[PeeledTopK]:
         """Choose from counts in any order; groups of sparse ones are named by their positions."""

@@ -18,7 +18,8 @@ from dpsql.answers.excess_noise import BoxOfAll, GaussianOfEach
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.loss import BoundedRange, Gaussian
 from dpsql.kernel.loss.domination import dominated
-from dpsql.kernel.release import Run, Spending
+from dpsql.kernel.release import Run
+from dpsql.kernel.step_costs import Spending
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -138,6 +139,28 @@ def test_a_ratio_has_no_interval_where_its_divisor_may_be_0(session: Session) ->
         assert told == (value is not None)
     elif divisor > 1.1 * half:
         assert share > 0
+
+
+@pytest.mark.parametrize(
+    "rest", ["HAVING COUNT(DISTINCT u) BETWEEN 1 AND 1000000", "ORDER BY COUNT(DISTINCT u) DESC LIMIT 3"]
+)
+def test_undeclared_groups_that_noise_selects_are_answered(
+    session: Session, tmp_path: Path, rest: str
+) -> None:
+    """Nobody knows among how many groups they were selected, so what is computed of them has no interval."""
+    folder = present(session.policy.path).parent
+    policy = POLICY.replace("epsilon = 1e6", "epsilon = 1e6\ndelta = 1e-3\ndefault_delta = 1e-6", 1)
+    for name in ("t", "visits", "names"):
+        policy = policy.replace(f'"{name}.parquet"', f'"{folder}/{name}.parquet"')
+    (tmp_path / "dpsql.toml").write_text(policy)
+    count = "COUNT(DISTINCT u)"
+    once = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 8)"
+    share = f"100.0 * {count} / SUM({count}) OVER () AS share"
+    asked = f"SELECT {once} i, {count} AS n, {share} FROM visits GROUP BY i"
+    with closing(Session(load(tmp_path / "dpsql.toml"))) as own:
+        found = answer(own, f"{asked} {rest}")
+    assert found.rows.num_rows > 0
+    assert all(share > 0 for share in found.rows.column("share").to_pylist())
 
 
 def test_a_share_is_within_what_it_can_be(session: Session) -> None:

@@ -19,7 +19,8 @@ from dpsql.kernel.mechanisms.gaussian import rounded_squares
 from dpsql.kernel.mechanisms.guess_and_check import GuessAndCheckPlan
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.noise import SystemEntropy
-from dpsql.kernel.release import Run, Spending
+from dpsql.kernel.release import Run
+from dpsql.kernel.step_costs import Spending
 from tests.support.exact import ample, made_up, with_exact
 
 

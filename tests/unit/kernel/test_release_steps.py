@@ -17,7 +17,8 @@ from dpsql.kernel.counts import Counts
 from dpsql.kernel.figures import run_bins
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.parted import Parted
-from dpsql.kernel.release import Run, Spending
+from dpsql.kernel.release import Run
+from dpsql.kernel.step_costs import Spending
 from tests.support.exact import ample, made_up, with_exact
 
 ONE = NumberChange(0, 1)
