@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -83,3 +84,13 @@ def test_a_list_of_values_has_the_place_of_null_once(session: Session) -> None:
     rows = "(SELECT user_id, CASE WHEN page = 'a' THEN 'w' END AS p FROM visits WHERE page IS NOT NULL)"
     text = f"SELECT p, COUNT(DISTINCT user_id) AS n FROM visits LEFT JOIN {rows} USING (user_id) GROUP BY p"
     assert [row["p"] for row in rows_of(session, text)] == ["w", None]
+
+
+def test_equal_statements_on_columns_of_other_types_are_certified(session: Session, tmp_path: Path) -> None:
+    """Equal trees tell columns apart by their names: what is looked up of one has no types of the other."""
+    text = "SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id NOT IN (SELECT user_id FROM visits)"
+    rows = f"SELECT CAST(user_id AS VARCHAR) AS user_id, page, ms FROM ({ROWS})"
+    duckdb.sql(f"COPY ({rows}) TO '{tmp_path / 'visits'}.parquet'")
+    with sessions_in(tmp_path, POLICY) as opened:
+        for own in (session, opened(), session):
+            assert private(own.prepare(text)).plan.compiled.certificate.numbers[0].high == 1

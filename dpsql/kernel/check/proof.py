@@ -224,13 +224,16 @@ def nodes_of_row(expr: Expr) -> Iterator[Expr]:
 
 
 class Traits(NamedTuple):
-    """What an expression has among its nodes, those of its subqueries aside."""
+    """What an expression has among its nodes, those of its subqueries aside.
+
+    It is the same for all equal expressions, so it has no nodes: those of an equal expression of another
+    query may have columns of other types.
+    """
 
     aggregates: bool
     """Whether it aggregates rows, beside in windows."""
     windows: bool
-    subqueries: tuple[tuple[Expr, Query], ...]
-    """The subqueries, with the nodes that have them."""
+    subqueries: bool
     reads: Names
     """The columns that it reads, also in subqueries."""
     bare: Names
@@ -242,9 +245,8 @@ _LEAVES = (Column, Constant)
 
 @lru_cache(maxsize=16384)
 def _traits(expr: Expr) -> Traits:
-    aggregates = windows = False
+    aggregates = windows = subqueries = False
     bare: set[str] = set()
-    found: list[tuple[Expr, Query]] = []
     waiting: list[tuple[Node, bool]] = [(expr, False)]
     while waiting:
         node, inside = waiting.pop()
@@ -260,13 +262,13 @@ def _traits(expr: Expr) -> Traits:
             if isinstance(part, Query):
                 if not isinstance(node, Expr):
                     raise NotCertified("a query in what is no expression", node)
-                found.append((node, part))
+                subqueries = True
             elif not isinstance(part, Source):
                 waiting.append((part, inside))
     reads = facts(expr).reads
     if OPAQUE in reads:
         reads = frozenset(name_of(node) for node in walk(expr) if isinstance(node, Column))
-    return Traits(aggregates, windows, tuple(found), reads, frozenset(bare))
+    return Traits(aggregates, windows, subqueries, reads, frozenset(bare))
 
 
 def has_aggregate(expr: Expr) -> bool:
@@ -279,9 +281,18 @@ def has_window(expr: Expr) -> bool:
     return not isinstance(expr, _LEAVES) and _traits(expr).windows
 
 
-def subqueries(expr: Expr) -> tuple[tuple[Expr, Query], ...]:
+def subqueries(expr: Expr) -> list[tuple[Expr, Query]]:
     """Return the subqueries of an expression, but not those in them, with the nodes that have them."""
-    return () if isinstance(expr, _LEAVES) else _traits(expr).subqueries
+    found: list[tuple[Expr, Query]] = []
+    waiting: list[Node] = [] if isinstance(expr, _LEAVES) or not _traits(expr).subqueries else [expr]
+    while waiting:
+        node = waiting.pop()
+        for part in parts(node):
+            if isinstance(part, Query) and isinstance(node, Expr):
+                found.append((node, part))
+            elif not isinstance(part, Source):
+                waiting.append(part)
+    return found
 
 
 def bare_columns(expr: Expr) -> Names:
