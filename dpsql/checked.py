@@ -20,7 +20,7 @@ from dpsql.kernel.release import Run
 from dpsql.kernel.step_costs import Spending
 from dpsql.language import Parameters, Scalar, plain, plain_text
 from dpsql.ledger import Ledger
-from dpsql.prepared import PlannedCount
+from dpsql.planned_count import PlannedCount
 from dpsql.running import Paid, Running
 
 

@@ -39,9 +39,9 @@ from dpsql.kernel.loss import Charge
 from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.parameters import Parameter, parameters_of
+from dpsql.planned_count import PlannedCount
 from dpsql.prepared import (
     Explained,
-    PlannedCount,
     Prepared,
     PreparedCommand,
     PreparedComposed,

@@ -4,174 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
-from dataclasses import field, replace
-from fractions import Fraction
+from dataclasses import field
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from dpsql.analysis import (
-    CompiledQuery,
-    KeptLadders,
     Plan,
-    analyse,
-    check_claims,
-    values_in,
-    with_values,
 )
 from dpsql.answers import WIDE, Method
 from dpsql.database import Engines
-from dpsql.engines import FAILED, Cancelled, Untranslatable
-from dpsql.errors import InternalError, OperationalError
-from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge, Filter
-from dpsql.language import Describe, ExplainForm, Options, Query, Set, Show
+from dpsql.language import Describe, ExplainForm, Query, Set, Show
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import RefinementStep
 from dpsql.places import Own
-from dpsql.policy import ParquetSource, Policy, Table
-from dpsql.release import tables_read
+from dpsql.planned_count import PlannedCount
+from dpsql.policy import Policy
 from dpsql.types import SqlType
-
-_BOUNDED = 8
-"""For how many bounds a planned query is kept with them: noise finds one of a few most of the time."""
-_CHANGED = "the data changed while it was counted, so there is no answer; the charge is kept, ask again"
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedCount:
-    """An analysed private query, and the engines that count it.
-
-    None is made of a plan that claims less than what the kernel certified of its queries.
-    """
-
-    plan: Plan
-    sql: str
-    """The SQL text that the private engine will run."""
-    reads: tuple[Table, ...]
-    """Every table whose data the answer depends on."""
-    engines: Engines = field(repr=False)
-    policy: Policy = field(repr=False)
-    values: tuple[tuple[int, float | None], ...] = ()
-    """The values of earlier releases that it reads as constants, by their places, once they are known."""
-    _bounded: dict[tuple[int, ...], PlannedCount] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    """The same query with bounds that were found, in this or an earlier run of the statement."""
-
-    def __post_init__(self) -> None:
-        check_claims(self.plan)
-
-    @classmethod
-    def of(
-        cls,
-        query: Query,
-        policy: Policy,
-        engines: Engines,
-        options: Options,
-        found: tuple[int, ...] = (),
-        filters: tuple[Filter, ...] = (),
-    ) -> PlannedCount:
-        """Analyse a private query; refuse what the analysis or the engine cannot do exactly.
-
-        `found` are the places of the bounds that were found (see `Plan.ladders`), `filters` those of the
-        scopes that are charged.
-        """
-        plan = replace(analyse(query, policy, engines.schema_database, options, found), filters=filters)
-        try:
-            sql = engines.engine.translate(plan.compiled)
-            for search in plan.ladders:
-                engines.engine.translate(search.compiled)
-        except Untranslatable as problem:
-            raise query.source.refuse(problem.message, None, problem.hint) from None
-        return cls(plan, sql, tables_read(policy, plan.compiled.tables), engines, policy)
-
-    def with_bounds(self, found: tuple[int, ...]) -> PlannedCount:
-        """Return the same query with bounds that were found; those found last are analysed once."""
-        known = self._bounded.get(found)
-        if known is None:
-            known = self._with_bounds(found)
-            if len(self._bounded) >= _BOUNDED:
-                self._bounded.clear()
-            self._bounded[found] = known
-        return known
-
-    def _with_bounds(self, found: tuple[int, ...]) -> PlannedCount:
-        plan = self.plan
-        made = PlannedCount.of(plan.query, self.policy, self.engines, plan.options, found, plan.filters)
-        made = replace(made, plan=replace(made.plan, selected=plan.selected, apart=plan.apart))
-        return made.with_values(self.values) if self.values else made
-
-    def check_unknown(self) -> None:
-        """Raise `NotCertified` if it could not be counted with what is not known yet; called before a charge.
-
-        It is certified with the smallest bounds; the plan itself has the largest ones. Released values that
-        it reads are nothing, 0, and as far from it as numbers are; the plan has a text for them.
-        """
-        if self.plan.ladders:
-            self.with_bounds((0,) * len(self.plan.ladders))
-        places = () if self.values else values_in(self.plan.query.tree)
-        for value in (None, 0.0, -sys.float_info.max, sys.float_info.max) if places else ():
-            self.with_values(tuple((place, value) for place in places))
-
-    def with_ladders(self, ladders: KeptLadders) -> PlannedCount:
-        """Return the same query with bounds of other kept ladders."""
-        plan, catalog = self.plan, self.engines.schema_database.with_ladders(ladders)
-        made = analyse(plan.query, self.policy, catalog, plan.options)
-        made = replace(made, filters=plan.filters, selected=plan.selected, apart=plan.apart)
-        return replace(self, plan=made, sql=self.engines.engine.translate(made.compiled))
-
-    def with_values(self, values: tuple[tuple[int, float | None], ...]) -> PlannedCount:
-        """Return the same query with the values of earlier releases."""
-        plan = with_values(self.plan, dict(values), self.policy, self.engines.schema_database)
-        sql = self.engines.engine.translate(plan.compiled)
-        return replace(self, plan=plan, sql=sql, values=values)
-
-    def at_epsilon(self, epsilon: Fraction) -> PlannedCount:
-        """Return it with another epsilon, on which nothing that the analysis builds depends."""
-        return self.with_options(replace(self.plan.options, epsilon=epsilon))
-
-    def with_options(self, options: Options) -> PlannedCount:
-        """Return it with another epsilon or error; the other options are those that it was analysed with."""
-        return replace(self, plan=replace(self.plan, options=options))
-
-    def unchanged(self) -> bool:
-        """Whether the files that it reads are still those for which it was planned."""
-        return self.engines.unchanged(self.reads)
-
-    def current(self) -> bool:
-        """Whether what it was planned for is what the engine would count now; asked before a charge."""
-        return self.unchanged() and self.engines.engine.current(self.plan.compiled)
-
-    def count(self, compiled: CompiledQuery | None = None, *, unchanged: bool = False) -> Counts:
-        """Return the exact counts, of data for which the policy's facts were verified.
-
-        They are those of the plan, or of another compiled query that belongs to it.
-
-        With `unchanged` they are those of the files for which it was planned, and of no others.
-
-        Raises `Cancelled` if a file was replaced since it was vetted: nobody has looked whether the facts
-        that the noise rests on hold in the new one. That a file was replaced is the owner's doing, so no
-        failure. Files with `trust_source` are never vetted.
-        """
-        if not self.values and values_in(self.plan.query.tree):
-            raise InternalError("a query is counted before the values that it reads are known")
-        query = compiled or self.plan.compiled
-        counts = self.engines.count(query, tables_read(self.policy, query.tables))
-        if query.sparse is not None:
-            listed = counts.listed(query.sparse, self.engines.schema_database.candidates)
-            if listed is None:
-                raise OperationalError(FAILED)
-            counts = listed
-        reads = [
-            t
-            for t in self.reads
-            if unchanged or t.public or not t.trust_source or isinstance(t.source, ParquetSource)
-        ]
-        if not self.engines.unchanged(reads):
-            raise Cancelled(_CHANGED)
-        return counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,10 @@ from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.exclusive import Turn
 from dpsql.kernel.loss import Charge, exact
 from dpsql.language import Describe, Options, Query, Set, Show, plain, plain_text, plain_whole
+from dpsql.planned_count import PlannedCount
 from dpsql.planning import Planner
 from dpsql.prepared import (
     Explained,
-    PlannedCount,
     Prepared,
     PreparedCommand,
     PreparedComposed,

@@ -88,7 +88,7 @@ SLIPS = (
         "a total beyond 64 bits is 0",
         "SUM per group",
         (
-            "kernel.tree.counted",
+            "kernel.tree.counted_sums",
             "UnitValue.of_unit",
             TOTAL,
             TOTAL.replace(
@@ -100,7 +100,7 @@ SLIPS = (
         "a unit's total is a sum of DOUBLEs",
         "SUM per group",
         (
-            "kernel.tree.counted",
+            "kernel.tree.counted_sums",
             "UnitValue.of_unit",
             TOTAL,
             "from dpsql.types import DOUBLE\n    "
@@ -121,7 +121,7 @@ SLIPS = (
         "the first moment is rounded by itself",
         "VAR_POP",
         (
-            "kernel.tree.counted",
+            "kernel.tree.counted_sums",
             "Moment.weighted",
             "return self._of([in_ratio(n, self.most, a) for n in self._numbers(values)])",
             "numbers = self._numbers(values)\n"
@@ -133,7 +133,7 @@ SLIPS = (
         "weights are rounded up",
         "SUM",
         (
-            "kernel.tree.counted",
+            "kernel.tree.counted_sums",
             "in_ratio",
             "number),), share)",
             'number),), Paren(Binary("+", share, whole(1))))',

@@ -63,7 +63,7 @@ def uncut(total: Expr) -> Expr:
 
 
 def test_a_sum_that_is_not_cut_is_noticed(amounts: Amounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.kernel.tree.counted.saturated", uncut)
+    monkeypatch.setattr("dpsql.kernel.tree.counted_sums.saturated", uncut)
     certify_claims(monkeypatch)
     found = Amounts(amounts.session, amounts.connections)
     for name in ("SUM", "AVG"):

@@ -19,8 +19,8 @@ from dpsql.answers import BoundSearches, details, rows, with_left_out
 from dpsql.database import Database
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.step_costs import Spending
+from dpsql.planned_count import PlannedCount
 from dpsql.policy import load
-from dpsql.prepared import PlannedCount
 from dpsql.session import Session
 from tests.narrow import private
 from tests.support.exact import answer_with, known_of, runs_of

@@ -33,7 +33,7 @@ def claims_certified() -> Iterator[None]:
 def certify_claims(patch: pytest.MonkeyPatch) -> None:
     """Take what plans claim for certified until a patch is undone."""
     patch.setattr(compiled_query, "certificate_of", _certificate)
-    patch.setattr("dpsql.prepared.check_claims", _claim)
+    patch.setattr("dpsql.planned_count.check_claims", _claim)
 
 
 def _certificate(

@@ -18,7 +18,7 @@ from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import Error, InternalError
 from dpsql.kernel.check import NotCertified
 from dpsql.owner.kept_bounds import measure_named, release_ladders
-from dpsql.prepared import PlannedCount
+from dpsql.planned_count import PlannedCount
 from dpsql.session import Session
 from tests.narrow import engine_of, private
 from tests.opened import sessions_in

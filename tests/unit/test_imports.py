@@ -43,6 +43,7 @@ CORE = (
         "kept_ladders",
         "kept_plans",
         "parameters",
+        "planned_count",
         "planning",
         "running",
         "versions",
@@ -158,20 +159,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"kernel.counts"},
     "rewriting": {"errors", "language"},
     "parameters": {"engines", "language", "policy", "kernel.tree", "types"},
-    "prepared": {
-        "analysis",
-        "answers",
-        "database",
-        "engines",
-        "errors",
-        "language",
-        "ledger",
-        "places",
-        "policy",
-        "kernel.loss",
-    }
-    | {"release", "types"}
-    | {"kernel.counts"},
+    "planned_count": {"analysis", "database", "engines", "errors", "kernel.counts", "kernel.loss", "language"}
+    | {"policy", "release"},
+    "prepared": {"analysis", "answers", "database", "errors", "kernel.loss", "language", "ledger", "places"}
+    | {"planned_count", "policy", "release", "types"},
     "kept_plans": {"database", "kernel.loss", "language", "policy", "prepared", "versions"},
     "certificates": {"analysis", "kernel.check", "kernel.facts", "prepared"},
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
@@ -206,8 +197,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"prepared", "release", "running", "kernel.tree"}
     | {"kernel.release", "kernel.step_costs"},
     "checked": BASE
-    | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "prepared", "running"}
-    | {"kernel.facts"}
+    | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "running"}
+    | {"kernel.facts", "planned_count"}
     | {"kernel.release", "kernel.step_costs"},
     "planning": {
         "affordable",
@@ -221,7 +212,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kept_plans",
         "language",
     }
-    | {"ledger", "parameters", "policy", "prepared", "kernel.loss", "refining", "release", "rewriting"},
+    | {"ledger", "parameters", "planned_count", "policy", "prepared", "kernel.loss", "refining", "release"}
+    | {"rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}

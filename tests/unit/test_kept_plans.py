@@ -75,7 +75,7 @@ def test_a_bound_is_analysed_once_for_each_that_is_found(
     assert isinstance(prepared, PreparedPrivate)
     one, other = prepared.counting.with_bounds((0,)), prepared.counting.with_bounds((3,))
     dearer = prepared.counting.with_options(prepared.plan.options)
-    monkeypatch.setattr("dpsql.prepared.analyse", None)
+    monkeypatch.setattr("dpsql.planned_count.analyse", None)
     kept = session.prepare(ROWS)
     assert isinstance(kept, PreparedPrivate)
     assert kept.counting.with_bounds((0,)) is one

@@ -1,9 +1,9 @@
 """The rule of `Weighted`: what one unit changes of each number of a group, by the claim of what it counts.
 
-The claims, and why what is written keeps them, are proved in `tree.counted` and `tree.weighted`. Here is what
-they assume: rows of units, of which a number reads columns alone, by the names `u`, `k0`, .. and `f0`, ..;
-the ends of values; that a unit has one row where one is counted; and that units are measured by the same rows
-that are counted.
+The claims, and why what is written keeps them, are proved in `tree.counted`, `tree.counted_sums` and
+`tree.weighted`. Here is what they assume: rows of units, of which a number reads columns alone, by the names
+`u`, `k0`, .. and `f0`, ..; the ends of values; that a unit has one row where one is counted; and that units
+are measured by the same rows that are counted.
 """
 
 from __future__ import annotations

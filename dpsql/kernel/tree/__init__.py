@@ -31,20 +31,8 @@ what could fail; ``exact`` sums of whole numbers; ``writer`` its SQL; ``build`` 
 
 from dpsql.kernel.tree.bounded import Bounded, Sampled, count_cells
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
-from dpsql.kernel.tree.counted import (
-    COUNTED,
-    CappedRows,
-    CappedSum,
-    Counted,
-    FewUnits,
-    KeptValues,
-    Moment,
-    RowSum,
-    UnitMean,
-    Units,
-    UnitValue,
-    WeightedRows,
-)
+from dpsql.kernel.tree.counted import CappedRows, Counted, FewUnits, KeptValues, Units, WeightedRows
+from dpsql.kernel.tree.counted_sums import COUNTED, CappedSum, Moment, RowSum, UnitMean, UnitValue
 from dpsql.kernel.tree.expressions import (
     EXACT,
     MOST,

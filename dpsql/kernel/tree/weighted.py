@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from dpsql.kernel.tree.build import columns, items
-from dpsql.kernel.tree.counted import Counted, Exprs, KeptValues, UnitValue
+from dpsql.kernel.tree.counted import Counted, Exprs, KeptValues
+from dpsql.kernel.tree.counted_sums import UnitValue
 from dpsql.kernel.tree.exact import huge, whole
 from dpsql.kernel.tree.expressions import (
     Aggregate,

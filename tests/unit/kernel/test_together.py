@@ -30,7 +30,7 @@ from dpsql.kernel.tree import (
     Select,
     UnitMean,
     Weighted,
-    counted,
+    counted_sums,
 )
 from dpsql.kernel.tree.exact import huge, saturated
 from tests.kernel_trees import (
@@ -151,7 +151,7 @@ def _average(self: Moment, sums: tuple[Expr, ...]) -> list[Expr]:
 
 
 def _ratio(self: Moment, unit: Expr, values: tuple[Expr, ...], b: Expr, a: Expr) -> Expr:
-    return self._of([counted.in_ratio(each, self.most + 1, a) for each in self._numbers(values)])
+    return self._of([counted_sums.in_ratio(each, self.most + 1, a) for each in self._numbers(values)])
 
 
 def _in_full(self: Moment, unit: Expr, values: tuple[Expr, ...], b: Expr, a: Expr) -> Expr:
@@ -167,7 +167,7 @@ def _up(number: Expr, most: int, a: Expr) -> Expr:
     return replace(made, default=Paren(Binary("+", made.default, n(1))))  # type: ignore[type-var,attr-defined]
 
 
-_RATIO = counted.in_ratio
+_RATIO = counted_sums.in_ratio
 
 
 WRONG = {
@@ -177,7 +177,7 @@ WRONG = {
     "a quotient of sums": (Moment, "_numbers", _average),
     "another ratio": (Moment, "weighted", _ratio),
     "no ratio": (Moment, "weighted", _in_full),
-    "a ratio that is rounded up": (counted, "in_ratio", _up),
+    "a ratio that is rounded up": (counted_sums, "in_ratio", _up),
     "the sum of all units twice": (Moment, "of_units", _twice),
     "units of one row more share rows": (Moment, "in_full", property(lambda self: self.most + 1)),
     "units are measured by fewer rows": (Moment, "measured", lambda self, values: values[-1]),
