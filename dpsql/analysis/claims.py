@@ -1,7 +1,8 @@
-"""Compare what a plan claims of its numbers and groups with what the kernel has certified.
+"""Compare what a plan claims of its numbers and groups with what the kernel has certified, before a charge.
 
-Mechanisms get their sensitivities from the plan. A claim that is lower than what is certified is a bug of the
-analysis or of the kernel's checker: nothing is counted for it.
+Mechanisms are planned by these claims. The kernel refuses those with less noise than is certified, but only
+when they run. A claim that is lower is a bug of the analysis or of the kernel's checker: nothing is charged
+or counted for it.
 """
 
 from __future__ import annotations

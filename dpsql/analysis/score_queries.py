@@ -32,7 +32,7 @@ from dpsql.kernel.tree import (
     items,
     with_text,
 )
-from dpsql.kernel.tree.exact import BEYOND, huge, saturated, whole
+from dpsql.kernel.tree.exact import BEYOND, clamp, huge, saturated, whole
 from dpsql.types import BIGINT
 
 _PARTS = 8 * FULL
@@ -158,16 +158,11 @@ def _query_with_bounds_as_rows(
     last = Call("GREATEST", (low, whole(0)))
     # Cut before and after they are multiplied, neither of which changes the score.
     beyond = Binary("//", Paren(Binary("-", value, last)), less)
-    score = Call("LEAST", (Binary("*", _between(beyond, FULL), more), whole(FULL)))
+    score = Call("LEAST", (Binary("*", clamp(beyond, whole(FULL)), more), whole(FULL)))
     added = _sums(sums, Aggregate("MAX", (last,)), fine)
     numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
     source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
     return Select(items("n", numbers), source, group=(number,))
-
-
-def _between(value: Expr, most: int) -> Expr:
-    """Return a value cut to 0 and a number."""
-    return Call("LEAST", (Call("GREATEST", (value, whole(0))), whole(most)))
 
 
 def _split(number: int) -> tuple[int, int]:

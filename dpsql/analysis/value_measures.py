@@ -39,7 +39,8 @@ from dpsql.kernel.tree import (
     items,
     quote,
 )
-from dpsql.kernel.tree.exact import huge, saturated, whole
+from dpsql.kernel.tree.counted_sums import in_ratio
+from dpsql.kernel.tree.exact import clamp, huge, saturated, whole
 from dpsql.language import Query, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table
@@ -166,18 +167,11 @@ def _weighted(rows: int, width: int) -> tuple[Expr, ...]:
     parts: list[Expr] = []
     for name in ("a0", "a1"):
         own = huge(Call("COALESCE", (Column("v", name), whole(0))))
-        share = Paren(Binary("//", Paren(Binary("*", own, whole(rows))), huge(values)))
-        weighted = Case(((Binary("<=", values, whole(rows)), own),), share)
-        parts.append(_cut(weighted, _rest(whole(rows * width), parts)))
+        parts.append(clamp(in_ratio(own, rows, values), _rest(whole(rows * width), parts)))
     every = Paren(Binary("*", huge(counted), whole(width)))
-    return (*parts, _cut(_rest(every, parts), whole(rows * width)))
+    return (*parts, clamp(_rest(every, parts), whole(rows * width)))
 
 
 def _rest(every: Expr, parts: Sequence[Expr]) -> Expr:
-    """Return what parts leave of a number."""
+    """Return a number less some parts of it."""
     return reduce(lambda left, part: Paren(Binary("-", left, part)), parts, every)
-
-
-def _cut(value: Expr, most: Expr) -> Expr:
-    """Return a value cut to 0 and a number, between which it is: so the checker need not know why."""
-    return Call("LEAST", (Call("GREATEST", (value, whole(0))), most))

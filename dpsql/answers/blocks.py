@@ -82,7 +82,7 @@ class Block:
         return self.by_place(run.measure(self.noise(len(rows)), self.places, rows).value)
 
     def by_place(self, value: NDArray[np.float64]) -> dict[int, NDArray[np.float64]]:
-        """Return what was measured by the places of the numbers."""
+        """Return the measured numbers, one after the other in an array, by their places in the plan."""
         return dict(zip(self.places, value.reshape(len(self.places), -1), strict=True))
 
     def estimates(

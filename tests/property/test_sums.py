@@ -91,7 +91,8 @@ SLIPS = (
             "kernel.tree.counted_sums",
             "UnitValue.of_unit",
             TOTAL,
-            TOTAL.replace(
+            "from dpsql.types import BIGINT\n    "
+            + TOTAL.replace(
                 'Aggregate("SUM", row)', 'Call("COALESCE", (Cast(Aggregate("SUM", row), BIGINT), whole(0)))'
             ),
         ),

@@ -35,6 +35,11 @@ def within(value: Expr, limit: int) -> Expr:
     return Call("LEAST", (Call("GREATEST", (there, whole(-limit))), whole(limit)))
 
 
+def clamp(value: Expr, most: Expr) -> Expr:
+    """Return a number, or 0 if it is less, or `most` if it is more; NULL becomes 0."""
+    return Call("LEAST", (Call("GREATEST", (value, whole(0))), most))
+
+
 def furthest(value: Expr) -> Expr:
     """Return a HUGEINT cut to 62 bits, so that its product with a bound fits; 0 for NULL."""
     return within(value, FURTHEST)
