@@ -43,7 +43,7 @@ SELECT SUM(ms, contribution_bounds_per_group => (0, ms)) FROM visits
 
 -- R2510 two kinds of bounds
 -- error: SUM takes one pair of bounds
--- at: 0
+-- at: 0 #2
 -- hint: SUM(ms, contribution_bounds_per_row => (0, 5)) bounds each value, SUM(ms, contribution_bounds_per_group => (0, 5)) the total of a user_id in a group
 SELECT SUM(ms, contribution_bounds_per_group => (0, 5), contribution_bounds_per_row => (0, 5)) FROM visits
 
