@@ -169,7 +169,7 @@ def run_bins(mechanism: Bins, above: Sequence[Counts], spending: Spending) -> Bi
     one = [each.high for each in changes if each is not None and each.low == 0]
     if len(one) < len(changes) or not all(map(_of_one_group, above)):
         raise InternalError("these are no numbers of units above the ends of bins")
-    if not mechanism.covers(Taken((NumberChange(0, max(one, default=0)),), 1)):
+    if not mechanism.admits(Taken((NumberChange(0, max(one, default=0)),), 1)):
         raise InternalError("the noise is for less than one unit is known to change")
     spending.admit(mechanism.loss)
 

@@ -4,7 +4,7 @@ A `Run` is an interactive program over the counts of one query. Its verbs are th
 of earlier steps alone, and names groups by `Rows`, which only a step returns. Each verb
 
 1. refuses a mechanism whose noise is for smaller changes than those that are known of the numbers, before
-   anything is drawn (`Mechanism.covers`);
+   anything is drawn (`Mechanism.admits`);
 2. refuses what would cost more than is reserved (`Spending`);
 3. runs the mechanism on the counts;
 4. returns its output: positions in the counts become `Rows`, since the order of the counts is private.
@@ -148,7 +148,7 @@ class Run:
 
     def _admit(self, mechanism: Mechanism[Any], taken: Taken, most: PrivacyLoss | None = None) -> None:
         """Refuse a mechanism that is not for these changes, or costs too much, before it draws anything."""
-        if not mechanism.covers(taken):
+        if not mechanism.admits(taken):
             raise InternalError("the noise is for less than one unit is known to change")
         self.spending.admit(mechanism.loss if most is None else most)
 

@@ -76,9 +76,7 @@ class StabilityTests:
         first, each = part * budget, (1 - part) * budget / paid
         scales = (moved / first, 2 * moved / each)
         bits = grid_of("exponential", resolution, *scales)
-        least = laplace_cutoff if noise == "laplace" else one_sided_cutoff
-        cutoff = least(delta / max(tests, 1), *(exact_noise.rate(scale, bits) for scale in scales))
-        return cls(noise, first, each, delta, *scales, bits, cutoff)
+        return cls(noise, first, each, delta, *scales, bits, _cutoff(noise, delta, tests, scales, bits))
 
     @property
     def threshold(self) -> Fraction:
@@ -87,9 +85,13 @@ class StabilityTests:
         means = [mean_noise(law, scale, self.resolution) for scale in (self.threshold_scale, self.scale)]
         return Fraction(self.cutoff, 1 << self.resolution) + means[0] - means[1]
 
-    def cover(self, most: int) -> bool:
-        """Whether the charges are for distances that one unit changes by so much."""
-        return most <= self.threshold_epsilon * self.threshold_scale and 2 * most <= self.epsilon * self.scale
+    def cover(self, most: int, tests: int) -> bool:
+        """Whether the charges are for so many tests of distances that one unit changes by so much."""
+        scales = (self.threshold_scale, self.scale)
+        paid = most <= self.threshold_epsilon * scales[0] and 2 * most <= self.epsilon * scales[1]
+        if not (paid and self.delta and self.noise in get_args(StableNoise)):
+            return False
+        return self.cutoff >= _cutoff(self.noise, self.delta, tests, scales, self.resolution)
 
     def loss(self, paid: int) -> PrivacyLoss:
         """Return the loss of the threshold and of so many tests that are paid for: of one mechanism.
@@ -110,6 +112,14 @@ class StabilityTests:
         return steps
 
 
+def _cutoff(
+    noise: StableNoise, delta: Fraction, tests: int, scales: tuple[Fraction, Fraction], resolution: int
+) -> int:
+    """Return the least cutoff at which any of so many tests passes at distance 0 with a chance of delta."""
+    least = laplace_cutoff if noise == "laplace" else one_sided_cutoff
+    return least(delta / max(tests, 1), *(exact_noise.rate(scale, resolution) for scale in scales))
+
+
 @dataclass(frozen=True, slots=True)
 class _Stable(Mechanism[R]):
     """Stability tests of a number of queries at public positions."""
@@ -119,9 +129,16 @@ class _Stable(Mechanism[R]):
     queries: int
     tests: StabilityTests
 
+    @property
+    def paid(self) -> int:
+        """How many tests are paid for."""
+        return 1
+
     def covers(self, taken: Taken) -> bool:
         """See `Mechanism`: distances change by at most c, up or down."""
-        return self.tests.cover(taken.most)
+        if not self.queries:
+            return True
+        return self.loss == self.tests.loss(self.paid) and self.tests.cover(taken.most, self.queries)
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that pays for so many tests."""
@@ -255,6 +272,15 @@ class StableAnswers(_Stable[StableQueries]):
     """
 
     failures: int
+
+    @property
+    def paid(self) -> int:
+        """See `_Stable`."""
+        return self.failures
+
+    def covers(self, taken: Taken) -> bool:
+        """See `_Stable`: the noise of this one must be symmetric."""
+        return self.tests.noise == "laplace" and _Stable.covers(self, taken)
 
     @classmethod
     def plan(
