@@ -63,6 +63,8 @@ class UnitChanges:
         Whether a unit changes one row alone.
     one_cell
         Whether it changes one cell of each group.
+    every_group
+        Whether all groups of a public domain are there, with cells in at least one row each.
     cells
         The least and the greatest cell of a row, whatever the rows are; None: nothing is known.
     together
@@ -79,6 +81,7 @@ class UnitChanges:
     grouped: tuple[tuple[frozenset[str], int], ...] = ()
     one_row: bool = False
     one_cell: bool = False
+    every_group: bool = False
     cells: tuple[int, int] | None = None
     together: tuple[tuple[frozenset[int], int, int | None], ...] = ()
 

@@ -304,6 +304,7 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
         grouped=certificate.grouped_by,
         one_row=certificate.most_groups == 1,
         one_cell=certificate.one_cell,
+        every_group=certificate.every_group,
         cells=dict(certificate.cells).get("n0"),
         together=tuple(
             (frozenset(names.index(n) for n in found.columns if n in names), found.each, found.total)

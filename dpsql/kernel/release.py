@@ -242,17 +242,18 @@ class Run:
         self.spending.add(found.loss)
         return Selected(found, rows)
 
-    def groups_of_cells(self, number: int) -> Rows:
-        """Return all of so many groups of a public domain, in order; each has a row for each of its cells."""
-        if not self.changes.public:
+    def groups_of_cells(self) -> Rows:
+        """Return all groups of a public domain, in order; each has a row for each of its cells.
+
+        Without keys all rows are of one group, and it is there without rows, too.
+        """
+        if exact(self.counts).keys.num_columns and not self.changes.every_group:
             raise InternalError("which groups there are is private")
 
         def ordered() -> Rows:
             own = exact(self.counts)
             rows, starts = own.cells_in_order(public=True)
-            if len(starts) != number:
-                raise InternalError("the groups are not those of the domain")
-            return self._released(rows[starts] if own.size else np.zeros(1, dtype=np.int64), (rows, starts))
+            return self._released(rows[starts] if own.size else starts, (rows, starts))
 
         return without_frames(ordered)
 

@@ -117,6 +117,7 @@ def _made(
         grouped_by=(),
         cells=(),
         one_cell=False,
+        every_group=keys is not Keys.UNKNOWN,
         together=together,
         derivation=(),
         seal=sealed._SEAL,

@@ -155,6 +155,8 @@ class Certificate:
         Keys of cells that are whole numbers, with the least and the greatest.
     one_cell
         Whether a unit is in at most one cell of all groups that are equal in the other keys.
+    every_group
+        Whether all groups of a public domain are there, whatever the rows are; with cells in at least a row.
     together
         Numbers of which it is known how far a unit changes all of them together.
     derivation
@@ -172,6 +174,7 @@ class Certificate:
     grouped_by: tuple[tuple[frozenset[str], int], ...]
     cells: tuple[tuple[str, tuple[int, int]], ...]
     one_cell: bool
+    every_group: bool
     together: tuple[Together, ...]
     derivation: tuple[Step, ...]
     seal: InitVar[object]

@@ -101,6 +101,7 @@ def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
         grouped_by=found.few,
         cells=tuple(groups.cells.items()),
         one_cell=groups.one_cell,
+        every_group=groups.declared or groups.every,
         together=tuple(_in_few_groups(each, most) for each in groups.together),
         derivation=tuple(proof.steps),
         seal=_SEAL,

@@ -82,6 +82,7 @@ def _declared(
             one_cell=groups.one_cell,
             listed=frozenset(of.values()),
             together=groups.together,
+            every=True,
         ),
     )
 
@@ -156,7 +157,7 @@ def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], 
         a,
         columns=a.columns + b.columns,
         depends=tuple(depends),
-        groups=replace(groups, listed=listed, places=groups.places | b.unique),
+        groups=replace(groups, listed=listed, places=groups.places | b.unique, every=False),
     )
 
 
@@ -207,6 +208,7 @@ def relation_of_group_rows(proof: Proof, query: Select, source: Relation, names:
             for name, (number, by) in ranks.items()
         },
         declared=groups.declared,
+        every=groups.every and query.where is None and query.limit is None,
         # A group without cells has the cell 0, wherever the others are.
         cells=made.cells | {n: _with_0(made.cells[n]) for n in or_0 & made.cells.keys()},
         whole=made.whole | {n: _with_0(made.whole[n]) for n in or_0 & made.whole.keys()},

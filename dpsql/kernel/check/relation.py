@@ -108,6 +108,8 @@ class Groups:
         Unique sets of columns of those public rows.
     together
         Numbers of which it is known what a unit changes all of them by.
+    every
+        Whether each group of public rows is there, in at least one row: one without cells in one.
     """
 
     keys: tuple[str, ...]
@@ -123,6 +125,7 @@ class Groups:
     listed: frozenset[str] = frozenset()
     places: frozenset[Names] = frozenset()
     together: tuple[Together, ...] = ()
+    every: bool = False
 
     def renamed(self, new: Mapping[str, str]) -> Groups:
         """Return the same with other names of columns; those without a new name are left out."""
@@ -150,6 +153,7 @@ class Groups:
                 replace(each, columns=frozenset(new[name] for name in each.columns if name in new))
                 for each in self.together
             ),
+            every=self.every,
         )
 
 

@@ -133,7 +133,7 @@ class Ladder(NoisyOrder[Rung]):
         return float(self.penalty) + scale * max(0.0, -math.log(2 * (1 - confidence)))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: all scores go one way, by at most the sensitivity; the range needs its own noise."""
+        """See `Mechanism`: scores go one way, by at most the sensitivity; a range needs its own noise."""
         if not self.scale:
             return self.groups < 2
         if not self.ranged and any(isinstance(part, BoundedRange) for part in self.loss.parts):

@@ -232,7 +232,9 @@ def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(SystemEntropy, "words", words)
     wide = UnitChanges((NumberChange(0, 2, 100),))
     unknown = UnitChanges((NumberChange(0, 2, 100),), public=False, declared=False, decides=0)
-    cells = UnitChanges((None, NumberChange(0, 2, 100), NumberChange(0, 2, 100)), cells=(0, 15))
+    cells = UnitChanges(
+        (None, NumberChange(0, 2, 100), NumberChange(0, 2, 100)), every_group=True, cells=(0, 15)
+    )
     searched = UnitChanges((None, NumberChange(0, 2, 2), NumberChange(0, 9)), one_row=True)
     nine = m.Laplace.plan(9, 1, groups_per_unit=1)
     run, hidden, celled = run_on(wide), run_on(unknown), run_on(cells, 3)
@@ -244,7 +246,7 @@ def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch
         lambda: run.select(m.HybridTopK.plan(9, 2, 2, 1), 0),
         lambda: hidden.select(m.LimitedDomain.plan(2, 1, "1e-6"), 0),
         lambda: hidden.existence(m.Existing.plan(1, "1e-6"), 0),
-        lambda: celled.draw(m.Quantile.plan(16, 1), celled.groups_of_cells(9)),
+        lambda: celled.draw(m.Quantile.plan(16, 1), celled.groups_of_cells()),
         lambda: run_on(searched, 3).search(m.Ladder.plan(9, 1, sensitivity=m.FULL), 9),
         lambda: run_on(wide, groups=1).refine(m.Refinement.plan(1, [1, 2]), 0, [3]),
         lambda: run_on(wide, groups=1).check(checker, 4),

@@ -94,7 +94,7 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
     """Return steps of each kind, with the keys of what they released."""
     public = UnitChanges((UNITS,))
     unknown = UnitChanges((UNITS,), public=False, declared=False, decides=0)
-    cells = UnitChanges((None, UNITS, UNITS), one_cell=True, cells=(0, 15))
+    cells = UnitChanges((None, UNITS, UNITS), one_cell=True, every_group=True, cells=(0, 15))
     numbers = tuple(NumberChange(0, m.FULL, rungs=tuple((row, 0, 1) for row in range(4))) for _ in range(4))
     searched = UnitChanges((None, NumberChange(0, 1), *numbers), one_row=True)
     bins = [np.array([0, 1, 2]), *(CANARIES[:3] + i for i in range(4))]
@@ -110,7 +110,7 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
     def parted() -> tuple[object, ...]:
         prefix = pa.table({"k0": [key[0] for key in KEYS], "k1": KEYS})
         whole = Run(with_exact(run.counts, keys=prefix, order=(("k1", False),)), ample())
-        made = Parted.of(whole, (0,), 2, 6, 2)
+        made = Parted.of(whole, (0,), 6, 2)
         chosen = [each.select(m.NoisyTopK.plan(6, 1, "1/1000"), 0) for each in made.runs]
         rows = made.joined([each.rows for each in chosen])
         return made, chosen, rows, whole
@@ -130,7 +130,7 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
         ),
         "cells": lambda: (
             celled,
-            celled.draw(m.Quantile.plan(16, 1, rows_per_unit=12), celled.groups_of_cells(12)),
+            celled.draw(m.Quantile.plan(16, 1, rows_per_unit=12), celled.groups_of_cells()),
         ),
         "partitions": parted,
         "a search": lambda: (search, search.search(m.Ladder.plan(4, 1, sensitivity=m.FULL), 4)),
@@ -206,7 +206,7 @@ def test_rows_that_no_step_released_are_refused() -> None:
         run.keys(other.every())
     with pytest.raises(InternalError, match="did not make"):
         run.keys(Rows())
-    for refused in (hidden.every, lambda: hidden.groups_of_cells(12)):
+    for refused in (hidden.every, hidden.groups_of_cells):
         with pytest.raises(InternalError, match="which groups there are"):
             refused()
     chosen = hidden.existence(m.Existing.plan(1000, "1/10", groups_per_unit=12), 0).rows

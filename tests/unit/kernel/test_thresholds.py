@@ -1,4 +1,4 @@
-"""A threshold follows from the delta that is charged and from what is certified, whoever made the mechanism."""
+"""A threshold follows from the delta that is charged and what is certified, whoever made the mechanism."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from dpsql.errors import InternalError
 from dpsql.kernel import mechanisms as m
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.loss import BoundedRange, Gaussian, PrivacyLoss
+from dpsql.kernel.mechanisms.grid import SYSTEM
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.noise import SystemEntropy
 from dpsql.kernel.release import Run
@@ -140,7 +141,7 @@ def test_the_threshold_of_a_plan_is_the_least_that_is_taken(
     existing = m.Existing.plan(epsilon, delta, groups_per_unit=2, resolution=resolution)
     limited = m.LimitedDomain.plan(2, epsilon, delta, sensitivity=3, resolution=resolution)
     first = m.FirstStable.plan(5, epsilon, delta, sensitivity=3, resolution=resolution)
-    assert existing.admits(UNITS) and limited.admits(UP) and first.admits(UP)
+    assert [existing.admits(UNITS), limited.admits(UP), first.admits(UP)] == [True] * 3
     assert not existing.cutoff or not replace(existing, cutoff=existing.cutoff - 1).admits(UNITS)
     assert not replace(limited, clearance=limited.clearance - 1).admits(UP)
     assert not first.tests.cutoff or not replace(first, tests=lowered(first.tests)).admits(UP)
@@ -167,7 +168,7 @@ def test_nothing_is_drawn_below_the_threshold_of_the_charged_delta(monkeypatch: 
 class Open(m.Laplace):
     """A mechanism of somebody else, which releases what it is given."""
 
-    def run(self, counts: Any, source: m.NoiseSource = m.NoiseSource()) -> Any:
+    def run(self, counts: Any, source: m.NoiseSource = SYSTEM) -> Any:
         return counts
 
 
@@ -195,5 +196,6 @@ def test_a_loss_of_another_kind_than_that_of_the_proof_is_refused(loss: PrivacyL
         assert plan.admits(taken)
         assert not replace(plan, loss=loss).admits(taken)
     ranged = m.Ladder.plan(9, 1, ranged=True)
-    assert ranged.admits(taken) and ranged.loss == PrivacyLoss((BoundedRange(ONE),))
+    assert ranged.loss == PrivacyLoss((BoundedRange(ONE),))
+    assert ranged.admits(taken)
     assert not replace(ranged, ranged=False).admits(taken)
