@@ -24,6 +24,7 @@ import numpy as np
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.counts import Counts, Exact, exact
+from dpsql.kernel.levels import Level, level_of, steps_before
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms import (
     FULL,
@@ -104,12 +105,16 @@ class Selected(Generic[R]):
 
 
 class Run:
-    """The steps of a release over the counts of one query; `changes` are those of the counts."""
+    """The steps of a release over the counts of one query; `changes` are those of the counts.
 
-    __slots__ = ("changes", "counts", "spending")
+    `level` is the last number that was released alone, which a further release may go on from.
+    """
+
+    __slots__ = ("changes", "counts", "level", "spending")
 
     def __init__(self, counts: Counts, spending: Spending) -> None:
         self.counts, self.spending = counts, spending
+        self.level: Level | None = None
         self.changes = exact(counts).changes
 
     def __repr__(self) -> str:
@@ -191,7 +196,11 @@ class Run:
                 mechanism.run(_numbers(own, places, at, by_group=by_group)) for mechanism, places in parts
             ]
 
-        return without_frames(run)
+        found = without_frames(run)
+        if len(rows) == len(parts) == 1 and len(parts[0][1]) == 1 and self.changes.declared:
+            (mechanism, (place,)), value = parts[0], found[0].value[0]  # type: ignore[attr-defined]  # as above
+            self.level = level_of(exact(self.counts).query, place, mechanism, float(value))
+        return found
 
     def select(self, mechanism: Mechanism[R], place: int) -> Selected[R]:
         """Select groups by one of the numbers; those of a set, which has no order, come by their keys."""
@@ -286,12 +295,15 @@ class Run:
         cells: NDArray[np.int64] = found.cell
         return cells
 
-    def refine(self, mechanism: Refinement, place: int, released: ArrayLike) -> NDArray[np.float64]:
-        """Release a number again with less noise, given its release before, in grid steps."""
+    def refine(self, mechanism: Refinement, place: int, before: Level) -> NDArray[np.float64]:
+        """Release a number again with less noise, given its release before, as the ledger has it."""
         self._admit(mechanism, self.changes.of((place,), 1), mechanism.further)
         self._of_one_group()
+        query = exact(self.counts).query
+        released = [steps_before(before, query, place, mechanism)]
         found = without_frames(lambda: mechanism.again(exact(self.counts).n[place], released))
         self.spending.add(mechanism.further)
+        self.level = level_of(query, place, mechanism, float(found.value[0]), before)
         return found.value
 
     def check(self, checker: GuessAndCheck, guess: Number) -> Checked:

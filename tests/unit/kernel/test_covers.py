@@ -21,7 +21,8 @@ from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.noise import SystemEntropy
 from dpsql.kernel.release import Run
 from dpsql.kernel.step_costs import Spending
-from tests.support.exact import ample, made_up, with_exact
+from tests.kernel_trees import CELLS
+from tests.support.exact import ample, made_up, stored_level, with_exact
 
 
 def taken(
@@ -213,7 +214,7 @@ def test_squares_of_rounded_changes_are_at_most_what_is_said(groups: int, most: 
 def run_on(changes: UnitChanges, numbers: int = 1, groups: int = 9) -> Run:
     keys = pa.table({"k0": [f"g{i}" for i in range(groups)]})
     counts = made_up(keys, [np.arange(groups)] * numbers, changes)
-    return Run(with_exact(counts, order=(("k0", False),)), ample())
+    return Run(with_exact(counts, order=(("k0", False),), query=CELLS), ample())
 
 
 REFUSED = "less than one unit is known to change"
@@ -238,6 +239,7 @@ def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch
     searched = UnitChanges((None, NumberChange(0, 2, 2), NumberChange(0, 9)), one_row=True)
     nine = m.Laplace.plan(9, 1, groups_per_unit=1)
     run, hidden, celled = run_on(wide), run_on(unknown), run_on(cells, 3)
+    first = stored_level(CELLS, m.Laplace.plan(1, 1, resolution=0), 3)
     steps: list[Callable[[], object]] = [
         lambda: run.measure(nine, (0,), run.every()),
         lambda: run.measure_apart([(nine, (0,))], run.every()),
@@ -248,7 +250,7 @@ def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch
         lambda: hidden.existence(m.Existing.plan(1, "1e-6"), 0),
         lambda: celled.draw(m.Quantile.plan(16, 1), celled.groups_of_cells()),
         lambda: run_on(searched, 3).search(m.Ladder.plan(9, 1, sensitivity=m.FULL), 9),
-        lambda: run_on(wide, groups=1).refine(m.Refinement.plan(1, [1, 2]), 0, [3]),
+        lambda: run_on(wide, groups=1).refine(m.Refinement.plan(1, [1, 2], resolution=0), 0, first),
         lambda: run_on(wide, groups=1).check(checker, 4),
         lambda: run_on(wide, groups=1).ask(oracle, [1, 0]),
     ]

@@ -13,15 +13,21 @@ import pytest
 from dpsql.errors import InternalError
 from dpsql.kernel import mechanisms as m
 from dpsql.kernel.changes import NumberChange, UnitChanges
+from dpsql.kernel.check import NotCertified, certify
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.figures import run_bins
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Run
 from dpsql.kernel.step_costs import Spending
-from tests.support.exact import ample, made_up, with_exact
+from dpsql.kernel.tree import Aggregate, Binary, Case, Constant, Derived, Expr, Item, Select, Source
+from dpsql.types import BIGINT
+from tests.kernel_trees import CELLS as CELLS_OF
+from tests.kernel_trees import FACTS, PER_UNIT, c, n, of_units_rows
+from tests.support.exact import ample, made_up, stored_level, with_exact
 
 ONE = NumberChange(0, 1)
+LEVEL = stored_level(CELLS_OF, m.Laplace.plan(1, 1), 3)
 FEW = UnitChanges((NumberChange(0, 1, 1),))
 """A unit counts in one group."""
 CELLS = UnitChanges(
@@ -75,7 +81,7 @@ def test_a_run_has_the_changes_of_its_counts() -> None:
 @pytest.mark.parametrize(
     "step",
     [
-        lambda one: one.refine(m.Refinement.plan(2, [1, 2]), 0, [3, 4]),
+        lambda one: one.refine(m.Refinement.plan(2, [1, 2]), 0, LEVEL),
         lambda one: one.check(m.GuessAndCheck(2, 1, 1), 4),
         lambda one: one.ask(m.MedianOracle([[1, 2], [3, 4]], 2, 1), [1, 0]),
     ],
@@ -169,18 +175,70 @@ def test_no_search_has_more_rows_than_bounds() -> None:
         one.search(m.Ladder.plan(2, 1, sensitivity=m.FULL), 2)
 
 
+ONCE = n(1)
+
+
+def above(
+    *ends: int, x: str = "w.r0", than: str = ">", then: Expr = ONCE, source: Source = PER_UNIT
+) -> Select:
+    """Return the query of how many units have an x above each end."""
+    every = [Aggregate("COUNT", (Case(((Binary(than, c(x), n(end)), then),)),)) for end in ends]
+    return Select(tuple(Item(number, f"n{i}") for i, number in enumerate(every)), source)
+
+
+BINS = m.Bins.plan(4, 1)
+
+
+def binned(changes: UnitChanges, *queries: Select) -> list[Counts]:
+    """Return the numbers of queries, each of one row."""
+    return [
+        with_exact(counts(changes, *([2] for _ in each.items), keys=["a"]), query=each) for each in queries
+    ]
+
+
 def test_bins_are_of_numbers_of_units() -> None:
-    bins = m.Bins.plan(4, 1)
-    above = [[9], [8], [5], [2]]
-    assert len(run_bins(bins, [counts(UnitChanges((ONE,)), each) for each in above], ample()).number) == 4
+    whole, halves = (above(0, 1, 2, 4),), (above(0, 1), above(2, 4))
+    for queries in (whole, halves):
+        own = UnitChanges((ONE,) * len(queries[0].items))
+        assert len(run_bins(BINS, binned(own, *queries), ample()).number) == 4
     for wrong in (
-        UnitChanges((NumberChange(0, 2),)),
-        UnitChanges((NumberChange(-1, 1),)),
-        UnitChanges((None,)),
-        UnitChanges((ONE,), declared=False),
+        UnitChanges((NumberChange(0, 2),) * 4),
+        UnitChanges((NumberChange(-1, 1),) * 4),
+        UnitChanges((None,) * 4),
+        UnitChanges((ONE,) * 4, declared=False),
     ):
-        with pytest.raises(InternalError):
-            run_bins(bins, [counts(wrong, each) for each in above], ample())
+        with pytest.raises(InternalError, match="no numbers of units"):
+            run_bins(BINS, binned(wrong, *whole), ample())
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        (above(0, 2, 1, 4),),
+        (above(4, 2, 1, 0),),
+        (above(0, 1, 2),),
+        (above(0, 1, 2, 5),),
+        (above(0, 1), above(1, 4)),
+        (above(0, 1), replace(above(2, 4), where=Binary(">", c("w.r0"), n(3)))),
+        (above(0, 1), above(2, 4, x="w.u")),
+        (above(0, 1, 2, 4, than="<"),),
+        (above(0, 1), above(2, 4, then=Constant(None, BIGINT))),
+        (above(0, 1, 2, 4, source=Derived(of_units_rows(), "w"), x="w.f0"),),
+    ],
+    ids=["order", "descending", "few", "other", "again", "rows", "column", "below", "nothing", "several"],
+)
+def test_a_unit_is_in_one_bin(queries: tuple[Select, ...]) -> None:
+    """Each number may count a unit once; but a unit would change several of their differences."""
+    several = queries[0].source != PER_UNIT
+    for query in queries:
+        if several:
+            with pytest.raises(NotCertified):
+                certify(query, FACTS)
+        else:
+            assert {(each.low, each.high) for each in certify(query, FACTS).numbers} == {(0, 1)}
+    own = UnitChanges((NumberChange(0, 1 + several),) * len(queries[0].items))
+    with pytest.raises(InternalError, match="no numbers of units"):
+        run_bins(BINS, binned(own, *queries), ample())
 
 
 def test_steps_of_parts_are_spent_by_the_whole_at_once() -> None:

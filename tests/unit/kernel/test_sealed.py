@@ -25,7 +25,8 @@ from dpsql.kernel.kept import KeptCopy
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Rows, Run
 from dpsql.kernel.sealed import unseal
-from tests.support.exact import ample, exact_of, made_up, with_exact
+from tests.kernel_trees import CELLS
+from tests.support.exact import ample, exact_of, made_up, stored_level, with_exact
 
 CANARIES = 7_310_001 + 97 * np.arange(12)
 """Counts of 7 digits that stand nowhere else."""
@@ -104,7 +105,9 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
         Run(counts(cells, np.arange(12), CANARIES, CANARIES), ample()),
     )
     search = Run(counts(searched, *bins, keys=KEYS[:3]), ample())
-    one = Run(counts(public, CANARIES[:1], keys=KEYS[:1]), ample())
+    one = Run(with_exact(counts(public, CANARIES[:1], keys=KEYS[:1]), query=CELLS), ample())
+    first = stored_level(CELLS, m.Laplace.plan(1, "1/9", resolution=0), 3)
+    finer = m.Refinement.plan(1, ["1/9", "1/8"], resolution=0)
     noise = m.Laplace.plan(12, "1/1000", groups_per_unit=1, sensitivity=12)
 
     def parted() -> tuple[object, ...]:
@@ -135,7 +138,7 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
         "partitions": parted,
         "a search": lambda: (search, search.search(m.Ladder.plan(4, 1, sensitivity=m.FULL), 4)),
         "figures": lambda: (run_of_figures([search], [figure], ample(), ()),),
-        "a refinement": lambda: (one, one.refine(m.Refinement.plan(1, ["1/9", "1/8"]), 0, [3])),
+        "a refinement": lambda: (one, one.refine(finer, 0, first)),
         "a check": lambda: (one, one.check(m.GuessAndCheck(2, "1/1000", 1), 4)),
         "hypotheses": lambda: (one, one.ask(m.MedianOracle([[1, 2], [3, 4]], 2, "1/1000"), [1, 0])),
     }
@@ -255,9 +258,9 @@ def test_numbers_of_several_groups_are_not_joined() -> None:
 
 # --- the sources of dpsql -----------------------------------------------------------------------------------
 
-DOORS = {"unseal", "_CONTENTS", "exact", "Exact", "positions_of", "released_at"}
-"""What reads sealed contents, or makes rows: names of modules of the kernel."""
-SEALED = {"dpsql.kernel.sealed", "dpsql.kernel.counts", "dpsql.kernel.release", "dpsql.kernel.kept"}
+DOORS = {"unseal", "_CONTENTS", "exact", "Exact", "positions_of", "released_at", "level_of", "split_level"}
+"""What reads sealed contents, or makes rows and levels: names of modules of the kernel."""
+SEALED = {f"dpsql.kernel.{name}" for name in ("sealed", "counts", "release", "kept", "levels")}
 
 
 def opened(source: str) -> list[str]:
@@ -290,6 +293,7 @@ def test_no_module_outside_the_kernel_reads_exact_numbers() -> None:
         "import dpsql.kernel.counts",
         "from dpsql.kernel import sealed",
         "from dpsql.kernel.counts import *",
+        "from dpsql.kernel.levels import split_level",
     ],
 )
 def test_a_door_is_found(source: str) -> None:
