@@ -31,8 +31,8 @@ def _aggregate(node: Aggregate, at: Around) -> Value:
     if at.found is None or at.caught:
         raise NotCertified("an aggregate where none can be", node)
     parts = [*walk(node)] if at.scope.outer else []
-    inner = {part.alias for part in parts if isinstance(part, (Derived, Scan))}
-    read = [part for part in parts if isinstance(part, Column) and part.table not in inner]
+    below = {part.alias for part in parts if isinstance(part, (Derived, Scan))}
+    read = [part for part in parts if isinstance(part, Column) and part.table not in below]
     if read and not any(_is_own(part, at) for part in read):
         raise NotCertified("an aggregate of columns of the query around it, which is that of the other", node)
     at.found.append(node)

@@ -27,6 +27,7 @@ from dpsql.kernel.check.proof import (
     has_window,
     is_whole,
     reads_of,
+    some,
     whole_number,
 )
 from dpsql.kernel.check.relation import Groups, Kind, Names, Number, Relation, name_of
@@ -122,7 +123,7 @@ def _together(proof: Proof, query: Select, numbers: dict[str, Number]) -> tuple[
     most = most_of_rests(sums, lambda x: proof.value(x, query))
     if most is None or most == INFINITY:
         return ()
-    proof.note("rests", f"a unit changes {len(numbers)} numbers by at most {most} in each group")
+    proof.note("rests", f"a unit changes {len(numbers)} numbers by at most {int(most):,} in each group")
     return (Together(frozenset(numbers), int(most)),)
 
 
@@ -137,7 +138,8 @@ def relation_of_numbers(
 ) -> Relation:
     """Return groups by keys, which `query` reads of rows of units, with their numbers."""
     few = _few(source, keys)
-    proof.note("numbers of groups", f"{len(numbers)} numbers of groups by {len(keys)} keys")
+    of = f"groups by {some(len(keys), 'key')}" if keys else "one group"
+    proof.note("numbers of groups", f"{some(len(numbers), 'number')} of {of}")
     cells = {}
     whole: dict[str, tuple[Real, Real]] = {}
     for name, expr in keys.items():
@@ -206,6 +208,6 @@ def _number(proof: Proof, query: Select, source: Relation, expr: Expr, *, single
                     proof.refuse("a sum of values without bounds", expr)
                 ends = int(min(low, 0) // 1), -int(-max(high, 0) // 1)
                 proof.sum_fits(expr, query, *ends)
-                proof.note("sum of single rows", f"a unit adds from {ends[0]} to {ends[1]} in each group")
+                proof.note("sum of single rows", f"a unit adds from {ends[0]:,} to {ends[1]:,} in each group")
                 return Number(*ends, null=True)
     return proof.refuse("a number of rows of which a unit may have any number", expr)

@@ -363,7 +363,7 @@ def _limited(proof: Proof, query: Select, groups: Groups, made: Groups, new: dic
         or {name_of(t.expr) for t in terms[1:] if isinstance(t.expr, Column)} != keys
     ):
         return proof.refuse("LIMIT of groups in an order that is not total", query)
-    proof.note("largest groups", f"the {query.limit} largest groups by one number are left")
+    proof.note("largest groups", f"of all groups {query.limit:,} are left, the largest by a number")
     return replace(made, largest=Largest(new.get(groups.decides or "", ""), query.limit, frozenset()))
 
 

@@ -131,6 +131,15 @@ def _injective(one: SqlType, other: SqlType) -> bool:
     return other.name == "DOUBLE" and one.integer and one.bits <= 32
 
 
+def some(number: int, noun: str) -> str:
+    """Write a number as all numbers of a proof are, with its noun.
+
+    >>> some(1, "group"), some(1200, "row")
+    ('1 group', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
 def strip_casts(expr: Expr) -> Expr:
     """Return an expression without parentheses and conversions between numbers around it.
 

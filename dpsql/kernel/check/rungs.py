@@ -20,6 +20,7 @@ from dpsql.kernel.check.proof import (
     conjuncts,
     has_aggregate,
     is_whole,
+    some,
     strip_casts,
     strip_parens,
     strip_wide_casts,
@@ -83,7 +84,7 @@ def relation_of_rungs(
         rungs = tuple((place, *ends_of_place) for place, ends_of_place in found.items())
         numbers[name] = Number(int(min(low, 0)), int(max(high, 0)), null=False, rungs=rungs)
     number = len(set(cells.cell))
-    proof.note("cells of a search", f"a unit is in one of {number} cells")
+    proof.note("cells of a search", f"a unit is in one of {some(number, 'cell')}")
     return Relation(
         Kind.GROUPS,
         names,

@@ -127,8 +127,9 @@ class _Rule:
         low, high, total = self._of(part, names)
         if INFINITY in (-low, high):
             self.proof.refuse("a sum of values without bounds", part)
-        self.proof.note(_NOTES[type(part)], f"a unit adds from {min(low, 0)} to {max(high, 0)} in each group")
-        return Claim(min(low // 1, 0), max(-(-high // 1), 0), total)
+        least, greatest = int(min(low // 1, 0)), int(max(-(-high // 1), 0))
+        self.proof.note(_NOTES[type(part)], f"a unit adds from {least:,} to {greatest:,} in each group")
+        return Claim(least, greatest, total)
 
     def _of(self, part: Counted, names: Names) -> Claim:
         match part:
@@ -239,7 +240,9 @@ class _Rule:
             most = self._most_of(*moments) if moments else most_of_means(means)
             if most is not None and len(names) > 1:
                 where = "in all groups" if moments else "in each group"
-                self.proof.note("together", f"a unit changes {len(names)} numbers by at most {most} {where}")
+                self.proof.note(
+                    "together", f"a unit changes {len(names)} numbers by at most {most:,} {where}"
+                )
                 yield Together(names, most, most if moments else None)
 
 
