@@ -197,9 +197,9 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "sparse vector: more hits than are paid for": (
         sparse_vector,
         "sparse_vector",
-        ("from fractions import Fraction\n", "spent <= (self.hits - 1)", "self.released("),
+        ("import numpy as np\n", "spent <= (self.hits - 1)", "self.released("),
         (
-            "from dataclasses import replace\nfrom fractions import Fraction\n",
+            "from dataclasses import replace\n\nimport numpy as np\n",
             "spent <= (self.hits + 2)",
             "replace(self, hits=self.hits + 3).released(",
         ),

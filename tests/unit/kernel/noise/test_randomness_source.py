@@ -107,7 +107,7 @@ def test_each_source_of_randomness_is_found(source: str) -> None:
 
 
 def test_the_seeded_source_is_out_of_reach() -> None:
-    """Only `dpsql.noise` names `SeededEntropy`, which no module imports: no statement or option asks for it."""
+    """Only `dpsql.noise` names `SeededEntropy`, which no module imports: no statement can ask for it."""
     naming = {
         path.relative_to(PACKAGE).as_posix()
         for path in PACKAGE.rglob("*.py")
