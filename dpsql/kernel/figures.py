@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
@@ -16,14 +16,13 @@ import numpy as np
 
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
-from dpsql.kernel.check.proof import whole_number
 from dpsql.kernel.counts import Counts, Exact, Order, exact, no_keys
 from dpsql.kernel.mechanisms import Bins, RungBins
 from dpsql.kernel.mechanisms.bins import Binned
 from dpsql.kernel.release import Run
 from dpsql.kernel.sealed import seal, without_frames
 from dpsql.kernel.step_costs import Spending
-from dpsql.kernel.tree import Aggregate, Binary, Case, Column, Expr, Query, Select
+from dpsql.kernel.tree import Above
 
 _LIMIT = 1 << 60
 _TOTALS, _BEYOND, _NET = 3, 4, 6
@@ -161,39 +160,20 @@ def _of_one_group(counts: Counts) -> bool:
     return own.changes.declared and own.size == 1
 
 
-def _are_above(queries: Sequence[Query | None], ends: Sequence[int]) -> bool:
-    """Return whether queries count rows by `x > end`, for one column x of equal rows and ends that ascend."""
-    rows, columns, found = set[Query](), set[Expr](), list[int | None]()
-    for query in queries:
-        if not isinstance(query, Select):
-            return False
-        rows.add(replace(query, items=()))
-        for item in query.items:
-            match item.expr:
-                case Aggregate(
-                    "COUNT", (Case(((Binary(">", Column() as x, end), one),), None),), False, (), None
-                ):
-                    if whole_number(one) is None:
-                        return False
-                    columns.add(x)
-                    found.append(whole_number(end))
-                case _:
-                    return False
-    return len(rows) == len(columns) == 1 and found == sorted(ends)
-
-
 def run_bins(mechanism: Bins, above: Sequence[Counts], spending: Spending) -> Binned:
     """Release how many units are in which bin, from the numbers of those above 0 and above each end.
 
-    The numbers count the rows with `x > end`, x being the same column of the same rows, for the ends of the
-    mechanism, which ascend. That each counts a unit once is certified, and of a COUNT of rows nothing proves
-    it but that a unit has one row at most. So a unit has one x, it counts in the numbers of all ends below
-    that, and of the differences of numbers it changes one: it is in one bin.
+    The numbers are of `Above`, of the same units, for the ends of the mechanism, which ascend. So a unit
+    counts in the numbers of all ends below what it has, and of the differences of numbers it changes one: it
+    is in one bin.
     """
     changes = [each for counts in above for each in exact(counts).changes.numbers]
     one = [each.high for each in changes if each is not None and (each.low, each.high) == (0, 1)]
     known = len(one) == len(changes) and all(map(_of_one_group, above))
-    if not (known and _are_above([exact(counts).query for counts in above], (0, *mechanism.ends))):
+    nodes = [query for query in (exact(counts).query for counts in above) if isinstance(query, Above)]
+    ends = [end for node in nodes for end in node.ends]
+    same = len(nodes) == len(above) and len({node.units for node in nodes}) == 1
+    if not (known and same and ends == sorted((0, *mechanism.ends))):
         raise InternalError("these are no numbers of units above the ends of bins")
     if not mechanism.admits(Taken((NumberChange(0, max(one, default=0)),), 1)):
         raise InternalError("the noise is for less than one unit is known to change")

@@ -14,7 +14,7 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import between, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
 from dpsql.kernel.mechanisms.ragged import padded
 from dpsql.kernel.mechanisms.tails import symmetric_cutoff
 
@@ -118,7 +118,3 @@ class Existing(Mechanism[ExistingGroups]):
 def _cutoff(delta: Fraction, groups_per_unit: int, scale: Fraction, resolution: int) -> int:
     """Return the least cutoff for a delta; the proof has its chance."""
     return symmetric_cutoff(delta / groups_per_unit, exact_noise.rate(scale, resolution))
-
-
-existing_groups = in_one_call(of_any_size(Existing.plan))
-"""Release the groups with enough units; arguments as in `Existing.plan`, with the numbers of units first."""

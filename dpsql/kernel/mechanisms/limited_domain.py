@@ -16,7 +16,7 @@ from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.kernel.mechanisms.arguments import between, bound, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.kernel.mechanisms.largest_groups import largest_groups
-from dpsql.kernel.mechanisms.mechanism import Result, in_one_call, of_any_size
+from dpsql.kernel.mechanisms.mechanism import Result
 from dpsql.kernel.mechanisms.tails import exponential_cutoff
 from dpsql.kernel.mechanisms.top_k import NoisyOrder
 
@@ -175,7 +175,3 @@ def _clearance(moved: int, delta: Fraction, candidates: int, scale: Fraction, re
     """Return the least clearance for a delta, in grid steps; the proof has its chance."""
     rate = exact_noise.rate(scale, resolution)
     return (moved << resolution) + exponential_cutoff(delta / candidates, rate)
-
-
-limited_domain = in_one_call(of_any_size(LimitedDomain.plan))
-"""Choose the k largest of given counts; arguments as in `LimitedDomain.plan`, with the counts first."""

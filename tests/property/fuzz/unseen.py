@@ -35,5 +35,17 @@ UNSEEN_NODES = {
     "CappedSum.size": _ADDED,
     "RowSum.weighted": _ADDED,
     "RowSum.in_full": _ADDED,
+    "the whole is more": _ADDED,
+    "a first moment that can be negative": _ADDED,
+    "a product of sums": _ADDED,
+    "another ratio": _ADDED,
+    "no ratio": _ADDED,
+    "a ratio that is rounded up": _ADDED,
+    "all units twice": _ADDED,
+    "units of one row more share rows": _ADDED,
+    "units are measured by fewer rows": _ADDED,
+    "units share rows by other rows": _ADDED,
+    "a first moment that is not what the others leave": _ADDED,
+    "averages that lack more than the most": _ADDED,
 }
 """Of those of nodes of the kernel, which `test_unit_nodes` counts instead: each of them is noticed there."""

@@ -265,7 +265,7 @@ def test_accepted_changes_by_one_at_most_when_a_unit_goes(
     for unit, engine in neighbours.items():
         less = counted(engine, plan)
         if plan.cells:  # a cell without rows is not counted
-            less |= {key: (0,) for key in whole.keys() - less.keys()}
+            less |= dict.fromkeys(whole.keys() - less.keys(), (0,))
         elif plan.domain_size is not None or not plan.key_types:
             assert less.keys() == whole.keys(), f"the candidates depend on unit {unit}"
         lost = np.array([np.subtract(whole[key], less[key]) for key in whole.keys() & less.keys()])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from kernel.reading import tree_of
 
-from dpsql.kernel.check import NotCertified, certify
+from dpsql.kernel.check import NotCertified
 from dpsql.kernel.tree import Cast, Column, Derived, Expr, Query, Select, SetOperation
 from dpsql.types import BIGINT, HUGEINT, INTEGER, VARCHAR, SqlType
+from tests.counted_nodes import certify
 from tests.kernel_trees import FACTS as TABLES
 from tests.kernel_trees import c, in_domain, rows, select, units
 from tests.unit.kernel.trees_by_hand import FACTS, UNITS, of_pages, written

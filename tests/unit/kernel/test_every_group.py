@@ -11,8 +11,9 @@ from kernel.reading import tree_of
 
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, UnitChanges
-from dpsql.kernel.check import Keys, certify
+from dpsql.kernel.check import Keys
 from dpsql.kernel.release import Run
+from tests.counted_nodes import certify
 from tests.support.exact import ample, made_up, with_exact
 from tests.unit.kernel.trees_by_hand import CERTIFIED, FACTS, written
 

@@ -13,17 +13,16 @@ import pytest
 from dpsql.errors import InternalError
 from dpsql.kernel import mechanisms as m
 from dpsql.kernel.changes import NumberChange, UnitChanges
-from dpsql.kernel.check import NotCertified, certify
+from dpsql.kernel.check import certify
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.figures import run_bins
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Run
 from dpsql.kernel.step_costs import Spending
-from dpsql.kernel.tree import Aggregate, Binary, Case, Constant, Derived, Expr, Item, Select, Source
-from dpsql.types import BIGINT
+from dpsql.kernel.tree import Above, Query, plain
 from tests.kernel_trees import CELLS as CELLS_OF
-from tests.kernel_trees import FACTS, PER_UNIT, c, n, of_units_rows
+from tests.kernel_trees import FACTS, VISITS, both, c, count, select, there
 from tests.support.exact import ample, made_up, stored_level, with_exact
 
 ONE = NumberChange(0, 1)
@@ -175,31 +174,29 @@ def test_no_search_has_more_rows_than_bounds() -> None:
         one.search(m.Ladder.plan(2, 1, sensitivity=m.FULL), 2)
 
 
-ONCE = n(1)
+UNITS = select(VISITS, there(c("s.u")), (c("s.u"),), u=c("s.u"), a=count("s.u"))
+"""One row a unit, with the number of its rows."""
 
 
-def above(
-    *ends: int, x: str = "w.r0", than: str = ">", then: Expr = ONCE, source: Source = PER_UNIT
-) -> Select:
-    """Return the query of how many units have an x above each end."""
-    every = [Aggregate("COUNT", (Case(((Binary(than, c(x), n(end)), then),)),)) for end in ends]
-    return Select(tuple(Item(number, f"n{i}") for i, number in enumerate(every)), source)
+def above(*ends: int, units: Query = UNITS) -> Above:
+    """Return the query of how many units have more than each end."""
+    return Above(units, ends)
 
 
 BINS = m.Bins.plan(4, 1)
 
 
-def binned(changes: UnitChanges, *queries: Select) -> list[Counts]:
+def binned(changes: UnitChanges, *queries: Query) -> list[Counts]:
     """Return the numbers of queries, each of one row."""
-    return [
-        with_exact(counts(changes, *([2] for _ in each.items), keys=["a"]), query=each) for each in queries
-    ]
+    sizes = [len(each.ends) if isinstance(each, Above) else 2 for each in queries]
+    made = [counts(changes, *([2] for _ in range(size)), keys=["a"]) for size in sizes]
+    return [with_exact(each, query=query) for each, query in zip(made, queries, strict=True)]
 
 
 def test_bins_are_of_numbers_of_units() -> None:
     whole, halves = (above(0, 1, 2, 4),), (above(0, 1), above(2, 4))
     for queries in (whole, halves):
-        own = UnitChanges((ONE,) * len(queries[0].items))
+        own = UnitChanges((ONE,) * len(queries[0].ends))
         assert len(run_bins(BINS, binned(own, *queries), ample()).number) == 4
     for wrong in (
         UnitChanges((NumberChange(0, 2),) * 4),
@@ -219,26 +216,19 @@ def test_bins_are_of_numbers_of_units() -> None:
         (above(0, 1, 2),),
         (above(0, 1, 2, 5),),
         (above(0, 1), above(1, 4)),
-        (above(0, 1), replace(above(2, 4), where=Binary(">", c("w.r0"), n(3)))),
-        (above(0, 1), above(2, 4, x="w.u")),
-        (above(0, 1, 2, 4, than="<"),),
-        (above(0, 1), above(2, 4, then=Constant(None, BIGINT))),
-        (above(0, 1, 2, 4, source=Derived(of_units_rows(), "w"), x="w.f0"),),
+        (above(0, 1), above(2, 4, units=replace(UNITS, where=both(there(c("s.u")), there(c("s.c1")))))),
+        (above(0, 1), plain(above(2, 4))),
     ],
-    ids=["order", "descending", "few", "other", "again", "rows", "column", "below", "nothing", "several"],
+    ids=["order", "descending", "few", "other", "again", "rows", "text"],
 )
-def test_a_unit_is_in_one_bin(queries: tuple[Select, ...]) -> None:
-    """Each number may count a unit once; but a unit would change several of their differences."""
-    several = queries[0].source != PER_UNIT
+def test_a_unit_is_in_one_bin(queries: tuple[Query, ...]) -> None:
+    """Each number counts a unit once; but a unit would change several of their differences."""
     for query in queries:
-        if several:
-            with pytest.raises(NotCertified):
-                certify(query, FACTS)
-        else:
+        if isinstance(query, Above):
             assert {(each.low, each.high) for each in certify(query, FACTS).numbers} == {(0, 1)}
-    own = UnitChanges((NumberChange(0, 1 + several),) * len(queries[0].items))
+    size = len(certify(queries[0], FACTS).numbers)
     with pytest.raises(InternalError, match="no numbers of units"):
-        run_bins(BINS, binned(own, *queries), ample())
+        run_bins(BINS, binned(UnitChanges((ONE,) * size), *queries), ample())
 
 
 def test_steps_of_parts_are_spent_by_the_whole_at_once() -> None:

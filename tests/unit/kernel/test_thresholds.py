@@ -19,6 +19,7 @@ from dpsql.kernel.mechanisms.grid import SYSTEM
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.noise import SystemEntropy
 from dpsql.kernel.release import Run
+from dpsql.mechanisms import FirstStable, StableAnswers
 from tests.support.exact import ample, made_up
 
 ONE, MANY = Fraction(1), 1 << 40
@@ -31,8 +32,8 @@ LIMITED = m.LimitedDomain.plan(2, 1, DELTA, sensitivity=3)
 STABLE = m.TopStable.plan(2, 1, DELTA, sensitivity=3)
 CHOOSING = m.TopStable.plan(2, 1, DELTA, candidates=4, sensitivity=3)
 BOTH = m.LimitedThenStable.plan(2, 1, DELTA, sensitivity=3)
-FIRST = m.FirstStable.plan(5, 1, DELTA, sensitivity=3)
-ANSWERS = m.StableAnswers.plan(5, 2, 1, DELTA, sensitivity=3)
+FIRST = FirstStable.plan(5, 1, DELTA, sensitivity=3)
+ANSWERS = StableAnswers.plan(5, 2, 1, DELTA, sensitivity=3)
 
 
 def of(loss: PrivacyLoss, delta: Fraction) -> PrivacyLoss:
@@ -128,8 +129,8 @@ CASES: list[tuple[Mechanism[Any], Taken, Sequence[Mechanism[Any]]]] = [
 def test_a_threshold_below_that_of_the_charged_delta_is_refused(
     plan: Mechanism[Any], taken: Taken, wrong: Sequence[Mechanism[Any]]
 ) -> None:
-    assert plan.admits(taken)
-    assert [each.admits(taken) for each in wrong] == [False] * len(wrong)
+    assert plan.covers(taken)
+    assert [each.covers(taken) for each in wrong] == [False] * len(wrong)
 
 
 @pytest.mark.parametrize("delta", [Fraction(1, 3), Fraction(1, 10**9)])
@@ -140,11 +141,11 @@ def test_the_threshold_of_a_plan_is_the_least_that_is_taken(
 ) -> None:
     existing = m.Existing.plan(epsilon, delta, groups_per_unit=2, resolution=resolution)
     limited = m.LimitedDomain.plan(2, epsilon, delta, sensitivity=3, resolution=resolution)
-    first = m.FirstStable.plan(5, epsilon, delta, sensitivity=3, resolution=resolution)
-    assert [existing.admits(UNITS), limited.admits(UP), first.admits(UP)] == [True] * 3
+    first = FirstStable.plan(5, epsilon, delta, sensitivity=3, resolution=resolution)
+    assert [existing.admits(UNITS), limited.admits(UP), first.covers(UP)] == [True] * 3
     assert not existing.cutoff or not replace(existing, cutoff=existing.cutoff - 1).admits(UNITS)
     assert not replace(limited, clearance=limited.clearance - 1).admits(UP)
-    assert not first.tests.cutoff or not replace(first, tests=lowered(first.tests)).admits(UP)
+    assert not first.tests.cutoff or not replace(first, tests=lowered(first.tests)).covers(UP)
 
 
 def test_nothing_is_drawn_below_the_threshold_of_the_charged_delta(monkeypatch: pytest.MonkeyPatch) -> None:
