@@ -141,6 +141,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"kernel.counts", "kernel.kept"},
     "ledger": {"errors", "kernel.ledger", "kernel.levels", "kernel.loss", "policy"},
     "answers": BASE
+    | {"kernel.levels"}
     | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"}
     | {"kernel.counts", "kernel.figures", "kernel.parted", "kernel.release", "kernel.sorting"}
     | {"kernel.step_costs"},
