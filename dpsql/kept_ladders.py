@@ -42,7 +42,7 @@ def known_versions(policy: Policy, table: Table, versions: Versions, measure: st
 
 
 def measured_tables(policy: Policy, table: Table, measure: str = "") -> tuple[Table, ...]:
-    """Return the tables of which a measure of units depends: a table, its parents, and the measure's lookups."""
+    """Return the tables on which a measure of a table's units depends: it, its parents, lookups of its keys."""
     columns = {fold(column) for column in columns_of(measure)}
     found, above = {table.name: table}, table
     for name, domain in table.domain.items():
@@ -91,7 +91,7 @@ def shows_changes(version: str) -> bool:
 
 
 def kept_at(ladder: KeptLadder, known: Iterable[str]) -> Kept | None:
-    """Return what a ladder is at the known versions of its table; None if it measured parts of other units."""
+    """Return what a ladder is at the versions of its table; None if it measured the parts of other units."""
     units, data = ladder.version.split(".")
     found = [then for own, then in (each.split(".") for each in known) if own == units]
     if not found:
