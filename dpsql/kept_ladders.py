@@ -42,7 +42,7 @@ def known_versions(policy: Policy, table: Table, versions: Versions, measure: st
 
 
 def measured_tables(policy: Policy, table: Table, measure: str = "") -> tuple[Table, ...]:
-    """Return the tables on which a measure of a table's units depends: it, its parents, lookups of its keys."""
+    """Return the tables on which a measure depends: its own one, the parents, the lookups of its keys."""
     columns = {fold(column) for column in columns_of(measure)}
     found, above = {table.name: table}, table
     for name, domain in table.domain.items():

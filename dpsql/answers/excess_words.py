@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dpsql.analysis import BoundSearch, Contribution, Plan
 from dpsql.analysis.excess import Excess, excesses, worth_of
-from dpsql.answers.cut_intervals import assumptions_on_shares, name_range, put_in_slots
+from dpsql.answers.cut_intervals import assumptions_on_shares, name_range, put_in_slots, size_words
 from dpsql.estimates import Average, figure, with_noun
 from dpsql.lazy_dataclass import dataclass
 from dpsql.render.lines import NOT_IN_THE_RANGE
@@ -61,7 +61,7 @@ def units_above(cuts: Sequence[Cut]) -> dict[int, float]:
 
 
 def too_low(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
-    """Return the sentences on bounds above which are more units than a search leaves where none is far above."""
+    """Return the sentences on bounds with more units above than a search leaves where none is far above."""
     said, units = [], with_noun("0", plan.unit).removeprefix("0 ")
     for excess in found:
         bound = excess.limit * excess.of.ladder.step
@@ -73,8 +73,11 @@ def too_low(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
     return put_in_slots({"cut": said}, [])
 
 
-def left_out_words(plan: Plan, cuts: Sequence[Cut]) -> dict[str, str]:
-    """Return the sentences on what is left out, and on what is taken for granted, for a release."""
+def left_out_words(plan: Plan, cuts: Sequence[Cut], added: Sequence[Cut] = ()) -> dict[str, str]:
+    """Return the sentences on what is left out, and on what is taken for granted, for a release.
+
+    `added` are the excesses that the numbers of groups have.
+    """
     found: dict[str, list[str]] = {"cut": [], "bound": []}
     assumed: list[str] = []
     for cut in cuts:
@@ -85,7 +88,8 @@ def left_out_words(plan: Plan, cuts: Sequence[Cut]) -> dict[str, str]:
         if not cut.known:
             found["cut"].append(f"{what}, how much is not known{NOT_IN_THE_RANGE}")
             continue
-        sizes = f"{what}, about {figure(cut.estimate)}, at most {figure(cut.most)}"
+        rows = excess.of.ladder.of is Contribution.ROWS
+        sizes = f"{what}, {size_words(plan, cut.estimate, cut.most, rows=rows, added=cut in added)}"
         found["bound"].append(f"{sizes}{name_range(plan, excess.places)}")
         assumed += _assumed(plan, excess)
     return put_in_slots(found, assumed)
