@@ -8,6 +8,7 @@ from functools import reduce
 
 from dpsql.analysis.expressions import listed
 from dpsql.analysis.typed import MAX_LISTED, KeyDomain
+from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     Binary,
     Cast,
@@ -50,23 +51,18 @@ class Candidates:
     """The places of the keys in GROUP BY."""
     domain: KeyDomain
 
+    @property
+    def listed(self) -> tree.Candidates:
+        """The same for the kernel."""
+        return tree.Candidates(self.domain.query, self.keys, self.domain.null, self.domain.ordered)
+
     def joined(self, source: Source, keys: Sequence[Expr], alias: str) -> tuple[Source, list[Expr]]:
         """Join rows with the candidates of their keys; return the source, and conditions on it."""
         every = integers(self.domain.query)
         if every is not None and every.stop - every.start > MAX_LISTED:
             return source, within(keys[self.keys[0]], every.start, every.stop - 1, null=self.domain.null)
-        known = conjunction(self.matched(keys, alias))
+        known = conjunction(self.listed.matched(keys, alias))
         return Join(source, "", Derived(self.domain.query, alias), known), []
-
-    def matched(self, keys: Sequence[Expr], alias: str) -> list[Expr]:
-        """Return the conditions that keys of rows are those of a candidate; NULL is one value of a key."""
-        return [same(keys[key], v, null=self.domain.null) for key, v in self.columns(alias).items()]
-
-    def columns(self, table: str) -> dict[int, Column]:
-        """Return the column of each key."""
-        if len(self.keys) == 1:
-            return {self.keys[0]: Column(table, "v")}
-        return {key: Column(table, f"v{i}") for i, key in enumerate(self.keys)}
 
 
 _LAST = 2**62

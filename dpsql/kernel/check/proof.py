@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
-from dpsql.kernel.check.derive import ROWS, Scope
+from dpsql.kernel.check.derive import ROWS, Rows, Scope
 from dpsql.kernel.check.derive import bare as strip_parens
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.check.totality import Checked
@@ -34,6 +34,7 @@ from dpsql.kernel.tree import (
     Window,
     facts,
     parts,
+    plain,
     walk,
 )
 from dpsql.types import SqlType
@@ -106,15 +107,28 @@ class Proof:
         """Return whether different values of an expression differ where it is compared with another one."""
         if expr == other:
             return True
-        one, two = self._typed(expr), self._typed(other)
-        kind = common(one, two)
+        return self.keeps_type(self._typed(expr), self._typed(other))
+
+    def keeps_type(self, one: Value, other: Value) -> bool:
+        """Return whether different values of a type differ where they are compared with those of another."""
+        kind = common(one, other)
         return kind is not None and _injective(one.type, kind)
+
+    def rows(self, query: Query) -> Rows:
+        """Return what is known of all rows of a query, whosever they are."""
+        return self.values.found[plain(query)]
 
     def _typed(self, expr: Expr) -> Value:
         """Return the type of an expression; that of a column is written in it, and the walk compared it."""
         if isinstance(expr, Column) and expr.type is not None:
             return Value(expr.type)
         return self.value(expr, self.selects[-1])
+
+    def unique(self, query: Query) -> frozenset[Names]:
+        """Return the sets of columns that are unique in the result of a query, of several rows or one."""
+        rows = self.rows(query)
+        named = frozenset(s for s in rows.unique if all(name[0] != "#" for name in s))
+        return named | {NONE} if rows.single else named
 
     def value(self, expr: Expr, select: Select) -> Value:
         """Return the type and the interval of an expression of a SELECT."""

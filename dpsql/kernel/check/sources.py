@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import re
 
-from dpsql.kernel.check.proof import Proof, subqueries, whole_number
+from dpsql.kernel.check.proof import Proof, subqueries
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, under
 from dpsql.kernel.facts import ByColumn, ByParent, ByRow
 from dpsql.kernel.tree import (
     Column,
-    Constant,
     Derived,
     DomainScan,
-    Expr,
     Node,
     Range,
     Scan,
@@ -108,7 +106,7 @@ def _range(proof: Proof, source: Range) -> Relation:
 
 
 def _values(proof: Proof, source: Values) -> Relation:
-    """Return the relation of listed rows; a column of different constants is unique."""
+    """Return the relation of listed rows."""
     for row in source.rows:
         for cell in row:
             if subqueries(cell):
@@ -117,20 +115,4 @@ def _values(proof: Proof, source: Values) -> Relation:
         check_name(proof, name, source)
     if len(set(source.columns)) < len(source.columns):
         proof.refuse("two columns of one name", source)
-    unique: set[Names] = set()
-    for name, cells in zip(source.columns, zip(*source.rows, strict=True), strict=True):
-        found = [_constant(cell) for cell in cells]
-        kinds = {type(value) for value in found}
-        if len(kinds) == 1 and None not in found and len(set(found)) == len(found):
-            unique.add(frozenset((name,)))
-    return _listed(source.alias, source.columns, frozenset(unique))
-
-
-def _constant(cell: Expr) -> object:
-    """Return what tells a constant from others of its column; None for what is no plain constant."""
-    number = whole_number(cell)
-    if number is not None:
-        return number
-    if isinstance(cell, Constant) and isinstance(cell.value, (str, bool)):
-        return cell.value
-    return None
+    return _listed(source.alias, source.columns, frozenset())

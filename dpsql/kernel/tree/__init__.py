@@ -22,11 +22,13 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Derived`             a query as an item of FROM; `Join` of two items; `Unnest` of a list
 `Bounded`, `Sampled`  rows of which each unit keeps few: in few groups, or few at all; written as SELECTs
 `Weighted`            the numbers of groups of rows of units, written as SELECTs; `Counted` what each counts
+`OnDomain`            the numbers of all groups of `Candidates`; `OfDomain` of those that have rows
+`Existing`            the groups that a number decides, or the largest; `CellsOfExisting` the cells of each
 ====================  ================================================================================
 
-``expressions`` and ``relations`` have these, ``bounded``, ``weighted`` and ``counted`` the last ones;
-``node`` the base classes and `facts` (columns read, size); ``forms`` the functions; ``guards`` the TRY around
-what could fail; ``exact`` sums of whole numbers; ``writer`` its SQL; ``build`` lists of nodes.
+``expressions`` and ``relations`` have these, ``bounded``, ``weighted``, ``counted`` and ``groups`` the last
+ones; ``node`` the base classes and `facts` (columns read, size); ``forms`` the functions; ``guards`` the TRY
+around what could fail; ``exact`` sums of whole numbers; ``writer`` its SQL; ``build`` lists of nodes.
 """
 
 from dpsql.kernel.tree.bounded import Bounded, Sampled, count_cells
@@ -77,6 +79,15 @@ from dpsql.kernel.tree.expressions import (
     Window,
 )
 from dpsql.kernel.tree.forms import Form, listed_forms
+from dpsql.kernel.tree.groups import (
+    GROUPS,
+    Candidates,
+    CellsOfExisting,
+    Existing,
+    Numbered,
+    OfDomain,
+    OnDomain,
+)
 from dpsql.kernel.tree.guards import guarded, total
 from dpsql.kernel.tree.node import (
     OPAQUE,
@@ -114,6 +125,7 @@ __all__ = [
     "COUNTED",
     "DOMAIN_SCHEMA",
     "EXACT",
+    "GROUPS",
     "MOST",
     "OPAQUE",
     "Aggregate",
@@ -124,11 +136,13 @@ __all__ = [
     "Bound",
     "Bounded",
     "Call",
+    "Candidates",
     "Canonical",
     "CappedRows",
     "CappedSum",
     "Case",
     "Cast",
+    "CellsOfExisting",
     "Column",
     "Constant",
     "Counted",
@@ -136,6 +150,7 @@ __all__ = [
     "Derived",
     "DomainScan",
     "Element",
+    "Existing",
     "Exists",
     "Expr",
     "Facts",
@@ -160,6 +175,9 @@ __all__ = [
     "Moved",
     "Node",
     "Not",
+    "Numbered",
+    "OfDomain",
+    "OnDomain",
     "OrderTerm",
     "Parameter",
     "Paren",

@@ -12,6 +12,7 @@ from dpsql.errors import InternalError
 from dpsql.kernel.tree import expressions as e
 from dpsql.kernel.tree import relations as r
 from dpsql.kernel.tree.bounded import Bounded, Sampled
+from dpsql.kernel.tree.groups import GROUPS
 from dpsql.kernel.tree.weighted import Weighted
 
 if TYPE_CHECKING:
@@ -326,7 +327,7 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     r.Item: _item,
     r.Derived: lambda n: ("(", n.query, f") AS {n.alias}"),
     r.Select: _select,
-    **dict.fromkeys((Bounded, Sampled, Weighted), lambda n: (n.lowered,)),
+    **dict.fromkeys((Bounded, Sampled, Weighted, *GROUPS), lambda n: (n.lowered,)),
     r.Join: lambda n: (n.left, f" {n.kind} JOIN " if n.kind else " JOIN ", n.right, *_clause(" ON ", n.on)),
     r.Scan: lambda n: f"main.{quote(n.table)} AS {n.alias}",
     r.DomainScan: lambda n: f"{r.DOMAIN_SCHEMA}.{n.name}",
