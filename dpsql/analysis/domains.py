@@ -27,6 +27,7 @@ from dpsql.kernel.tree import (
     Source,
     Values,
     conjunction,
+    walk,
 )
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, NULL, SqlType
@@ -115,7 +116,10 @@ def with_null(domain: KeyDomain) -> KeyDomain:
     there = IsNull(Column("d", "v"), negated=True) if _may_lack_a_value(values.query) else None
     cells = Select(values.cells, Derived(values.query, "d"), there)
     null = Item(Constant(None, NULL), "v")
-    place = Item(whole(_LAST if every is None else every.stop), "o")
+    # Values from which NULL was taken out have its place no more, but the kernel knows no ends without it.
+    known = [n.value for n in walk(values.query) if isinstance(n, Constant)] if domain.null else []
+    after = max((n + 1 for n in known if isinstance(n, int) and n >= _LAST), default=_LAST)
+    place = Item(whole(after if every is None else every.stop), "o")
     last = Select((null, place) if values.ordered else (null,))
     return replace(values, query=SetOperation(cells, "UNION ALL", last), null=True)
 

@@ -26,8 +26,8 @@ from dpsql.kernel.tree import (
     Case,
     Column,
     Constant,
+    Decided,
     Derived,
-    Existing,
     Expr,
     IsNull,
     Item,
@@ -227,7 +227,7 @@ def groups_with_units(rows: Rows, place: int) -> CountingQuery:
 
     Their order says nothing: it is that of the engine, and what is released of them is sorted by key.
     """
-    return CountingQuery(Existing(rows.grouped(), rows.keys, len(rows.released), place))
+    return CountingQuery(Decided(rows.grouped(), rows.keys, len(rows.released), place))
 
 
 def largest_groups(
@@ -244,5 +244,5 @@ def largest_groups(
     listed = tuple(each.listed for each in domains)
     numbers = len(rows.released)
     return CountingQuery(
-        Existing(rows.grouped(), rows.keys, numbers, place, candidates + 1, tuple(by), listed)
+        Decided(rows.grouped(), rows.keys, numbers, place, candidates + 1, tuple(by), listed)
     )

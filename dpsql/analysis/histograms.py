@@ -10,9 +10,9 @@ from dpsql.analysis.groups import CountingQuery, Rows, all_groups
 from dpsql.analysis.released import CellRows, ReleasedAggregate
 from dpsql.kernel.tree import (
     Aggregate,
-    CellsOfExisting,
+    CellsOfDecided,
     Column,
-    Existing,
+    Decided,
     Item,
     Query,
     Sampled,
@@ -42,8 +42,8 @@ def cells_of_existing(rows: Rows, part: CellRows, units: ReleasedAggregate) -> C
 
     Which groups there are is private, and their order says nothing, as in `groups_with_units`.
     """
-    groups = Existing(replace(rows, released=(units,)).grouped(), rows.keys, 1, 0)
-    return CountingQuery(CellsOfExisting(groups, cells(rows, part)))
+    groups = Decided(replace(rows, released=(units,)).grouped(), rows.keys, 1, 0)
+    return CountingQuery(CellsOfDecided(groups, cells(rows, part)))
 
 
 def cells(rows: Rows, part: CellRows) -> Query:

@@ -15,7 +15,7 @@ from dpsql.kernel.check.derive import Rows
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.relation import Groups, Kind, Largest, Number, Relation
 from dpsql.kernel.check.types_of import Value, exact
-from dpsql.kernel.tree import CellsOfExisting, Existing, Node, OfDomain, OnDomain, Query
+from dpsql.kernel.tree import CellsOfDecided, Decided, OfDomain, OnDomain, Query
 from dpsql.types import BOOLEAN
 
 
@@ -52,11 +52,6 @@ def _apart(proof: Proof, one: Value, others: Sequence[Value]) -> bool:
     )
 
 
-def _check_all(proof: Proof, node: Node, places: Sequence[int], keys: int) -> None:
-    if sorted(places) != [*range(keys)]:
-        proof.refuse("a domain that is not joined on all keys", node)
-
-
 def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
     """Return every group of a domain, or the cells of each."""
     keys, last = [f"k{i}" for i in range(node.keys)], f"o{node.keys}"
@@ -68,7 +63,6 @@ def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
         sets.append(keys_of := [" ".join(f"k{key}" for key in each.keys)])
         if each.ordered and node.places and frozenset("o") in rows.unique:
             keys_of.append(f"o{each.keys[0]}")
-    _check_all(proof, node, [key for each in node.domains for key in each.keys], node.keys)
     cells = {name: _with_0(groups.cells[name]) for name in groups.keys if name == "n0"}
     if node.outside and (cells or not _apart(proof, Value(BOOLEAN), values[-1:])):
         proof.refuse("a domain that is not joined on all keys", node)
@@ -76,7 +70,7 @@ def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
     own = {*keys, *cells}
     return replace(
         found,
-        columns=(*keys, *groups.numbers),
+        columns=tuple(proof.rows(node).columns),
         unique=frozenset(frozenset((*cells, *" ".join(chosen).split())) for chosen in product(*sets)),
         few=tuple((by & own, most) for by, most in found.few),
         groups=replace(
@@ -90,19 +84,16 @@ def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
     )
 
 
-def relation_of_existing(proof: Proof, node: Existing) -> Relation:
+def relation_of_decided(proof: Proof, node: Decided) -> Relation:
     """Return the groups that a number decides."""
     found, groups, values = _counted(proof, node.counts, node.keys, node.numbers)
-    decides = groups.numbers.get(f"n{node.place}")
-    if decides is None or decides.low < 0 or len(groups.keys) > node.keys:
+    if len(groups.keys) > node.keys or groups.numbers[f"n{node.place}"].low < 0:
         return proof.refuse("a number that can be negative decides which groups there are", node)
     for each in node.domains:
         names = [v.name for v in each.columns("").values()]
         _candidates(proof, each.query, each.keys, names, values)
     largest = None
     if node.most is not None:
-        if node.most < 0 or not {*node.by} <= {*range(node.keys)}:
-            proof.refuse("an unknown rank of groups", node)
         proof.note("largest groups", f"the {node.most} largest groups by one number are left")
         largest = Largest(f"n{node.place}", node.most, frozenset(f"k{key}" for key in node.by))
     numbers = {name: replace(number, null=False) for name, number in groups.numbers.items()}
@@ -110,7 +101,7 @@ def relation_of_existing(proof: Proof, node: Existing) -> Relation:
     return replace(found, groups=made)
 
 
-def relation_of_cells(proof: Proof, node: CellsOfExisting) -> Relation:
+def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
     """Return groups that a number decides, each with its cells.
 
     Adding a unit changes the numbers of a group as before, and those of a cell as in `cells`. The total of
@@ -146,18 +137,15 @@ def relation_of_part(proof: Proof, node: OfDomain) -> Relation:
     """Return the groups of a domain that have rows."""
     places = [key for part in node.parts for key in part.keys]
     _, groups, values = _counted(proof, node.counts, len(places), node.numbers)
-    _check_all(proof, node, places, len(places))
     for part in node.parts:
         if part.query is not None:
             names = [f"v{i}" for i in range(len(part.keys))]
             rows = _candidates(proof, part.query, part.keys, names, values)
             if frozenset("p") not in rows.unique:
                 proof.refuse("candidates of which two may have one number", part)
-        elif (
-            len(part.keys) != 1
-            or not exact(values[part.keys[0]].type)
-            or (part.null is not None and part.ends[0] <= part.null <= part.ends[1])
-        ):
+            continue
+        inside = part.null is not None and part.ends[0] <= part.null <= part.ends[1]
+        if inside or not exact(values[part.keys[0]].type):
             proof.refuse("candidates of which two may have one number", part)
     if len(groups.keys) > len(places):
         proof.refuse("cells of a domain of which some groups are there", node)

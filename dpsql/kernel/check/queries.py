@@ -22,7 +22,7 @@ from dpsql.kernel.check.bounded import relation_of_bounded, relation_of_sampled
 from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
 from dpsql.kernel.check.groups import (
     relation_of_cells,
-    relation_of_existing,
+    relation_of_decided,
     relation_of_on_domain,
     relation_of_part,
 )
@@ -43,10 +43,10 @@ from dpsql.kernel.check.weighted import relation_of_weighted
 from dpsql.kernel.check.windows import check_windows, follows_from, unique_by_number
 from dpsql.kernel.tree import (
     Bounded,
-    CellsOfExisting,
+    CellsOfDecided,
     Column,
     Constant,
-    Existing,
+    Decided,
     Expr,
     IsNull,
     OfDomain,
@@ -77,8 +77,8 @@ _RULES: dict[type[Query], Callable[[Proof, Any], Relation]] = {
     Bounded: relation_of_bounded,
     Sampled: relation_of_sampled,
     OnDomain: relation_of_on_domain,
-    Existing: relation_of_existing,
-    CellsOfExisting: relation_of_cells,
+    Decided: relation_of_decided,
+    CellsOfDecided: relation_of_cells,
     OfDomain: relation_of_part,
     SetOperation: relation_of_operation,
 }

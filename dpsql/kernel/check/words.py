@@ -17,7 +17,6 @@ from typing import Any
 
 from dpsql.kernel.tree import (
     COUNTED,
-    GROUPS,
     Aggregate,
     Apply,
     Binary,
@@ -25,9 +24,11 @@ from dpsql.kernel.tree import (
     Call,
     Candidates,
     Cast,
+    CellsOfDecided,
     Column,
     Constant,
     Cut,
+    Decided,
     Derived,
     DomainScan,
     Interval,
@@ -38,6 +39,8 @@ from dpsql.kernel.tree import (
     Moved,
     Node,
     Numbered,
+    OfDomain,
+    OnDomain,
     OrderTerm,
     Parameter,
     Range,
@@ -166,6 +169,17 @@ def _fields(node: Node) -> bool:
     return all(_is_field(getattr(node, name)) for name in node.__match_args__)
 
 
+def _groups(node: OnDomain | OfDomain | Decided) -> bool:
+    """Return whether keys and numbers are named by their places, and each key of a domain once."""
+    parts = node.parts if isinstance(node, OfDomain) else node.domains
+    places = [place for part in parts for place in part.keys]
+    if isinstance(node, Decided):
+        places = [*{*places, *node.by, *range(node.keys)}]
+        some = node.most is None or node.most >= 0
+        return _fields(node) and some and 0 <= node.place < node.numbers and len(places) == node.keys
+    return _fields(node) and bool(places) and sorted(places) == [*range(len(places))]
+
+
 def _is_field(value: object) -> bool:
     match value:
         case tuple():
@@ -199,7 +213,10 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Steps: lambda n: _whole(n.low, n.high) and type(n.step) is Fraction,
     Cut: lambda n: _whole(n.low, n.high),
     Item: lambda n: not n.name or _is_name(n.name),
-    **dict.fromkeys((Bounded, Sampled, Weighted, *COUNTED, *GROUPS, Candidates, Numbered), _fields),
+    **dict.fromkeys((Bounded, Sampled, Weighted, *COUNTED, CellsOfDecided), _fields),
+    **dict.fromkeys((OnDomain, OfDomain, Decided), _groups),
+    Candidates: lambda n: _fields(n) and len(n.keys) > 0,
+    Numbered: lambda n: _fields(n) and len(n.keys) > 0 and (n.query is not None or len(n.keys) == 1),
     Select: lambda n: n.limit is None or _from_0(n.limit),
     SetOperation: lambda n: n.word in _SETS,
     Join: lambda n: n.kind in _JOINS,

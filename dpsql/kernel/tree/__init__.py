@@ -23,7 +23,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Bounded`, `Sampled`  rows of which each unit keeps few: in few groups, or few at all; written as SELECTs
 `Weighted`            the numbers of groups of rows of units, written as SELECTs; `Counted` what each counts
 `OnDomain`            the numbers of all groups of `Candidates`; `OfDomain` of those that have rows
-`Existing`            the groups that a number decides, or the largest; `CellsOfExisting` the cells of each
+`Decided`             the groups that a number decides, or the largest; `CellsOfDecided` the cells of each
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these, ``bounded``, ``weighted``, ``counted`` and ``groups`` the last
@@ -82,8 +82,8 @@ from dpsql.kernel.tree.forms import Form, listed_forms
 from dpsql.kernel.tree.groups import (
     GROUPS,
     Candidates,
-    CellsOfExisting,
-    Existing,
+    CellsOfDecided,
+    Decided,
     Numbered,
     OfDomain,
     OnDomain,
@@ -142,15 +142,15 @@ __all__ = [
     "CappedSum",
     "Case",
     "Cast",
-    "CellsOfExisting",
+    "CellsOfDecided",
     "Column",
     "Constant",
     "Counted",
     "Cut",
+    "Decided",
     "Derived",
     "DomainScan",
     "Element",
-    "Existing",
     "Exists",
     "Expr",
     "Facts",

@@ -109,7 +109,7 @@ class OnDomain(Lowered):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Existing(Lowered):
+class Decided(Lowered):
     """The groups of which the number at `place` is more than 0: all, or the `most` largest by it.
 
     With `by`, keys with candidates, so many of each combination of their values that is one of candidates.
@@ -146,14 +146,14 @@ class Existing(Lowered):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CellsOfExisting(Lowered):
-    """The groups of an `Existing` with the cells `n0` of each and their rows `n1`; `n2` is its number.
+class CellsOfDecided(Lowered):
+    """The groups of a `Decided` with the cells `n0` of each and their rows `n1`; `n2` is its number.
 
     *Lemma.* A group without cells has one row, with 0 rows in cell 0. The number of a group is repeated in
     each of its cells, and is one number all the same.
     """
 
-    groups: Existing
+    groups: Decided
     cells: Query
 
     def _lower(self) -> Query:
@@ -216,5 +216,5 @@ class OfDomain(Lowered):
         return Select(listed, source, conjunction(there))
 
 
-GROUPS = (OnDomain, Existing, CellsOfExisting, OfDomain)
+GROUPS = (OnDomain, Decided, CellsOfDecided, OfDomain)
 """The queries that say which groups there are."""
