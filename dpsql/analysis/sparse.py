@@ -13,16 +13,14 @@ from collections.abc import Sequence
 from math import prod
 
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.domains import Candidates, integers, whole
+from dpsql.analysis.domains import Candidates, integers
 from dpsql.analysis.groups import CountingQuery, Rows
 from dpsql.analysis.typed import KeyDomain
 from dpsql.kernel.tree import (
     Call,
-    Case,
     Column,
     Derived,
     Expr,
-    IsNull,
     Item,
     Numbered,
     OfDomain,
@@ -152,12 +150,8 @@ def _part(
         return DomainPart(each.keys, types, size, 1, made, nullable=each.domain.null)
     ordered = each.domain.ordered and not by_value
     first: int | None = None
-    if ordered:
-        there = each.domain.without_null().sql
-        known = catalog.count(there)
-        first = _first(catalog, there, known)
-        if first is not None and each.domain.null:
-            number = Case(((IsNull(values[0]), whole(first + known)),), number)
+    if ordered and not each.domain.null:  # the place of NULL is none of those that follow without a gap
+        first = _first(catalog, each.domain.sql, size)
     if first is None:
         order = tuple(OrderTerm(e) for e in ([number] if ordered else values))
         number, first = Window(Call("ROW_NUMBER", ()), order=order), 1
