@@ -62,16 +62,14 @@ def token(expr: Expr) -> object:
     return (expr.table, fold(expr.name) if expr.stored else expr.name) if isinstance(expr, Column) else expr
 
 
-def conjuncts(node: Expr | None) -> Iterator[Expr]:
-    """Return the conditions that AND joins."""
-    if node is None:
-        return
-    node = bare(node)
-    if isinstance(node, Binary) and node.operator == "AND":
-        yield from conjuncts(node.left)
-        yield from conjuncts(node.right)
-    else:
-        yield node
+def conjuncts(expr: Expr | None) -> list[Expr]:
+    """Return the conditions that a condition joins by AND: it is true where all of them are."""
+    if expr is None:
+        return []
+    expr = bare(expr)
+    if isinstance(expr, Binary) and expr.operator == "AND":
+        return conjuncts(expr.left) + conjuncts(expr.right)
+    return [expr]
 
 
 def present_columns(where: Expr) -> frozenset[Key]:

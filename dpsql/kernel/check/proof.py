@@ -8,11 +8,12 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
-from dpsql.kernel.check.derive import ROWS, Rows, Scope
+from dpsql.kernel.check.derive import ROWS, Rows, Scope, is_whole, whole_number
 from dpsql.kernel.check.derive import bare as strip_parens
+from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.check.totality import Checked
-from dpsql.kernel.check.types_of import Number, Value, common, ends, exact
+from dpsql.kernel.check.types_of import Number, Value, common, exact
 from dpsql.kernel.check.values import value_of
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (
@@ -30,7 +31,6 @@ from dpsql.kernel.tree import (
     Select,
     Source,
     Try,
-    Unary,
     Window,
     facts,
     parts,
@@ -175,43 +175,11 @@ def _is_wide(cast: Cast) -> bool:
     return cast.type.name == "HUGEINT" or (cast.type.integer and cast.type.bits == 64 and cast.type.signed)
 
 
-def is_whole(cast: Cast) -> bool:
-    """Return whether a conversion is to whole numbers."""
-    return cast.type.integer or cast.type.name == "HUGEINT"
-
-
-def whole_number(expr: Expr) -> int | None:
-    """Return the value of a constant whole number; None for other expressions."""
-    match expr:
-        case Constant(value) if type(value) is int:
-            return value
-        case Paren(inner):
-            return whole_number(inner)
-        case Unary("-", operand):
-            value = whole_number(operand)
-            return None if value is None else -value
-        case Cast(operand) if is_whole(expr):
-            value = whole_number(operand)
-            least, most = ends(expr.type)
-            return value if value is not None and least <= value <= most else None
-    return None
-
-
 def is_null(expr: Expr) -> bool:
     """Return whether an expression is the constant NULL."""
     while isinstance(expr, (Paren, Cast)):
         expr = expr.inner if isinstance(expr, Paren) else expr.operand
     return isinstance(expr, Constant) and expr.value is None
-
-
-def conjuncts(expr: Expr | None) -> list[Expr]:
-    """Return the conditions that a condition joins by AND: it is true where all of them are."""
-    if expr is None:
-        return []
-    expr = strip_parens(expr)
-    if isinstance(expr, Binary) and expr.operator == "AND":
-        return conjuncts(expr.left) + conjuncts(expr.right)
-    return [expr]
 
 
 EQUAL = frozenset({"=", "IS NOT DISTINCT FROM"})
