@@ -52,7 +52,7 @@ class From:
 
     def key(self, column: Column) -> object:
         """Return what stands for a column of these rows in sets, also if it names no item of FROM."""
-        alias = next(iter(self.items)) if len(self.items) == 1 else column.table
+        alias = column.table or (next(iter(self.items)) if len(self.items) == 1 else "")
         return token(Column(alias, column.name, stored=column.stored))
 
 

@@ -42,7 +42,7 @@ from dpsql.kernel.check.orders import (
     unique_in_join,
     unique_kept,
 )
-from dpsql.kernel.check.types_of import Value, whole
+from dpsql.kernel.check.types_of import Value, exact, whole
 from dpsql.kernel.check.values import condition
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (
@@ -68,7 +68,7 @@ from dpsql.kernel.tree import (
     plain,
     walk,
 )
-from dpsql.types import BIGINT, DOUBLE
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -383,9 +383,13 @@ def _beside_orders(expr: Expr) -> Iterator[Node]:
 
 
 def _differ(cells: Sequence[Expr], known: Sequence[Value]) -> bool:
-    """Return whether cells of a list are whole numbers that are known, or all texts, and no two are equal."""
+    """Return whether cells of a list are whole numbers that are known, or all texts, and no two are equal.
+
+    TRUE and FALSE are 1 and 0 beside whole numbers, and any of these stay apart in the type of all of them.
+    """
     texts = [cell.value for cell in cells if isinstance(cell, Constant) and isinstance(cell.value, str)]
-    numbers = [x.low for x in known if x.low == x.high and not x.nullable]
+    whole_numbers = (x for x in known if exact(x.type) or x.type == BOOLEAN)
+    numbers = [x.low for x in whole_numbers if x.low == x.high and not x.nullable]
     return len(cells) in (len({*texts}), len({*numbers}))
 
 
