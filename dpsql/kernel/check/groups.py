@@ -15,7 +15,7 @@ from dpsql.kernel.check.derive import Rows
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.relation import Groups, Kind, Largest, Number, Relation
 from dpsql.kernel.check.types_of import Value, exact
-from dpsql.kernel.tree import CellsOfDecided, Decided, OfDomain, OnDomain, Query
+from dpsql.kernel.tree import Candidates, CellsOfDecided, Decided, Numbered, OfDomain, OnDomain, Query
 from dpsql.types import BOOLEAN
 
 
@@ -31,56 +31,45 @@ def _counted(proof: Proof, query: Query, keys: int, numbers: int) -> tuple[Relat
     return found, groups, [proof.rows(query).columns[name] for name in own]
 
 
-def _candidates(
-    proof: Proof, query: Query, places: Sequence[int], names: Sequence[str], keys: Sequence[Value]
-) -> Rows:
+def _candidates(proof: Proof, part: Candidates | Numbered, query: Query, keys: Sequence[Value]) -> Rows:
     """Return what is known of the candidates of some keys, if each is there once, and is told apart."""
     if proof.query(query, "domains").kind is not Kind.PUBLIC:
         proof.refuse("candidates that are not public", query)
-    rows = proof.rows(query)
-    if not any(unique <= {*names} for unique in proof.unique(query)):
+    rows, columns = proof.rows(query), part.columns("")
+    if not any(unique <= {v.name for v in columns.values()} for unique in proof.unique(query)):
         proof.refuse("a domain that may have a group twice", query)
-    for place, name in zip(places, names, strict=True):
-        if name not in rows.columns or not _apart(proof, rows.columns[name], keys[place : place + 1]):
+    for key, v in columns.items():
+        if v.name not in rows.columns or not _apart(proof, rows.columns[v.name], keys[key]):
             proof.refuse("a domain of values that are not those of the key", query)
     return rows
 
 
-def _apart(proof: Proof, one: Value, others: Sequence[Value]) -> bool:
-    return bool(others) and all(
-        proof.keeps_type(one, other) and proof.keeps_type(other, one) for other in others
-    )
+def _apart(proof: Proof, one: Value, other: Value) -> bool:
+    return proof.keeps_type(one, other) and proof.keeps_type(other, one)
 
 
 def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
     """Return every group of a domain, or the cells of each."""
-    keys, last = [f"k{i}" for i in range(node.keys)], f"o{node.keys}"
+    keys = [f"k{i}" for i in range(node.keys)]
     found, groups, values = _counted(proof, node.counts, node.keys + node.outside, node.numbers)
-    sets: list[list[str]] = [[last]] if node.outside else []
+    sets: list[list[tuple[str, ...]]] = [[(f"o{node.keys}",)]] if node.outside else []
     for each in node.domains:
-        names = [v.name for v in each.columns("").values()]
-        rows = _candidates(proof, each.query, each.keys, names, values)
-        sets.append(keys_of := [" ".join(f"k{key}" for key in each.keys)])
+        rows = _candidates(proof, each, each.query, values)
+        sets.append([tuple(f"k{key}" for key in each.keys)])
         if each.ordered and node.places and frozenset("o") in rows.unique:
-            keys_of.append(f"o{each.keys[0]}")
+            sets[-1].append((f"o{each.keys[0]}",))
     cells = {name: _with_0(groups.cells[name]) for name in groups.keys if name == "n0"}
-    if node.outside and (cells or not _apart(proof, Value(BOOLEAN), values[-1:])):
+    if node.outside and (cells or not _apart(proof, Value(BOOLEAN), values[-1])):
         proof.refuse("a domain that is not joined on all keys", node)
     proof.note("declared groups", "every group of the domain is there, and each once")
-    own = {*keys, *cells}
+    numbers = {name: replace(number, null=False) for name, number in groups.numbers.items()}
+    own = (*keys, *cells)
     return replace(
         found,
         columns=tuple(proof.rows(node).columns),
-        unique=frozenset(frozenset((*cells, *" ".join(chosen).split())) for chosen in product(*sets)),
-        few=tuple((by & own, most) for by, most in found.few),
-        groups=replace(
-            groups,
-            keys=(*keys, *cells),
-            numbers={name: replace(number, null=False) for name, number in groups.numbers.items()},
-            declared=not cells,
-            public=True,
-            cells=cells,
-        ),
+        unique=frozenset(frozenset(sum(chosen, (*cells,))) for chosen in product(*sets)),
+        few=tuple((by & {*own}, most) for by, most in found.few),
+        groups=replace(groups, keys=own, numbers=numbers, declared=not cells, public=True, cells=cells),
     )
 
 
@@ -90,15 +79,12 @@ def relation_of_decided(proof: Proof, node: Decided) -> Relation:
     if len(groups.keys) > node.keys or groups.numbers[f"n{node.place}"].low < 0:
         return proof.refuse("a number that can be negative decides which groups there are", node)
     for each in node.domains:
-        names = [v.name for v in each.columns("").values()]
-        _candidates(proof, each.query, each.keys, names, values)
+        _candidates(proof, each, each.query, values)
     largest = None
     if node.most is not None:
         proof.note("largest groups", f"the {node.most} largest groups by one number are left")
         largest = Largest(f"n{node.place}", node.most, frozenset(f"k{key}" for key in node.by))
-    numbers = {name: replace(number, null=False) for name, number in groups.numbers.items()}
-    made = replace(groups, numbers=numbers, decides=f"n{node.place}", largest=largest, cells={})
-    return replace(found, groups=made)
+    return replace(found, groups=replace(groups, decides=f"n{node.place}", largest=largest, cells={}))
 
 
 def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
@@ -107,21 +93,19 @@ def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
     Adding a unit changes the numbers of a group as before, and those of a cell as in `cells`. The total of
     the number of a group takes it once.
     """
-    a, (b, cells, values) = (
-        proof.query(node.groups, "groups"),
-        _counted(proof, node.cells, node.groups.keys, 2),
-    )
-    groups, rows = a.groups, proof.rows(node.groups)
     keys = [f"k{i}" for i in range(node.groups.keys)]
-    if groups is None or groups.largest is not None or "n0" not in cells.keys or node.groups.numbers != 1:
+    found, cells, values = _counted(proof, node.cells, len(keys), 2)
+    groups, columns = proof.query(node.groups, "groups").groups, proof.rows(node.groups).columns
+    same = all(_apart(proof, columns[key], value) for key, value in zip(keys, values, strict=True))
+    if groups is None or groups.largest is not None or "n0" not in cells.keys or len(groups.numbers) != 1:
         return proof.refuse("cells of what are no groups", node)
-    if not all(_apart(proof, rows.columns[k], [value]) for k, value in zip(keys, values, strict=True)):
-        return proof.refuse("cells of what are no groups", node)
+    if not same:
+        return proof.refuse("cells of groups of other keys", node)
     proof.note("cells of groups", "each group that a number decides has its cells")
     made = {"n1": _in_all(cells.numbers["n1"], cells.most), "n2": _in_all(groups.numbers["n0"], groups.most)}
     return Relation(
         Kind.GROUPS,
-        (*b.columns, "n2"),
+        (*found.columns, "n2"),
         unique=frozenset((frozenset((*keys, "n0")),)),
         groups=Groups(
             (*keys, "n0"),
@@ -139,9 +123,7 @@ def relation_of_part(proof: Proof, node: OfDomain) -> Relation:
     _, groups, values = _counted(proof, node.counts, len(places), node.numbers)
     for part in node.parts:
         if part.query is not None:
-            names = [f"v{i}" for i in range(len(part.keys))]
-            rows = _candidates(proof, part.query, part.keys, names, values)
-            if frozenset("p") not in rows.unique:
+            if frozenset("p") not in _candidates(proof, part, part.query, values).unique:
                 proof.refuse("candidates of which two may have one number", part)
             continue
         inside = part.null is not None and part.ends[0] <= part.null <= part.ends[1]

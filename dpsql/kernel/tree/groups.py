@@ -177,6 +177,10 @@ class Numbered(Node):
     ends: tuple[int, int] = (0, 0)
     null: int | None = None
 
+    def columns(self, table: str) -> dict[int, Column]:
+        """Return the column of each key."""
+        return dict(zip(self.keys, columns(table, "v", len(self.keys)), strict=True))
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OfDomain(Lowered):
@@ -197,8 +201,7 @@ class OfDomain(Lowered):
         keys = {key: Column("g", f"k{key}") for part in self.parts for key in part.keys}
         for i, part in enumerate(self.parts):
             if part.query is not None:
-                values = columns(f"d{i}", "v", len(part.keys))
-                pairs = zip(part.keys, values, strict=True)
+                pairs = part.columns(f"d{i}").items()
                 known = conjunction(_same(keys[key], v, null=part.nullable) for key, v in pairs)
                 source = Join(source, "", Derived(part.query, f"d{i}"), known)
                 numbers.append(Column(f"d{i}", "p"))
