@@ -19,7 +19,6 @@ from dpsql.kernel.tree import (
     IsNull,
     Item,
     Join,
-    Paren,
     Query,
     Range,
     Select,
@@ -29,6 +28,7 @@ from dpsql.kernel.tree import (
     conjunction,
     walk,
 )
+from dpsql.kernel.tree.groups import in_range
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, NULL, SqlType
 
@@ -57,11 +57,19 @@ class Candidates:
         """The same for the kernel."""
         return tree.Candidates(self.domain.query, self.keys, self.domain.null, self.domain.ordered)
 
+    @property
+    def long_range(self) -> tree.Numbered | None:
+        """The whole numbers that they are, if these are too many for a list."""
+        every = integers(self.domain.query)
+        if every is None or every.stop - every.start <= MAX_LISTED:
+            return None
+        return tree.Numbered(self.keys, None, self.domain.null, (every.start, every.stop - 1))
+
     def joined(self, source: Source, keys: Sequence[Expr], alias: str) -> tuple[Source, list[Expr]]:
         """Join rows with the candidates of their keys; return the source, and conditions on it."""
-        every = integers(self.domain.query)
-        if every is not None and every.stop - every.start > MAX_LISTED:
-            return source, within(keys[self.keys[0]], every.start, every.stop - 1, null=self.domain.null)
+        every = self.long_range
+        if every is not None:
+            return source, in_range(keys[self.keys[0]], every.ends, null=every.nullable)
         known = conjunction(self.listed.matched(keys, alias))
         return Join(source, "", Derived(self.domain.query, alias), known), []
 
@@ -89,14 +97,6 @@ def integers(query: Query) -> Range | None:
 def fits_bigint(sql_type: SqlType) -> bool:
     """Return whether every value of an integer type is a BIGINT."""
     return sql_type.name in _IN_BIGINT
-
-
-def within(value: Expr, first: int, last: int, *, null: bool = False) -> list[Expr]:
-    """Return the conditions that an integer lies between two ends, or is NULL where that is a value."""
-    ends: list[Expr] = [Binary(">=", value, whole(first)), Binary("<=", value, whole(last))]
-    if not null:
-        return ends
-    return [Paren(Binary("OR", IsNull(value), Paren(Binary("AND", *ends))))]
 
 
 def whole(number: int) -> Expr:

@@ -15,25 +15,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dpsql.analysis.domains import Candidates, integers, within
+from dpsql.analysis.domains import Candidates
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import ReleasedAggregate
-from dpsql.analysis.typed import MAX_LISTED, Typed
+from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import (
     Aggregate,
     Bounded,
-    Case,
     Column,
-    Constant,
     Decided,
     Derived,
     Expr,
     IsNull,
     Item,
-    Join,
+    Marked,
     OnDomain,
-    Paren,
     Query,
     Select,
     Source,
@@ -43,7 +40,6 @@ from dpsql.kernel.tree import (
     items,
 )
 from dpsql.lazy_dataclass import dataclass
-from dpsql.types import BOOLEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,31 +156,9 @@ class Rows:
         them: it counts as one of these groups, and no bound on what a unit changes is larger with it. Formed
         later, it would be an m+1-th group of a unit that is kept to m candidates.
         """
-        keys = columns("x", "k", self.keys)
-        source: Source = Derived(self.query, "x")
-        inside: list[Expr] = []
-        for i, each in enumerate(domains):
-            every = integers(each.domain.query)
-            if every is not None and every.stop - every.start > MAX_LISTED:
-                key = keys[each.keys[0]]
-                inside += within(key, every.start, every.stop - 1, null=each.domain.null)
-                inside += [] if each.domain.null else [IsNull(key, negated=True)]
-                continue
-            listed = (
-                *(Item(c) for c in each.listed.columns("e").values()),
-                Item(Constant(True, BOOLEAN), "m"),
-            )
-            known = Derived(Select(listed, Derived(each.domain.query, "e")), f"d{i}")
-            source = Join(source, "LEFT", known, conjunction(each.listed.matched(keys, f"d{i}")))
-            inside.append(IsNull(Column(f"d{i}", "m"), negated=True))
-        there = conjunction(Paren(c) for c in inside)
-        own = items("k", (Case(((there, key),)) if there is not None else key for key in keys))
-        marked = Case(((there, Constant(False, BOOLEAN)),), Constant(True, BOOLEAN)) if there else None
-        names = ["u", *(f"f{i}" for i in range(len(self.row)))]
-        listed = (*(Item(Column("x", n), n) for n in names[:1]), *own)
-        listed += (Item(marked or Constant(False, BOOLEAN), f"k{self.keys}"),)
-        listed += tuple(Item(Column("x", n), n) for n in names[1:])
-        return replace(self, query=Select(listed, source), keys=self.keys + 1, ungrouped=self.query)
+        parts = tuple(each.long_range or each.listed for each in domains)
+        query = Marked(self.query, self.keys, len(self.row), parts)
+        return replace(self, query=query, keys=self.keys + 1, ungrouped=self.query)
 
 
 def one_group(rows: Rows) -> CountingQuery:

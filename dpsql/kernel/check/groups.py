@@ -15,7 +15,17 @@ from dpsql.kernel.check.derive import Rows
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.relation import Groups, Kind, Largest, Number, Relation
 from dpsql.kernel.check.types_of import Value, exact
-from dpsql.kernel.tree import Candidates, CellsOfDecided, Decided, Numbered, OfDomain, OnDomain, Query
+from dpsql.kernel.tree import (
+    Candidates,
+    CellsOfDecided,
+    Decided,
+    Marked,
+    Numbered,
+    OfDomain,
+    OnDomain,
+    Query,
+    plain,
+)
 from dpsql.types import BOOLEAN
 
 
@@ -42,6 +52,17 @@ def _candidates(proof: Proof, part: Candidates | Numbered, query: Query, keys: S
         if v.name not in rows.columns or not _apart(proof, rows.columns[v.name], keys[key]):
             proof.refuse("a domain of values that are not those of the key", query)
     return rows
+
+
+def relation_of_marked(proof: Proof, node: Marked) -> Relation:
+    """Return rows with the key that marks them: what is known of a join with public rows."""
+    rows, columns = proof.query(node.rows, "rows"), proof.rows(node.rows).columns
+    if rows.kind is not Kind.OWNED or proof.outer:
+        return proof.refuse("a mark of what are no rows of units", node)
+    for part in node.domains:
+        if isinstance(part, Candidates):
+            _candidates(proof, part, part.query, [columns[f"k{i}"] for i in range(node.keys)])
+    return proof.query(plain(node), "lowered")
 
 
 def _apart(proof: Proof, one: Value, other: Value) -> bool:

@@ -23,6 +23,7 @@ from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
 from dpsql.kernel.check.groups import (
     relation_of_cells,
     relation_of_decided,
+    relation_of_marked,
     relation_of_on_domain,
     relation_of_part,
 )
@@ -49,6 +50,7 @@ from dpsql.kernel.tree import (
     Decided,
     Expr,
     IsNull,
+    Marked,
     OfDomain,
     OnDomain,
     Query,
@@ -76,6 +78,7 @@ _RULES: dict[type[Query], Callable[[Proof, Any], Relation]] = {
     Weighted: relation_of_weighted,
     Bounded: relation_of_bounded,
     Sampled: relation_of_sampled,
+    Marked: relation_of_marked,
     OnDomain: relation_of_on_domain,
     Decided: relation_of_decided,
     CellsOfDecided: relation_of_cells,

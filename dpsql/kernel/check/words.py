@@ -49,6 +49,7 @@ from dpsql.kernel.tree import (
     Join,
     Lambda,
     Like,
+    Marked,
     Mean,
     Moved,
     Node,
@@ -185,7 +186,7 @@ def _fields(node: Node) -> bool:
     return all(_is_field(getattr(node, name)) for name in node.__match_args__)
 
 
-def _groups(node: OnDomain | OfDomain | Decided) -> bool:
+def _groups(node: Marked | OnDomain | OfDomain | Decided) -> bool:
     """Return whether keys and numbers are named by their places, and each key of a domain once."""
     parts = node.parts if isinstance(node, OfDomain) else node.domains
     places = [place for part in parts for place in part.keys]
@@ -193,6 +194,8 @@ def _groups(node: OnDomain | OfDomain | Decided) -> bool:
         places = [*{*places, *node.by, *range(node.keys)}]
         some = node.most is None or node.most >= 0
         return _fields(node) and some and 0 <= node.place < node.numbers and len(places) == node.keys
+    if isinstance(node, Marked) and len(places) != node.keys:
+        return False
     return _fields(node) and bool(places) and sorted(places) == [*range(len(places))]
 
 
@@ -230,7 +233,7 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Cut: lambda n: _whole(n.low, n.high),
     Item: lambda n: not n.name or _is_name(n.name),
     **dict.fromkeys((Bounded, Sampled, Weighted, *COUNTED, CellsOfDecided), _fields),
-    **dict.fromkeys((OnDomain, OfDomain, Decided), _groups),
+    **dict.fromkeys((Marked, OnDomain, OfDomain, Decided), _groups),
     Candidates: lambda n: _fields(n) and len(n.keys) > 0,
     Numbered: lambda n: _fields(n) and len(n.keys) > 0 and (n.query is not None or len(n.keys) == 1),
     Select: lambda n: n.limit is None or _from_0(n.limit),

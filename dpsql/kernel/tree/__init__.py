@@ -23,6 +23,7 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Bounded`, `Sampled`  rows of which each unit keeps few: in few groups, or few at all; written as SELECTs
 `Weighted`            the numbers of groups of rows of units, written as SELECTs; `Counted` what each counts
 `OnDomain`            the numbers of all groups of `Candidates`; `OfDomain` of those that have rows
+`Marked`              rows with a key that says whether their other keys are no candidates
 `Decided`             the groups that a number decides, or the largest; `CellsOfDecided` the cells of each
 ====================  ================================================================================
 
@@ -84,6 +85,7 @@ from dpsql.kernel.tree.groups import (
     Candidates,
     CellsOfDecided,
     Decided,
+    Marked,
     Numbered,
     OfDomain,
     OnDomain,
@@ -170,6 +172,7 @@ __all__ = [
     "Like",
     "ListOf",
     "Lowered",
+    "Marked",
     "Mean",
     "Moment",
     "Moved",

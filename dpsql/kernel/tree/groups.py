@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 
 from dpsql.kernel.tree.build import columns, conjunction, items
 from dpsql.kernel.tree.exact import whole
@@ -182,6 +182,45 @@ class Numbered(Node):
         return dict(zip(self.keys, columns(table, "v", len(self.keys)), strict=True))
 
 
+def in_range(key: Expr, ends: tuple[int, int], *, null: bool) -> list[Expr]:
+    """Return the conditions that a key is between two ends, or NULL if that may be."""
+    both: list[Expr] = [Binary(">=", key, whole(ends[0])), Binary("<=", key, whole(ends[1]))]
+    return [Paren(Binary("OR", IsNull(key), Paren(Binary("AND", *both))))] if null else both
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marked(Lowered):
+    """The rows with one more key, which says whether their keys are no candidates; the others are then NULL.
+
+    *Lemma.* If no two candidates are equal in their values, each row has one of them at most. So each row is
+    there exactly once, with its unit and the columns `f0`, .. as they are.
+    """
+
+    rows: Query
+    keys: int
+    fields: int
+    domains: tuple[Candidates | Numbered, ...]
+
+    def _lower(self) -> Query:
+        keys, inside = columns("x", "k", self.keys), list[Expr]()
+        made: Source = Derived(self.rows, "x")
+        for i, each in enumerate(self.domains):
+            if isinstance(each, Numbered):
+                key = keys[each.keys[0]]
+                inside += in_range(key, each.ends, null=each.nullable)
+                inside += [] if each.nullable else [IsNull(key, negated=True)]
+                continue
+            listed = (*map(Item, each.columns("e").values()), Item(Constant(True, BOOLEAN), "m"))
+            known = Derived(Select(listed, Derived(each.query, "e")), f"d{i}")
+            made = Join(made, "LEFT", known, conjunction(each.matched(keys, f"d{i}")))
+            inside.append(IsNull(Column(f"d{i}", "m"), negated=True))
+        there = conjunction(map(Paren, inside)) or Constant(True, BOOLEAN)
+        own = items("k", (Case(((there, key),)) for key in keys))
+        mark = Case(((there, Constant(False, BOOLEAN)),), Constant(True, BOOLEAN))
+        shown = (Item(Column("x", "u"), "u"), *own, Item(mark, f"k{self.keys}"))
+        return Select((*shown, *items("f", columns("x", "f", self.fields))), made)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class OfDomain(Lowered):
     """The groups of a domain that have rows: their numbers, and in `o0`, .. those of their keys' candidates.
@@ -206,18 +245,12 @@ class OfDomain(Lowered):
                 source = Join(source, "", Derived(part.query, f"d{i}"), known)
                 numbers.append(Column(f"d{i}", "p"))
                 continue
-            key, (first, last) = keys[part.keys[0]], part.ends
-            ends = [Binary(">=", key, whole(first)), Binary("<=", key, whole(last))]
-            if part.null is None:
-                there += ends
-                numbers.append(key)
-            else:
-                within = Paren(reduce(partial(Binary, "AND"), ends))
-                there.append(Paren(Binary("OR", IsNull(key), within)))
-                numbers.append(Call("COALESCE", (key, whole(part.null))))
+            key = keys[part.keys[0]]
+            there += in_range(key, part.ends, null=part.null is not None)
+            numbers.append(key if part.null is None else Call("COALESCE", (key, whole(part.null))))
         listed = (*map(Item, columns("g", "n", self.numbers)), *items("o", numbers))
         return Select(listed, source, conjunction(there))
 
 
-GROUPS = (OnDomain, Decided, CellsOfDecided, OfDomain)
+GROUPS = (Marked, OnDomain, Decided, CellsOfDecided, OfDomain)
 """The queries that say which groups there are."""
