@@ -13,7 +13,8 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from kernel.claims import Broken, Counted, broken, count, uncut
+from kernel.claims import Broken, broken, count, uncut
+from kernel.claims import Counted as Found
 from test_unit_nodes import FACTS, FIELDS, UNITS, Counting, values
 
 from dpsql.kernel.check import Keys, NotCertified, certify
@@ -23,11 +24,13 @@ from dpsql.kernel.tree import (
     CellsOfDecided,
     Column,
     Constant,
+    Counted,
     Decided,
     Derived,
     FewUnits,
     IsNull,
     Item,
+    Marked,
     Numbered,
     OfDomain,
     OnDomain,
@@ -39,6 +42,7 @@ from dpsql.kernel.tree import (
     Units,
     Values,
     Weighted,
+    WeightedRows,
     duckdb_sql,
 )
 from dpsql.kernel.tree.exact import whole
@@ -78,6 +82,19 @@ def on_domain(rng: Random) -> Query:
     return OnDomain(numbers(), 2, domains, places=rng.random() < 0.5)
 
 
+def with_outside(rng: Random) -> Query:
+    """Groups of candidates, and all other rows as the last one."""
+    domains = listed(*range(rng.randrange(1, 4)), null=rng.random() < 0.5), truths(rng.random() < 0.5)
+    rows, parts = values(-3, 3), domains
+    if rng.random() < 0.3:
+        parts = Numbered((0,), None, rng.random() < 0.5, (0, 1)), domains[1]  # type: ignore[assignment]
+    counted: tuple[tuple[Counted, ...], ...] = ((WeightedRows((), 2),), (Units((), False),))
+    counted = counted[: rng.choice((1, 2))]  # rows alone may be shared by units
+    marked = Marked(rows, 2, FIELDS, parts)
+    groups = Weighted(marked, 3, FIELDS, counted, rows if rng.random() < 0.7 else None)
+    return OnDomain(groups, len(counted), domains, places=True, outside=True)
+
+
 def cells_on_domain(rng: Random) -> Query:
     return OnDomain(Sampled(values(0, 3), 1, 2), 2, (listed(0, 1, 2, null=True),), places=True)
 
@@ -100,7 +117,7 @@ def cells_of_decided(rng: Random) -> Query:
     return CellsOfDecided(groups, Sampled(values(0, 3), 1, rng.choice((1, 2))))
 
 
-DRAWN = [on_domain, cells_on_domain, of_domain, decided, cells_of_decided]
+DRAWN = [on_domain, with_outside, cells_on_domain, of_domain, decided, cells_of_decided]
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +130,7 @@ def found(counting: Counting, query: Query, change: Callable[[str], str] = str) 
     claim = certify(query, FACTS)
     sql = change(duckdb_sql(uncut(query, claim)))
 
-    def counted(less: str) -> Counted:
+    def counted(less: str) -> Found:
         (statement,) = counting.connection.extract_statements(re.sub(r'main\."t"', less, sql))
         return count(counting.connection, statement, claim)
 
@@ -139,13 +156,15 @@ def test_what_is_certified_of_groups_holds(counting: Counting, draw: Callable[[R
 
 def test_the_kinds_of_groups_of_nodes() -> None:
     kinds = [certify(draw(Random(1)), FACTS).keys for draw in DRAWN]
-    assert kinds == [Keys.DECLARED, Keys.CELLS, Keys.SPARSE, Keys.UNKNOWN, Keys.UNKNOWN]
+    assert kinds == [Keys.DECLARED, Keys.DECLARED, Keys.CELLS, Keys.SPARSE, Keys.UNKNOWN, Keys.UNKNOWN]
 
 
 TEXTS = [
     (on_domain, " LEFT JOIN", " JOIN"),
     (on_domain, "COALESCE(g.n0, 0)", "g.n0"),
     (on_domain, r"(g\.k0 [A-Z= ]+) d0\.v", r"(TRUE OR \1 d0.v)"),
+    (with_outside, r"x\.k0 [A-Z= ]+ d0\.v", "TRUE"),
+    (with_outside, r" AND g\.k2 = c\.k2", ""),
     (cells_on_domain, " UNION ALL SELECT NULL AS v", " UNION ALL SELECT 1 AS v"),
     (of_domain, r"COALESCE\(g\.k0, \(?-?\d+\)?\)", "COALESCE(g.k0, 0)"),
     (of_domain, "d1.p AS o1", "0 AS o1"),
@@ -201,6 +220,12 @@ def wrong_nodes() -> Iterator[tuple[str, Query]]:
     one = Decided(Weighted(values(0, 3), 1, FIELDS, ((Units((), False),),)), 1, 1, 0)
     yield "cells that are none", CellsOfDecided(one, numbers(keys=1))
     yield "cells of the largest", CellsOfDecided(replace(one, most=1), Sampled(values(0, 3), 1, 1))
+    marked = Marked(values(-3, 3), 2, FIELDS, domains)
+    weighed = Weighted(marked, 3, FIELDS, ((WeightedRows((), 2),),), values(-3, 3))
+    yield "other rows by which units are measured", replace(weighed, alone=values(-2, 3))
+    repeated = replace(marked, domains=(listed(0, 1, twice=True), domains[1]))
+    yield "rows that are there twice", OnDomain(replace(weighed, rows=repeated), 1, domains, True, True)
+    yield "marks of rows without units", Marked(Sampled(values(0, 3), 2, 1), 2, 1, domains)
     yield "groups of groups", Select((Item(Column("g", "k0")),), Derived(right, "g"))
     yield "a row of each group", Select((Item(whole(1), "n0"),), Derived(one, "g"), IsNull(Column("g", "k0")))
 

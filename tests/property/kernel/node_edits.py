@@ -19,6 +19,7 @@ from dpsql.kernel.tree import (
     Item,
     KeptValues,
     Lowered,
+    Marked,
     Moment,
     Node,
     Numbered,
@@ -151,8 +152,8 @@ RULES: dict[str, tuple[tuple[type[Node], ...], Rule]] = {
     "change the row that is counted": ((Counted,), _row),
     "count otherwise": ((Counted,), _kind),
     "change the numbers of a node": ((Weighted,), _parts),
-    "change the domains of a node": ((OnDomain, OfDomain, Decided), _domains),
+    "change the domains of a node": ((Marked, OnDomain, OfDomain, Decided), _domains),
     "change candidates": ((Candidates, Numbered), _candidates),
-    "change the rows of a node": ((Weighted, Bounded, Sampled), _rows),
+    "change the rows of a node": ((Weighted, Bounded, Sampled, Marked), _rows),
 }
 """The rules, each with the types of the nodes that it edits."""
