@@ -15,7 +15,7 @@ from random import Random
 import pytest
 from kernel.claims import Broken, broken, count, uncut
 from kernel.claims import Counted as Found
-from test_unit_nodes import FACTS, FIELDS, UNITS, Counting, values
+from kernel.counting import FACTS, FIELDS, UNITS, Counting, values
 
 from dpsql.kernel.check import Keys, NotCertified, certify
 from dpsql.kernel.tree import (

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpsql.kernel.check.bounded import relation_of_bounded, relation_of_sampled
-from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
+from dpsql.kernel.check.counts import relation_of_parents
 from dpsql.kernel.check.groups import (
     relation_of_cells,
     relation_of_decided,
@@ -36,6 +36,7 @@ from dpsql.kernel.check.proof import (
     has_aggregate,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
+from dpsql.kernel.check.searches import relation_of_above, relation_of_beyond, relation_of_scores
 from dpsql.kernel.check.setops import relation_of_operation
 from dpsql.kernel.check.sources import check_name
 from dpsql.kernel.check.subqueries import check_row, tied_to_outer
@@ -43,6 +44,8 @@ from dpsql.kernel.check.units import relation_of_units
 from dpsql.kernel.check.weighted import relation_of_weighted
 from dpsql.kernel.check.windows import check_windows, follows_from, unique_by_number
 from dpsql.kernel.tree import (
+    Above,
+    Beyond,
     Bounded,
     CellsOfDecided,
     Column,
@@ -55,6 +58,7 @@ from dpsql.kernel.tree import (
     OnDomain,
     Query,
     Sampled,
+    Scores,
     Select,
     SetOperation,
     Weighted,
@@ -78,6 +82,9 @@ _RULES: dict[type[Query], Callable[[Proof, Any], Relation]] = {
     Weighted: relation_of_weighted,
     Bounded: relation_of_bounded,
     Sampled: relation_of_sampled,
+    Scores: relation_of_scores,
+    Above: relation_of_above,
+    Beyond: relation_of_beyond,
     Marked: relation_of_marked,
     OnDomain: relation_of_on_domain,
     Decided: relation_of_decided,
@@ -116,7 +123,7 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
     if any(expr in source.unit for expr in group) and not source.by_row:
         return relation_of_units(proof, query, source, names, group)
     parents = relation_of_parents(proof, query, source, names, group)
-    return parents or relation_of_groups(proof, query, source, names, group)
+    return parents or proof.refuse("groups of rows of many units that no node counts", query)
 
 
 def _check_aliases(proof: Proof, query: Select, source: Relation) -> None:

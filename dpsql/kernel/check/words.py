@@ -21,19 +21,17 @@ from typing import Any
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.tree import (
-    COUNTED,
     Aggregate,
     Apply,
     Between,
     Binary,
-    Bounded,
     Call,
     Candidates,
     Canonical,
     Cast,
-    CellsOfDecided,
     Column,
     Constant,
+    Counted,
     Cut,
     Decided,
     Derived,
@@ -49,6 +47,7 @@ from dpsql.kernel.tree import (
     Join,
     Lambda,
     Like,
+    Lowered,
     Marked,
     Mean,
     Moved,
@@ -60,19 +59,18 @@ from dpsql.kernel.tree import (
     OrderTerm,
     Parameter,
     Range,
-    Sampled,
     Saturated,
     Scan,
     Select,
     SetOperation,
     Slice,
     Steps,
+    Sums,
     Unary,
     Unnest,
     Unscaled,
     UtcTime,
     Values,
-    Weighted,
     Window,
     walk,
 )
@@ -82,6 +80,8 @@ from dpsql.types import SqlType
 def has_known_words(node: Node) -> bool:
     """Return whether the words of a node are those that it may have."""
     rule = _RULES.get(type(node))
+    if rule is None and isinstance(node, (Lowered, Counted)):
+        rule = _fields
     return rule is None or rule(node)
 
 
@@ -207,7 +207,7 @@ def _is_field(value: object) -> bool:
             return _is_type(value)
         case str():
             return _is_name(value)
-    return isinstance(value, Node) or value is None or type(value) in (int, bool)
+    return isinstance(value, (Node, Sums)) or value is None or type(value) in (int, bool)
 
 
 _RULES: dict[type[Node], Callable[[Any], bool]] = {
@@ -232,7 +232,6 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Steps: lambda n: _whole(n.low, n.high) and type(n.step) is Fraction,
     Cut: lambda n: _whole(n.low, n.high),
     Item: lambda n: not n.name or _is_name(n.name),
-    **dict.fromkeys((Bounded, Sampled, Weighted, *COUNTED, CellsOfDecided), _fields),
     **dict.fromkeys((Marked, OnDomain, OfDomain, Decided), _groups),
     Candidates: lambda n: _fields(n) and len(n.keys) > 0,
     Numbered: lambda n: _fields(n) and len(n.keys) > 0 and (n.query is not None or len(n.keys) == 1),

@@ -250,7 +250,3 @@ class OfDomain(Lowered):
             numbers.append(key if part.null is None else Call("COALESCE", (key, whole(part.null))))
         listed = (*map(Item, columns("g", "n", self.numbers)), *items("o", numbers))
         return Select(listed, source, conjunction(there))
-
-
-GROUPS = (Marked, OnDomain, Decided, CellsOfDecided, OfDomain)
-"""The queries that say which groups there are."""

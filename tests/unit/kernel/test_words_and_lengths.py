@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from dpsql.kernel.check import NotCertified, certify
+from dpsql.kernel.check import NotCertified
 from dpsql.kernel.facts import ByColumn, Facts, TableFacts
 from dpsql.kernel.tree import (
     Aggregate,
@@ -47,6 +47,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree.forms import LONGEST, NEAR, SHORT_LIST, Form, listed_forms, text_up_to
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTEGER, TIMESTAMP, VARCHAR, SqlType
+from tests.counted_nodes import certify
 
 FACTS = Facts(
     (
@@ -170,7 +171,9 @@ WORDS = {
     "the alias of a table": Select(
         (Item(UNITS, "n"),), Derived(Select((Item(U, "u"),), Scan("t", "t --")), "d")
     ),
-    "the name of a number": Select((Item(UNITS, "n, 1 AS m"),), Derived(rows(), "d")),
+    "the name of a column": counted(
+        Derived(Select((Item(U, "u"), Item(K, "k, 1 AS m")), Scan("t", "t"), IsNull(U, negated=True)), "d")
+    ),
     "a limit": Select((Item(UNITS, "n"),), Derived(rows(), "d"), limit=True),
     "a set operation": counted(Derived(SetOperation(rows(), "UNION ALL SELECT 1 UNION ALL", rows()), "d")),
     "a join": counted(Join(Derived(rows(), "d"), "CROSS JOIN main.t AS x LEFT", Range(0, 1))),
