@@ -171,7 +171,7 @@ WORDS = {
     "the alias of a table": Select(
         (Item(UNITS, "n"),), Derived(Select((Item(U, "u"),), Scan("t", "t --")), "d")
     ),
-    "the name of a column": counted(
+    "the name of an item": counted(
         Derived(Select((Item(U, "u"), Item(K, "k, 1 AS m")), Scan("t", "t"), IsNull(U, negated=True)), "d")
     ),
     "a limit": Select((Item(UNITS, "n"),), Derived(rows(), "d"), limit=True),
