@@ -30,7 +30,6 @@ from dpsql.kernel.tree import (
     Query,
     Select,
     Source,
-    Try,
     Window,
     facts,
     parts,
@@ -143,36 +142,6 @@ def _injective(one: SqlType, other: SqlType) -> bool:
     if pair in (("ENUM", "VARCHAR"), ("DATE", "TIMESTAMP")):
         return True
     return other.name == "DOUBLE" and one.integer and one.bits <= 32
-
-
-def strip_casts(expr: Expr) -> Expr:
-    """Return an expression without parentheses and conversions between numbers around it.
-
-    What is left has the same value wherever the conversion does not make NULL of it.
-    """
-    while True:
-        if isinstance(expr, Paren):
-            expr = expr.inner
-        elif isinstance(expr, Try) or (isinstance(expr, Cast) and _is_wide(expr)):
-            expr = expr.operand
-        else:
-            return expr
-
-
-def strip_wide_casts(expr: Expr) -> Expr:
-    """Return an expression without parentheses and conversions to 64 bits or more around it."""
-    while True:
-        if isinstance(expr, Paren):
-            expr = expr.inner
-        elif isinstance(expr, Cast) and (_is_wide(expr)):
-            expr = expr.operand
-        else:
-            return expr
-
-
-def _is_wide(cast: Cast) -> bool:
-    """Return whether a conversion is to whole numbers of 64 bits or more, with a sign."""
-    return cast.type.name == "HUGEINT" or (cast.type.integer and cast.type.bits == 64 and cast.type.signed)
 
 
 def is_null(expr: Expr) -> bool:
@@ -308,9 +277,7 @@ __all__ = [
     "nodes_of_row",
     "operand_in",
     "reads_of",
-    "strip_casts",
     "strip_parens",
-    "strip_wide_casts",
     "subqueries",
     "whole_number",
 ]
