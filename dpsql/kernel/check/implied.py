@@ -107,8 +107,8 @@ def _derived(query: Select, alias: str) -> Select | None:
         if source.kind in ("RIGHT", "FULL"):
             return None
         source = source.left
-    query = plain(source.query) if isinstance(source, Derived) and source.alias == alias else None
-    return query if isinstance(query, Select) else None
+    below = plain(source.query) if isinstance(source, Derived) and source.alias == alias else None
+    return below if isinstance(below, Select) else None
 
 
 def as_stored(expr: Expr) -> Expr:
