@@ -61,7 +61,7 @@ def partitions_of(
 
 def _parts(compiler: StatementCompiler, candidates: Candidates, keys: tuple[int, ...]) -> tuple[int, int]:
     """Return how many partitions some keys' candidates have, and how many candidates the largest one has."""
-    sql, columns = candidates.domain.sql, candidates.columns("d")
+    sql, columns = candidates.domain.sql, candidates.listed.columns("d")
     by = [f"d.{columns[key].name}" for key in candidates.keys if key in keys]
     if not by:
         return 1, compiler.catalog.count(sql)
@@ -73,7 +73,7 @@ def _parts(compiler: StatementCompiler, candidates: Candidates, keys: tuple[int,
 def _listed(compiler: StatementCompiler, domains: Sequence[Candidates], keys: tuple[int, ...]) -> pa.Table:
     """Return the values of the keys in all partitions: a column for each key, in their order."""
     own = [each for each in domains if {*each.keys} & {*keys}]
-    columns = {k: v.name for i, each in enumerate(own) for k, v in each.columns(f"d{i}").items()}
+    columns = {k: v.name for i, each in enumerate(own) for k, v in each.listed.columns(f"d{i}").items()}
     tables = {k: f"d{i}" for i, each in enumerate(own) for k in each.keys}
     items = ", ".join(f"{tables[key]}.{columns[key]} AS k{i}" for i, key in enumerate(keys))
     sources = " CROSS JOIN ".join(f"({each.domain.sql}) AS d{i}" for i, each in enumerate(own))

@@ -2,46 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from kernel.reading import tree_of
+from kernel.grounds import FixtureGround
 
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, UnitChanges
-from dpsql.kernel.check import Keys
+from dpsql.kernel.check import Keys, certify
 from dpsql.kernel.release import Run
-from tests.counted_nodes import certify
 from tests.support.exact import ample, made_up, with_exact
-from tests.unit.kernel.trees_by_hand import CERTIFIED, FACTS, written
 
-OF_CELLS = "SELECT s.c1 AS k0, LEAST(GREATEST(COALESCE(s.c2, 0), 1), 9) AS c, COUNT(DISTINCT s.u) AS n0 "
-OF_CELLS += "FROM ({likes}) AS s GROUP BY s.c1, LEAST(GREATEST(COALESCE(s.c2, 0), 1), 9)"
-IN_DOMAIN = (
-    "SELECT d0.c0 AS k0, COALESCE(g.c, 0) AS c, COALESCE(g.n0, 0) AS n0 FROM ({pages}) AS d0 "
-    f"LEFT JOIN ({OF_CELLS}) AS g ON g.k0 = d0.c0"
-)
-OF = "SELECT h.k0 AS k0, h.c AS c, h.n0 AS n0 FROM"
+BOUNDS = "contribution_bounds_per_row => (0, 100)"
+
+
+@pytest.fixture(scope="module")
+def ground() -> Iterator[FixtureGround]:
+    made = FixtureGround()
+    yield made
+    made.close()
 
 
 @pytest.mark.parametrize(
-    ("text", "keys", "every"),
+    ("statement", "keys", "every"),
     [
-        (CERTIFIED["a domain"], Keys.DECLARED, True),
-        (CERTIFIED["units"], Keys.ONE, True),
-        (IN_DOMAIN, Keys.CELLS, True),
-        # A group whose rows are all in other cells would be gone, and there is no row without a partner.
-        (f"{OF} ({IN_DOMAIN}) AS h WHERE h.c >= 1", Keys.CELLS, False),
-        (IN_DOMAIN + " WHERE d0.c0 IS NOT NULL", Keys.CELLS, False),
-        (f"{OF} ({OF_CELLS}) AS h JOIN ({{pages}}) AS d ON h.k0 = d.c0", Keys.CELLS, False),
-        (f"{OF} ({IN_DOMAIN}) AS h JOIN ({{pages}}) AS d ON h.k0 = d.c0", Keys.CELLS, False),
+        ("SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page", Keys.DECLARED, True),
+        ("SELECT COUNT(DISTINCT user_id) AS n FROM visits", Keys.ONE, True),
+        (f"SELECT city, MEDIAN(age, {BOUNDS}) AS m FROM users GROUP BY city", Keys.CELLS, True),
+        (f"SELECT MEDIAN(age, {BOUNDS}) AS m FROM users", Keys.CELLS, False),
+        (
+            f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6) age, MEDIAN(age, {BOUNDS}) AS m "
+            "FROM users GROUP BY age",
+            Keys.UNKNOWN,
+            False,
+        ),
     ],
-    ids=["declared", "one", "cells", "some cells", "some groups", "groups with rows", "joined again"],
+    ids=["declared", "one", "cells", "cells of all rows", "cells of groups that have rows"],
 )
-def test_which_groups_are_there_follows_from_the_query(text: str, keys: Keys, every: bool) -> None:
-    found = certify(tree_of(written(text)), FACTS)
+def test_which_groups_are_there_follows_from_the_query(
+    ground: FixtureGround, statement: str, keys: Keys, every: bool
+) -> None:
+    (compiled,) = ground.compiled(statement)
+    found = certify(compiled.query, ground.facts)
     assert (found.keys, found.every_group) == (keys, every)
 
 
