@@ -78,6 +78,9 @@ def _state_elsewhere() -> Callable[[], None]:
 def _files_in_memory() -> Callable[[], None]:
     """Put the folders of `tmp_path` in memory where there is room: thousands of ledgers are synced.
 
+    Temporary files lie there, too: each session looks for what ended processes left among them, and
+    on some machines `/tmp` has thousands of other files.
+
     xdist's workers inherit the environment, and with it the folder. `PYTEST_DEBUG_TEMPROOT`, which is
     pytest's own variable, keeps them where it says, also after the tests.
     """
@@ -85,10 +88,16 @@ def _files_in_memory() -> Callable[[], None]:
     if "PYTEST_DEBUG_TEMPROOT" in os.environ or not memory.is_dir() or shutil.disk_usage(memory).free < _ROOM:
         return lambda: None
     folder = tempfile.mkdtemp(prefix="dpsql-", dir=memory)
-    os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+    before = os.environ.get("TMPDIR")
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = os.environ["TMPDIR"] = folder
+    tempfile.tempdir = None
 
     def remove() -> None:
         os.environ.pop("PYTEST_DEBUG_TEMPROOT", None)
+        os.environ.pop("TMPDIR", None)
+        if before is not None:
+            os.environ["TMPDIR"] = before
+        tempfile.tempdir = None
         shutil.rmtree(folder, ignore_errors=True)
 
     return remove
