@@ -149,7 +149,7 @@ def covered(session: Session, rest: str, runs: int, *, wide: bool = True) -> tup
 
 
 FULL = 2_000
-SIZES = [30, pytest.param(FULL, marks=pytest.mark.slow)]
+SIZES = [16, pytest.param(FULL, marks=pytest.mark.slow)]
 
 
 def least(runs: int) -> float:
