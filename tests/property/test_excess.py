@@ -25,7 +25,7 @@ from dpsql.session import Session
 from tests.narrow import of_type, private
 from tests.support.exact import exact_of, excess_of, known_of
 
-USERS = 8
+USERS = 5
 POLICY = """
 [budget]
 epsilon = 1e9

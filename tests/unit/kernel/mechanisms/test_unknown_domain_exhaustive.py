@@ -263,6 +263,7 @@ SETS = [*TINY, (5, 3, 2, 0), (4, 4, 1, 1), (6, 2, 0, 0)]
     ("n", "c", "bits", "cutoff"),
     [(1, 1, 0, 2), (2, 1, 0, 1), (2, 1, 0, 3), (2, 2, 0, 2), (2, 1, 1, 3), (3, 1, 0, 2)],
 )
+@pytest.mark.sampled(5)
 def test_top_stable(noise: StableNoise, n: int, c: int, bits: int, cutoff: int) -> None:
     bases = SETS if n * c < 3 or noise == "one-sided" else SETS[1:3]
     found, delta = stable_worst(bases, n, noise, c, bits, cutoff)
@@ -309,6 +310,7 @@ def stream_law(distances: tuple[int, ...], cutoff: int, k: int, further: int) ->
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("cutoff", [1, 3])
+@pytest.mark.sampled(5)
 def test_stable_answers(k: int, cutoff: int) -> None:
     plan = stream_plan(cutoff, k)
     threshold, failure = (plan.realised(units).charge.epsilon for units in (0, 1))
