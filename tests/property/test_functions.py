@@ -29,6 +29,9 @@ from dpsql.language import Options, Query, parse
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn
 from dpsql.types import column_type
 
+VALUES = pytest.mark.parametrize("part", [3, pytest.param(1, marks=pytest.mark.slow)])
+"""Every day every third of the nasty values; all combinations of them are tried row by row."""
+
 TOGETHER = 10
 """Conditions of one statement."""
 
@@ -95,12 +98,12 @@ def everything() -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def each_row(engine: duckdb.DuckDBPyConnection) -> Iterator[tuple[dict[str, str], list[str]]]:
-    """Give one nasty value of every type as a literal, then the next, and the forms that it is new to."""
+def each_row(engine: duckdb.DuckDBPyConnection, part: int) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """Give one nasty value of every type as a literal, then the n-th next, and the forms that it is new to."""
     every = everything()
     kinds = column_kinds()
     found = {k: engine.execute(f"SELECT v::VARCHAR FROM ({values(k)})").fetchall() for k in kinds}
-    for i in range(max(len(v) for v in found.values())):
+    for i in range(0, max(len(v) for v in found.values()), part):
         row = {k: cast_of(found[k][i % len(found[k])][0], k) for k in kinds}
         yield row, [text for text, of in every if any(i < len(found.get(k, ())) for k in of)]
 
@@ -122,9 +125,9 @@ def first_raising(engine: duckdb.DuckDBPyConnection, texts: list[str], source: s
     return None
 
 
-def over_columns(engine: duckdb.DuckDBPyConnection) -> Iterator[str]:
+def over_columns(engine: duckdb.DuckDBPyConnection, part: int) -> Iterator[str]:
     """Run every form over one-row tables, whose columns are as small and as large as that value."""
-    for row, texts in each_row(engine):
+    for row, texts in each_row(engine, part):
         cells = ", ".join(f'{value} AS "{kind}"' for kind, value in row.items())
         engine.execute(f"CREATE OR REPLACE TABLE edge AS SELECT {cells}")
         error = first_raising(engine, texts, "edge")
@@ -132,14 +135,18 @@ def over_columns(engine: duckdb.DuckDBPyConnection) -> Iterator[str]:
             yield error
 
 
-def test_no_function_raises_while_a_statement_is_planned(engine: duckdb.DuckDBPyConnection) -> None:
-    errors = list(over_columns(engine))
+@VALUES
+def test_no_function_raises_while_a_statement_is_planned(
+    engine: duckdb.DuckDBPyConnection, part: int
+) -> None:
+    errors = list(over_columns(engine, part))
     assert not errors, "\n".join(errors[:5])
 
 
-def test_no_function_raises_on_constants(engine: duckdb.DuckDBPyConnection) -> None:
+@VALUES
+def test_no_function_raises_on_constants(engine: duckdb.DuckDBPyConnection, part: int) -> None:
     errors = []
-    for row, texts in each_row(engine):
+    for row, texts in each_row(engine, part):
         folded = [replaced(t, row) for t in texts]
         errors.append(first_raising(engine, folded, "(SELECT 1) AS r(one)"))
     assert not [e for e in errors if e is not None]
@@ -174,7 +181,7 @@ def test_functions_of_column_statistics_are_noticed(engine: duckdb.DuckDBPyConne
     """Planning must not look at a column's smallest value: TRY does not cover what that raises."""
     other = settings.connect()
     other.execute("RESET disabled_optimizers")
-    assert any("isoyear" in e or "week" in e for e in over_columns(other))
+    assert any("isoyear" in e or "week" in e for e in over_columns(other, 1))
     other.close()
 
 

@@ -508,7 +508,7 @@ def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: st
             ladder = left.kept.ladder
             assert count.bound * count.step <= most * ladder.step
             assert left.bound <= most
-        for user in (0, 1, 7, 100, 399):
+        for user in (0, 7, 100):
             mask = [u != user for u in table.column("user_id").to_pylist()]
             pq.write_table(table.filter(pa.array(mask)), path)
             with closing(Session(opened, "alice")) as asked:
