@@ -99,7 +99,7 @@ def everything() -> list[tuple[str, tuple[str, ...]]]:
 
 
 def each_row(engine: duckdb.DuckDBPyConnection, part: int) -> Iterator[tuple[dict[str, str], list[str]]]:
-    """Give one nasty value of every type as a literal, then the n-th next, and the forms that it is new to."""
+    """Give a nasty value of every type as a literal, then the n-th next, and the forms that it is new to."""
     every = everything()
     kinds = column_kinds()
     found = {k: engine.execute(f"SELECT v::VARCHAR FROM ({values(k)})").fetchall() for k in kinds}
