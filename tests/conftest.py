@@ -9,11 +9,13 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Generator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 collect_ignore = (
     [] if find_spec("psycopg") else ["serve/catalog_oracle.py", "unit/serve/make_postgres_bytes.py"]
@@ -34,6 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for no examples in files of tests that have none: that takes longer than to read them."""
+    found = yield
+    if len(found) and ">>> " not in file_path.read_text("utf-8"):
+        return [each for each in found if not isinstance(each, DoctestModule)]
+    return found
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Collect the tests without looking for garbage: nearly all that is made then stays."""
     gc.disable()
@@ -41,6 +52,23 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as slow all but every n-th case of a test that is `sampled(n)`, before slow ones are left out.
+
+    A case that is slow already is not counted. Where n has no divisor in common with the numbers of values
+    of the parameters, each value is met.
+    """
+    counted = Counter[str]()
+    for item in items:
+        marker = item.get_closest_marker("sampled")
+        if marker is not None and item.get_closest_marker("slow") is None:
+            test = item.nodeid.partition("[")[0]
+            if counted[test] % marker.args[0]:
+                item.add_marker(pytest.mark.slow)
+            counted[test] += 1
 
 
 def pytest_collection_finish() -> None:
@@ -78,6 +106,9 @@ def _state_elsewhere() -> Callable[[], None]:
 def _files_in_memory() -> Callable[[], None]:
     """Put the folders of `tmp_path` in memory where there is room: thousands of ledgers are synced.
 
+    Temporary files lie there, too: each session looks for what ended processes left among them, and
+    on some machines `/tmp` has thousands of other files.
+
     xdist's workers inherit the environment, and with it the folder. `PYTEST_DEBUG_TEMPROOT`, which is
     pytest's own variable, keeps them where it says, also after the tests.
     """
@@ -85,10 +116,16 @@ def _files_in_memory() -> Callable[[], None]:
     if "PYTEST_DEBUG_TEMPROOT" in os.environ or not memory.is_dir() or shutil.disk_usage(memory).free < _ROOM:
         return lambda: None
     folder = tempfile.mkdtemp(prefix="dpsql-", dir=memory)
-    os.environ["PYTEST_DEBUG_TEMPROOT"] = folder
+    before = os.environ.get("TMPDIR")
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = os.environ["TMPDIR"] = folder
+    tempfile.tempdir = None
 
     def remove() -> None:
         os.environ.pop("PYTEST_DEBUG_TEMPROOT", None)
+        os.environ.pop("TMPDIR", None)
+        if before is not None:
+            os.environ["TMPDIR"] = before
+        tempfile.tempdir = None
         shutil.rmtree(folder, ignore_errors=True)
 
     return remove

@@ -8,6 +8,7 @@ is a version that dpsql was not tested with.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -80,14 +81,16 @@ class _PlanChecker:
         waiting = [plan]
         while waiting:
             node = waiting.pop()
+            values: Iterable[object] = ()
             if isinstance(node, list):
-                waiting += node
+                values = node
             elif isinstance(node, dict):
                 if "expression_class" in node:
                     self.expression(node)
                 elif isinstance(node.get("type"), str) and str(node["type"]).startswith("LOGICAL_"):
                     self.plan(node)
-                waiting += node.values()
+                values = node.values()
+            waiting += [value for value in values if isinstance(value, (dict, list))]
 
     def plan(self, node: dict[str, Any]) -> None:
         kind = node["type"]

@@ -19,6 +19,7 @@ import pytest
 from dpsql.ledger import Ledger
 from dpsql.policy import load
 from dpsql.render.cells import width
+from tests.commands import Commands
 
 DATA = Path(__file__).parents[2] / "data"
 SECONDS = 120
@@ -91,10 +92,10 @@ def test_an_owner_at_a_terminal(policy: Path) -> None:
     assert "Traceback" not in screen
 
 
-def test_nobody_at_a_terminal(policy: Path) -> None:
+def test_nobody_at_a_terminal(policy: Path, commands: Commands) -> None:
     def run(*args: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command(policy, *args),
+            [*commands.command, "-p", str(policy), *args],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",

@@ -378,6 +378,7 @@ class Failing:
         *(RuntimeError, ValueError, MemoryError, UnicodeDecodeError, OverflowError, OSError, pa.ArrowInvalid),
     ],
 )
+@pytest.mark.sampled(3)
 def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type[Exception]) -> None:
     session = Session(load(folder / "dpsql.toml"))
     try:

@@ -6,7 +6,7 @@ No private row is there: what is compiled, and what is quoted, does not depend o
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -53,7 +53,7 @@ def fixture_statements() -> Iterator[list[Golden]]:
 
 
 @contextmanager
-def random_statements(numbers: range) -> Iterator[list[Golden]]:
+def random_statements(numbers: Sequence[int]) -> Iterator[list[Golden]]:
     """Open the worlds of the fuzz, and return the statements of these seeds; each depends on its seed alone.
 
     Of five seeds, three give statements of counts in all shapes, two statements of all kinds of numbers.

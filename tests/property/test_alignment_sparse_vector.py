@@ -95,6 +95,7 @@ def phi(
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 @pytest.mark.parametrize("mechanism", [AdaptiveSparseVector, HybridSparseVector])
+@pytest.mark.sampled(5)
 def test_alignment(
     mechanism: type[AdaptiveSparseVector | HybridSparseVector],
     noise: Noise,
@@ -109,6 +110,7 @@ def test_alignment(
 @pytest.mark.parametrize("within", [(0, 4), (-1, 4), (-4, 4), (2, 4)])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize("mechanism", [AdaptiveSparseVector, HybridSparseVector])
+@pytest.mark.sampled(3)
 def test_alignment_of_moves_within_a_range(
     mechanism: type[AdaptiveSparseVector | HybridSparseVector], noise: Noise, within: tuple[int, int]
 ) -> None:
@@ -212,6 +214,7 @@ class RoundNoise(NoiseSource):
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
+@pytest.mark.sampled(5)
 def test_alignment_of_rounds(noise: Noise, monotone: bool, c: int, seed: int) -> None:
     assert len(rounds_aligned(noise, c, 1000 * seed + c, monotone=monotone)) >= 8
 

@@ -188,12 +188,14 @@ def with_threshold(
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
+@pytest.mark.sampled(3)
 def test_alignment_of_the_hybrid(noise: Noise, monotone: bool, c: int, seed: int) -> None:
     assert len(hybrid_aligned(1000 * seed + c + 10, noise, c, monotone=monotone)) > 8
 
 
 @pytest.mark.parametrize("within", RANGES)
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
+@pytest.mark.sampled(3)
 def test_alignment_of_the_hybrid_within_a_range(noise: Noise, within: tuple[int, int]) -> None:
     """The threshold moves by 0, which is within the range."""
     low, high = min(within[0], 0), max(within[1], 0)
@@ -257,6 +259,7 @@ class InTurn(NoiseSource):
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
+@pytest.mark.sampled(3)
 def test_alignment_of_rounds(noise: Noise, monotone: bool, c: int, seed: int) -> None:
     assert len(rounds_aligned(1000 * seed + c + 20, noise, c, monotone=monotone)) >= 5
 

@@ -27,7 +27,7 @@ from tests.narrow import engine_of
 from tests.sql_fixtures import raw_data, write
 from tests.unit.analysis import test_sql_fixtures as fixtures
 
-RANDOM = 80
+RANDOM = 30
 
 
 class Recorder(Typing):
@@ -90,7 +90,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     found.close()
 
 
-@pytest.mark.parametrize("part", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("part", [12, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_types_of_the_fixtures_are_those_of_the_binder(session: Session, part: int) -> None:
     schema = engine_of(session).schema_database
     within, bound = 0, binder(schema)

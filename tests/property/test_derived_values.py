@@ -30,7 +30,7 @@ from dpsql.session import Session
 from tests.narrow import engine_of
 from tests.sql_fixtures import FOLDER, Fixture, raw_data, read, write
 
-EACH = 16
+EACH = 32
 """One of so many fixtures is checked every day."""
 FIXTURES = [fixture for path in sorted((FOLDER / "accepted").glob("*.sql")) for fixture in read(path)]
 
@@ -61,7 +61,7 @@ def test_accepted_fixtures_are_total(fixtures: list[Fixture], session: Session) 
 
 @pytest.mark.parametrize(
     ("seed", "statements"),
-    [(1, 24), *(pytest.param(seed, 400, marks=pytest.mark.slow) for seed in (2, 3, 4))],
+    [(1, 12), *(pytest.param(seed, 400, marks=pytest.mark.slow) for seed in (2, 3, 4))],
 )
 def test_types_and_ends_of_random_statements_hold(seed: int, statements: int) -> None:
     rng, seen, refused, checked = Random(seed), Seen(), Counter[str](), 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
+from functools import reduce
 from pathlib import Path
 
 import duckdb
@@ -27,6 +28,12 @@ from dpsql.kernel.tree import Form
 from dpsql.language import Options, Query, parse
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn
 from dpsql.types import column_type
+
+VALUES = pytest.mark.parametrize("part", [3, pytest.param(1, marks=pytest.mark.slow)])
+"""Every day every third of the nasty values; all combinations of them are tried row by row."""
+
+TOGETHER = 10
+"""Conditions of one statement."""
 
 INTERVALS = ("1 DAY", "170000000 YEAR", "999999999 MONTH", "7 HOUR", "0 SECOND")
 LONG = "repeat('ab', 40000), repeat('ß', 35000), repeat('{', 3000), repeat('[', 70000)"
@@ -91,12 +98,12 @@ def everything() -> list[tuple[str, tuple[str, ...]]]:
     ]
 
 
-def each_row(engine: duckdb.DuckDBPyConnection) -> Iterator[tuple[dict[str, str], list[str]]]:
-    """Give one nasty value of every type as a literal, then the next, and the forms that it is new to."""
+def each_row(engine: duckdb.DuckDBPyConnection, part: int) -> Iterator[tuple[dict[str, str], list[str]]]:
+    """Give a nasty value of every type as a literal, then the n-th next, and the forms that it is new to."""
     every = everything()
     kinds = column_kinds()
     found = {k: engine.execute(f"SELECT v::VARCHAR FROM ({values(k)})").fetchall() for k in kinds}
-    for i in range(max(len(v) for v in found.values())):
+    for i in range(0, max(len(v) for v in found.values()), part):
         row = {k: cast_of(found[k][i % len(found[k])][0], k) for k in kinds}
         yield row, [text for text, of in every if any(i < len(found.get(k, ())) for k in of)]
 
@@ -118,9 +125,9 @@ def first_raising(engine: duckdb.DuckDBPyConnection, texts: list[str], source: s
     return None
 
 
-def over_columns(engine: duckdb.DuckDBPyConnection) -> Iterator[str]:
+def over_columns(engine: duckdb.DuckDBPyConnection, part: int) -> Iterator[str]:
     """Run every form over one-row tables, whose columns are as small and as large as that value."""
-    for row, texts in each_row(engine):
+    for row, texts in each_row(engine, part):
         cells = ", ".join(f'{value} AS "{kind}"' for kind, value in row.items())
         engine.execute(f"CREATE OR REPLACE TABLE edge AS SELECT {cells}")
         error = first_raising(engine, texts, "edge")
@@ -128,14 +135,18 @@ def over_columns(engine: duckdb.DuckDBPyConnection) -> Iterator[str]:
             yield error
 
 
-def test_no_function_raises_while_a_statement_is_planned(engine: duckdb.DuckDBPyConnection) -> None:
-    errors = list(over_columns(engine))
+@VALUES
+def test_no_function_raises_while_a_statement_is_planned(
+    engine: duckdb.DuckDBPyConnection, part: int
+) -> None:
+    errors = list(over_columns(engine, part))
     assert not errors, "\n".join(errors[:5])
 
 
-def test_no_function_raises_on_constants(engine: duckdb.DuckDBPyConnection) -> None:
+@VALUES
+def test_no_function_raises_on_constants(engine: duckdb.DuckDBPyConnection, part: int) -> None:
     errors = []
-    for row, texts in each_row(engine):
+    for row, texts in each_row(engine, part):
         folded = [replaced(t, row) for t in texts]
         errors.append(first_raising(engine, folded, "(SELECT 1) AS r(one)"))
     assert not [e for e in errors if e is not None]
@@ -170,7 +181,7 @@ def test_functions_of_column_statistics_are_noticed(engine: duckdb.DuckDBPyConne
     """Planning must not look at a column's smallest value: TRY does not cover what that raises."""
     other = settings.connect()
     other.execute("RESET disabled_optimizers")
-    assert any("isoyear" in e or "week" in e for e in over_columns(other))
+    assert any("isoyear" in e or "week" in e for e in over_columns(other, 1))
     other.close()
 
 
@@ -199,6 +210,21 @@ class Compiled:
     def close(self) -> None:
         self.schema_database.close()
         self.engine.close()
+
+    def run_all(self, conditions: Sequence[str]) -> None:
+        """Compile conditions and count by all of them, a few in one statement; if it fails, each alone.
+
+        A chain of comparisons needs the value of every one on every row, and nothing in it is within a TRY
+        that is not one's own.
+        """
+        for first in range(0, len(conditions), TOGETHER):
+            some = conditions[first : first + TOGETHER]
+            try:
+                self.run(reduce(lambda all_before, each: f"({all_before}) = ({each})", some))
+            except Exception:
+                for each in some:
+                    self.run(each)
+                raise
 
     def run(self, condition: str, source: str = "t") -> None:
         """Compile a condition on the private table, which the engine's binder confirms, and count by it."""
@@ -237,6 +263,8 @@ def typed(form: Form) -> list[str]:
 
 PARTS = pytest.mark.parametrize("part", [3, pytest.param(1, marks=pytest.mark.slow)])
 """One of so many cases is run: every day every third one, so chosen that all types and ways are met."""
+PAIRS = pytest.mark.parametrize("part", [8, pytest.param(1, marks=pytest.mark.slow)])
+"""The same of cases of two types, of which every pair is met every day, in one way."""
 
 
 @PARTS
@@ -246,14 +274,18 @@ def test_the_binder_confirms_every_function_and_it_runs(compiled: Compiled, lett
 
     Every day each form runs with every third choice of types and literals, and with one at least.
     """
-    for place, form in enumerate(forms()):
-        if form.name[0] == letter:
-            texts = typed(form)
-            for text in texts[place % min(part, len(texts)) :: part]:
-                compiled.run(f"{text} IS NOT NULL")
+    compiled.run_all(
+        [
+            f"{text} IS NOT NULL"
+            for place, form in enumerate(forms())
+            if form.name[0] == letter
+            for texts in (typed(form),)
+            for text in texts[place % min(part, len(texts)) :: part]
+        ]
+    )
 
 
-@PARTS
+@PAIRS
 def test_no_conversion_raises(compiled: Compiled, part: int) -> None:
     """Casts between all types, and every way in which values of two types may meet, or a refusal."""
     ways = [
@@ -311,11 +343,10 @@ def test_no_special_syntax_raises(compiled: Compiled) -> None:
             for n in INTERVALS
         ),
     ]
-    for text in texts:
-        compiled.run(text)
+    compiled.run_all(texts)
 
 
-@PARTS
+@PAIRS
 def test_no_aggregate_or_window_raises(few: Compiled, part: int) -> None:
     calls = [f"{name}({{x}})" for name in AGGREGATES] + [
         "SUM(DISTINCT {x})",

@@ -33,15 +33,17 @@ def made() -> Iterator[list[Ground]]:
 
 
 @pytest.mark.parametrize(
-    ("edits", "fills"),
-    [pytest.param(300, 1, id="daily"), pytest.param(20_000, 3, id="long", marks=pytest.mark.slow)],
+    ("edits", "each", "fills"),
+    [pytest.param(120, 6, 1, id="daily"), pytest.param(20_000, 20, 3, id="long", marks=pytest.mark.slow)],
 )
-def test_edited_trees_hold_what_is_certified_of_them(made: list[Ground], edits: int, fills: int) -> None:
+def test_edited_trees_hold_what_is_certified_of_them(
+    made: list[Ground], edits: int, each: int, fills: int
+) -> None:
     """`DPSQL_SEED` repeats a long run that failed."""
     seed = int(os.environ.get("DPSQL_SEED", SEED if fills == 1 else Random().randrange(2**32)))
     attack = Attack(made, seed)
     while attack.figures.edits < edits:
-        attack.round(edits=20, statements=3, fills=fills)
+        attack.round(edits=each, statements=3, fills=fills)
     figures = attack.figures
     print(seed, figures)
     assert not figures.findings, f"seed {seed}: " + "\n\n".join(map(str, figures.findings[:3]))

@@ -211,7 +211,7 @@ class LossMachine(RuleBasedStateMachine):
 
 def test_the_ledger_follows_its_model_of_losses() -> None:
     run_state_machine_as_test(
-        LossMachine, settings=settings(max_examples=8, stateful_step_count=15, deadline=None)
+        LossMachine, settings=settings(max_examples=5, stateful_step_count=15, deadline=None)
     )
 
 

@@ -228,7 +228,7 @@ def test_each_key_by_itself(world: World) -> None:
 
 
 def test_nothing_is_missing(world: World) -> None:
-    campaign(world, 5, 30)
+    campaign(world, 5, 12)
 
 
 @pytest.mark.slow

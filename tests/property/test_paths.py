@@ -249,6 +249,7 @@ def campaign(databases: Databases, form: str, wanted: int, sql: str = "", twice:
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.sampled(3)
 def test_a_removal_moves_at_most_the_bound(form: str, databases: Databases) -> None:
     tally = campaign(databases, form, 1200)
     assert tally.most == databases.plans[form].counts[0].bound, "the bound is not reached"

@@ -91,7 +91,7 @@ def shown(connection: duckdb.DuckDBPyConnection, text: str, draw: int) -> list[t
     return sorted(connection.execute(f"SELECT k, c FROM ({text}) AS q").fetchall())
 
 
-@pytest.mark.parametrize("number", [80, pytest.param(5_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [40, pytest.param(5_000, marks=pytest.mark.slow)])
 def test_without_a_selection_by_noise_the_same_rows_are_shown(
     connection: duckdb.DuckDBPyConnection, number: int
 ) -> None:

@@ -35,7 +35,7 @@ from tests.narrow import engine_of
 from tests.support.exact import exact_of
 
 SEED = 20240229
-ROUNDS = [(4, 150), pytest.param(30, 2_000, marks=pytest.mark.slow)]
+ROUNDS = [(2, 60), pytest.param(30, 2_000, marks=pytest.mark.slow)]
 """So many rounds, in which so many removals of units are to be expected."""
 REACHED = """
     AND, OR, NOT, comparison, BETWEEN, IN, IS NULL, IS TRUE, IS DISTINCT FROM, LIKE, number kinds, CASE, cast,
@@ -100,7 +100,7 @@ NOTICED = [
 ]
 
 
-@pytest.mark.parametrize("mutant", daily(NOTICED, 12))
+@pytest.mark.parametrize("mutant", daily(NOTICED, 8))
 def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant) -> None:
     campaign.rng = Random(mutant.name)
     found = campaign.hunt(mutant, batches=40)
@@ -161,7 +161,7 @@ def test_the_real_engine_counts_as_the_campaign_does(campaign: Campaign, tmp_pat
     session = open_session(stage, tmp_path)
     compared = 0
     try:
-        for _ in range(30):
+        for _ in range(15):
             plan = compile_statement(stage.world, statement(campaign.rng, stage.world), Tried())
             if plan is None or (plan.key_types and plan.domain_size is None):
                 continue
@@ -174,7 +174,7 @@ def test_the_real_engine_counts_as_the_campaign_does(campaign: Campaign, tmp_pat
             compared += 1
     finally:
         session.close()
-    assert compared > 10
+    assert compared > 5
 
 
 @pytest.mark.slow

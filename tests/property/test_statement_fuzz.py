@@ -135,9 +135,12 @@ MISTAKES: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str, range, int]
 ]
 
 
-@pytest.mark.parametrize(
-    ("mistake", "words", "seeds", "forms"), [m[1:] for m in MISTAKES], ids=[m[0] for m in MISTAKES]
-)
+SLOW = "equal names of what is added"
+"""Its statements take two seconds."""
+CASES = [pytest.param(*m[1:], marks=[pytest.mark.slow] * (m[0] == SLOW)) for m in MISTAKES]
+
+
+@pytest.mark.parametrize(("mistake", "words", "seeds", "forms"), CASES, ids=[m[0] for m in MISTAKES])
 def test_a_column_at_a_wrong_place_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
     mistake: Callable[[pytest.MonkeyPatch], None],

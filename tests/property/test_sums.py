@@ -20,7 +20,7 @@ SEED = 20261122
 
 @pytest.fixture(scope="module")
 def sums() -> Iterator[Sums]:
-    made = Sums(SEED, databases=12)
+    made = Sums(SEED, databases=8)
     yield made
     made.close()
 
@@ -32,7 +32,7 @@ def test_no_unit_moves_a_sum_beyond_its_bounds_and_every_bound_is_reached(sums: 
             sums.check(sums.statement())
     print(sums.tally)
     assert not sums.tally.findings, "\n\n".join(sums.tally.findings[:3])
-    assert all(sums.tally.removals[form] >= 300 for form in FORMS)
+    assert all(sums.tally.removals[form] >= 200 for form in FORMS)
     assert {form: sums.tally.reached[form] for form in FORMS} == dict.fromkeys(FORMS, 1)
 
 
@@ -153,7 +153,7 @@ SLIPS = (
 )
 
 
-@pytest.mark.parametrize("slip", daily(SLIPS, 3), ids=lambda m: m.name)
+@pytest.mark.parametrize("slip", daily(SLIPS, 2), ids=lambda m: m.name)
 def test_a_slip_is_noticed(slip: Mutant) -> None:
     sums = Sums(SEED, databases=12)
     try:

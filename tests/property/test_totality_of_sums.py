@@ -28,10 +28,10 @@ def amounts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Amounts]:
 
 def test_a_sample_of_sums_fails_on_no_value(amounts: Amounts) -> None:
     rng = Random(3)
-    for _ in range(15):
+    for _ in range(8):
         amounts.check(rng, statement(rng))
     assert not amounts.findings, "\n".join(amounts.findings[:3])
-    assert amounts.accepted > 8
+    assert amounts.accepted > 4
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ def counting() -> Counting:
     return Counting()
 
 
-@pytest.mark.parametrize("rounds", [16, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [11, pytest.param(1000, marks=pytest.mark.slow)])
 def test_what_is_weighed_moves_as_it_is_claimed(counting: Counting, rounds: int) -> None:
     rng, reached = Random(rounds), set[type[Counted]]()
     for _ in range(rounds):
@@ -125,7 +125,7 @@ def vector(rng: Random) -> Weighted:
     return Weighted(rows, rng.choice((0, 1, 2)), FIELDS, numbers, rows if rng.random() < 0.6 else None)
 
 
-@pytest.mark.parametrize("rounds", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [20, pytest.param(1000, marks=pytest.mark.slow)])
 def test_moments_change_together_as_it_is_claimed(counting: Counting, rounds: int) -> None:
     """Every claim is there, and the largest change of all of them is reached, for moments and averages."""
     rng, reached = Random(rounds), set[type[Counted]]()
@@ -167,7 +167,7 @@ def sampled(rng: Random) -> Query:
 @pytest.mark.parametrize("draw_query", [first_groups, sampled])
 def test_what_units_keep_is_few(counting: Counting, draw_query: Callable[[Random], Query]) -> None:
     rng, reached, most = Random(7), set[int](), set[int]()
-    for _ in range(12):
+    for _ in range(6):
         counting.fill(rng)
         query = draw_query(rng)
         groups = claimed(query)

@@ -136,7 +136,7 @@ def check(session: Session, expression: str, listed: list[str]) -> None:
             assert bounds.low - slack <= Fraction(value) <= bounds.high + slack, (expression, value, bounds)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(EXPRESSIONS, st.lists(rows(), min_size=4, max_size=8))
 def test_bounds_hold_the_values(session: Session, expression: str, listed: list[str]) -> None:
     check(session, expression, listed)

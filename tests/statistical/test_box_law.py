@@ -134,6 +134,7 @@ def test_the_joint_law_of_a_measurement(
 
 @pytest.mark.parametrize("counts", [1, 2, 4, 10, 50])
 @pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.sampled(3)
 def test_predictions_hold(counts: int, monotone: bool) -> None:
     """Standard deviation within 1.5%; coverage within .006 of nominal (4 standard errors at 40,000 runs)."""
     made = Box.plan(counts, 1, monotone=monotone)

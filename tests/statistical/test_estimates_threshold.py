@@ -62,6 +62,7 @@ def errors_of(rng: np.random.Generator, model: ErrorModel, stretch: float = 1.0)
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 @pytest.mark.parametrize("measuring", [None, LaplaceNoise(12.0), LaplaceNoise(25.0, total=True)], ids=str)
 @pytest.mark.parametrize(("scale", "k"), [(9.0, 1), (9.0, 6), ((8.0, 16.0, 8.0, 32.0), 4)])
+@pytest.mark.sampled(4)
 def test_intervals_cover_hits_far_above(
     noise: Noise, measuring: LaplaceNoise | None, scale: float | tuple[float, ...], k: int
 ) -> None:

@@ -112,6 +112,7 @@ def covered(errors: NDArray[np.float64], model: ErrorModel, confidence: float = 
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize(("k", "groups"), [(1, 3), (2, 4), (10, 12), (10, 10)])
+@pytest.mark.sampled(3)
 def test_intervals_cover_counts_far_apart(k: int, groups: int, strategy: Strategy, noise: Noise) -> None:
     """95 +- 0.5% of every item; false alarm below 1e-11 an item (7.2 standard errors)."""
     rng = np.random.default_rng([1, k, groups, strategy == "EACH", noise == "laplace"])
@@ -139,6 +140,7 @@ def test_intervals_cover_at_other_levels(confidence: float) -> None:
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1), (2, 8), (5, 2), (10, 10), (20, 5)])
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
+@pytest.mark.sampled(3)
 def test_intervals_cover_on_a_grid_of_whole_counts(k: int, epsilon: int, strategy: Strategy) -> None:
     """Geometric noise, also of scales near one count, where floors matter; 50,000 runs, 1e-9 an item."""
     rng = np.random.default_rng([3, k, epsilon])

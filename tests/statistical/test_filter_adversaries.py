@@ -120,6 +120,7 @@ def excess(scope: Filter, adversary: Callable[[Play], bool], runs: int) -> tuple
 @pytest.mark.parametrize("runs", [20_000, pytest.param(400_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("epsilon", "delta"), [("3", "1/100"), ("2", "1/100"), ("5", "1/1000")])
 @pytest.mark.parametrize("adversary", ADVERSARIES)
+@pytest.mark.sampled(4)
 def test_the_excess_is_at_most_delta(
     adversary: Callable[[Play], bool], epsilon: str, delta: str, runs: int
 ) -> None:

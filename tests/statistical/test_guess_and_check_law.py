@@ -12,7 +12,7 @@ from dpsql.kernel.mechanisms import GuessAndCheck, Noise, NoiseSource
 from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
-RUNS = 6_000
+RUNS = 3_500
 TOLERANCE, GUESS, COUNTS = 9, 3, (10, -8)
 """Off by 7 and by 11, with noise of 5 to 10."""
 

@@ -116,6 +116,7 @@ def check(kind: str, noise: Noise, runs: int) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.sampled(3)
 def test_intervals_cover_given_the_hit(kind: str) -> None:
     check(kind, "exponential", 1000)
     check(kind, "laplace", 300)

@@ -84,6 +84,7 @@ CASES: list[tuple[Formula, int]] = [
 @pytest.mark.parametrize(("formula", "parts"), CASES, ids=str)
 @pytest.mark.parametrize("n", [100, 10_000])
 @pytest.mark.parametrize("law", [EDGE, SKEWED, MIDDLE], ids=["edge", "skewed", "middle"])
+@pytest.mark.sampled(5)
 def test_intervals_cover_at_their_level(formula: Formula, parts: int, n: int, law: tuple[int, int]) -> None:
     found = estimated(formula, moments(law, n, parts), n)
     assert abs(covered(found, truth(formula, law, n)) - 0.95) < near(0.95, RUNS)

@@ -162,6 +162,7 @@ SEVERAL = [["0.5"], ["0.99"], ["0.25", "0.5", "0.75"], ["0.1", "0.2", "0.5", "0.
 
 @pytest.mark.parametrize("quantiles", SEVERAL)
 @pytest.mark.parametrize("limit", [1, 4])
+@pytest.mark.sampled(3)
 def test_rank_errors_are_within_the_prediction(quantiles: list[str], limit: int) -> None:
     cells, runs, rows = 1 << 16, 150, 3_000
     rng = np.random.default_rng(8)

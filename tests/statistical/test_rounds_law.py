@@ -271,6 +271,7 @@ def quality(
 
 @pytest.mark.parametrize("runs", [60, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("k", "e"), SHARES)
+@pytest.mark.sampled(3)
 def test_shares_of_the_true_top_k(k: int, e: str, runs: int) -> None:
     """The table's figures come from fewer runs: shares within .01, losses within 25% and one count.
 

@@ -149,7 +149,7 @@ def covered(session: Session, rest: str, runs: int, *, wide: bool = True) -> tup
 
 
 FULL = 2_000
-SIZES = [30, pytest.param(FULL, marks=pytest.mark.slow)]
+SIZES = [16, pytest.param(FULL, marks=pytest.mark.slow)]
 
 
 def least(runs: int) -> float:
@@ -159,6 +159,7 @@ def least(runs: int) -> float:
 
 @pytest.mark.parametrize("runs", SIZES)
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.sampled(3)
 def test_what_noise_selects_is_covered(session: Session, form: str, runs: int) -> None:
     answers, shown = covered(session, FORMS[form], runs)
     print(f"{form}: {answers:.3f} {shown:.3f}")

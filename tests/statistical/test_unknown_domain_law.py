@@ -275,6 +275,7 @@ def same_law(first: NDArray[np.int64], second: NDArray[np.int64]) -> bool:
 
 
 @pytest.mark.parametrize(("candidates", "resolution"), [(4, 0), (4, None), (6, None), (9, 0), (9, None)])
+@pytest.mark.sampled(3)
 def test_limited_domain(candidates: int, resolution: int | None) -> None:
     plan = LimitedDomain.plan(2, "1/4", "1/5", candidates=candidates, resolution=resolution)
     sample = coded_runs(plan, trials_of(plan, GROUPS, 8))

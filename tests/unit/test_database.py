@@ -49,7 +49,7 @@ columns = { page = "VARCHAR" }
 """
 COUNT = "SELECT COUNT(DISTINCT user_id) AS n FROM visits"
 ENDLESS = "SELECT COUNT(*) AS n0 FROM range(100000) AS a, range(1000000) AS b WHERE a.range + b.range < 0"
-LONG = "SELECT COUNT(*) AS n0 FROM range(100000) AS a, range(10000) AS b WHERE a.range + b.range < 0"
+LONG = "SELECT COUNT(*) AS n0 FROM range(100000) AS a, range(3000) AS b WHERE a.range + b.range < 0"
 UNITS = 120
 
 

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -296,8 +297,16 @@ def listed(parts: Sequence[str]) -> str:
     return folder if folder in MAY_IMPORT else parts[0]
 
 
-def imported(source: str, path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and absolute dotted name of every import, also in functions and for types alone."""
+LOADERS = {"import_module", "__import__"}
+
+
+@cache
+def imported(source: str, path: Path) -> tuple[tuple[int, str], ...]:
+    """Return line and absolute dotted name of every import, also in functions and for types alone."""
+    return tuple(_imported(source, path))
+
+
+def _imported(source: str, path: Path) -> Iterator[tuple[int, str]]:
     package = (ROOT, *path.relative_to(PACKAGE).parts[:-1])
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -308,8 +317,10 @@ def imported(source: str, path: Path) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
         elif (
             isinstance(node, ast.Call)
-            and ast.unparse(node.func) in {"importlib.import_module", "import_module", "__import__"}
             and node.args
+            and isinstance(node.func, ast.Name | ast.Attribute)
+            and (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) in LOADERS
+            and ast.unparse(node.func) in {"importlib.import_module", "import_module", "__import__"}
         ):
             target = node.args[0]
             constant = isinstance(target, ast.Constant) and isinstance(target.value, str)

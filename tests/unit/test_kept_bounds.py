@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import duckdb
@@ -27,6 +28,7 @@ from dpsql.ledger import LadderRequest
 from dpsql.owner.kept_bounds import find_kept, loss_of, measure_named, release_ladders
 from dpsql.policy import load
 from dpsql.session import Session
+from tests.daily import daily
 from tests.kept_ladders import reserve_one
 from tests.narrow import present, private
 from tests.support.exact import exact_of
@@ -487,8 +489,11 @@ def _kept_with(database: Database, name: str, most: int) -> None:
     database.ledger.settle_ladder(reservation, ladder.to_json().encode())
 
 
-@pytest.mark.parametrize("most", [7, 100, 1_000_003, 3 * 2**41 + 5, 5 * 2**60 + 1])
-@pytest.mark.parametrize("of", ["amount", "ratio", "debt"])
+@pytest.mark.parametrize(
+    ("of", "most"),
+    # Every third, so that each bound is tried every day, and each column.
+    daily(product(("amount", "ratio", "debt"), (7, 100, 1_000_003, 3 * 2**41 + 5, 5 * 2**60 + 1)), 5),
+)
 def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: str, most: int) -> None:
     """Every unit is removed in turn: the exact numbers move by no more than the plan says."""
     write(tmp_path)
@@ -503,7 +508,7 @@ def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: st
             ladder = left.kept.ladder
             assert count.bound * count.step <= most * ladder.step
             assert left.bound <= most
-        for user in (0, 1, 7, 100, 399):
+        for user in (0, 7, 100):
             mask = [u != user for u in table.column("user_id").to_pylist()]
             pq.write_table(table.filter(pa.array(mask)), path)
             with closing(Session(opened, "alice")) as asked:

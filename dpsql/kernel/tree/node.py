@@ -128,7 +128,7 @@ def facts(node: Expr) -> Facts:
     return found
 
 
-def parts(node: Node) -> Iterator[Node]:
+def parts(node: Node) -> list[Node]:
     """Return the nodes that a node is made of."""
     return _nodes(_fields(node))
 
@@ -177,12 +177,14 @@ def _reader(names: tuple[str, ...]) -> Callable[[KeptHash], tuple[object, ...]]:
     return lambda node: tuple(getattr(node, name) for name in names)
 
 
-def _nodes(values: Iterable[object]) -> Iterator[Node]:
+def _nodes(values: Iterable[object]) -> list[Node]:
+    found = list[Node]()
     for value in values:
         if isinstance(value, Node):
-            yield value
+            found.append(value)
         elif isinstance(value, tuple):
-            yield from _nodes(value)
+            found += _nodes(value)
+    return found
 
 
 def walk(node: Node) -> Iterator[Node]:
@@ -191,7 +193,7 @@ def walk(node: Node) -> Iterator[Node]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting += [*parts(node)][::-1]
+        waiting += parts(node)[::-1]
 
 
 def mapped(node: T, change: Callable[[Expr], Expr]) -> T:

@@ -101,6 +101,7 @@ N = "COUNT(DISTINCT u) AS c FROM t"
         ("EXTRACT(MONTH FROM day)", {1: 180, 2: 180, None: 60}),
     ],
 )
+@pytest.mark.sampled(3)
 def test_null_is_a_candidate_where_the_key_can_be_null(
     opened: Callable[..., Session], key: str, expected: dict[Any, int]
 ) -> None:

@@ -98,6 +98,7 @@ def outside(session: Session, rest: str) -> tuple[int, str] | None:
         ("k, COUNT(DISTINCT u) AS c FROM t GROUP BY k HAVING c > 5", None),
     ],
 )
+@pytest.mark.sampled(3)
 def test_rows_in_no_group_are_one_number(
     opened: Callable[..., Session], rest: str, expected: tuple[int, str] | None
 ) -> None:

@@ -237,6 +237,7 @@ def test_accepted_sums_and_averages_are_those_of_the_sql(
 
 
 @pytest.mark.parametrize("fixture", COUNTS)
+@pytest.mark.sampled(4)
 def test_accepted_counts_what_the_sql_means(
     fixture: Fixture, session: Session, raw: duckdb.DuckDBPyConnection
 ) -> None:

@@ -411,6 +411,7 @@ ABOVE = [
         (ABOVE[2], "mechanism = HYBRID_SPARSE_VECTOR"),
     ],
 )
+@pytest.mark.sampled(5)
 def test_what_is_said_of_a_sparse_vector_is_what_happens(
     session: Session, rest: str, options: str, noise: str
 ) -> None:

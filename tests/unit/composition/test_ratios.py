@@ -91,7 +91,9 @@ def test_a_cut_releases_nothing_more(session: Session, ratio: str) -> None:
 def test_counts_may_be_called_by_their_aliases(session: Session) -> None:
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.05)"
     inner = f"SELECT {options} k, COUNT(*) AS n, COUNT_IF(x > 95) AS a, n / SUM(n) OVER () AS s, a / n AS r"
-    found = session.run(f"SELECT MIN(s), MIN(n), MIN(r), MAX(r) FROM ({inner} FROM t GROUP BY k) AS q").table
+    found = session.run(
+        f"SELECT MIN(s), MIN(n), MIN(r), MAX(r) FROM ({inner} FROM t WHERE k < 60 GROUP BY k) AS q"
+    ).table
     least, number, low, high = (column[0].as_py() for column in found.columns)
     assert number < 0
     assert least >= 0

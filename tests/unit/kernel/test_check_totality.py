@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 
@@ -560,10 +560,16 @@ def test_what_fails_is_found_in_a_form() -> None:
     assert failing(template("left({0},{1})")) == {"left"}
 
 
+@pytest.fixture(scope="module")
+def parser() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        yield connection
+
+
 @pytest.mark.parametrize(
     "row", [f for forms in listed_forms().values() for f in forms], ids=lambda f: f.template
 )
-def test_each_form_is_read_as_duckdb_reads_it(row: Form) -> None:
+def test_each_form_is_read_as_duckdb_reads_it(row: Form, parser: duckdb.DuckDBPyConnection) -> None:
     """The form's expression, written again, is the same to DuckDB's parser."""
     arguments = tuple(Column("t", f"a{i}") for i in range(len(row.arguments)))
     written = row.template
@@ -571,12 +577,9 @@ def test_each_form_is_read_as_duckdb_reads_it(row: Form) -> None:
         written = written.replace(f"{{{i}}}", f"t.a{i}")
     written = re.sub(r"(\S+) NOT LIKE", r"NOT \1 LIKE", written)
     again = duckdb_sql(given(template(row.template), arguments)).replace("CAST(0.0 AS DECIMAL(2,1))", "0.0")
-    with duckdb.connect() as connection:
-        parsed = [
-            connection.execute(
-                "SELECT json_serialize_sql(?, skip_null := true)", [f"SELECT {sql}"]
-            ).fetchall()
-            for sql in (written, again)
-        ]
+    parsed = [
+        parser.execute("SELECT json_serialize_sql(?, skip_null := true)", [f"SELECT {sql}"]).fetchall()
+        for sql in (written, again)
+    ]
     places = [without_places(found[0][0]) for found in parsed]
     assert places[0] == places[1]

@@ -41,7 +41,7 @@ class Given(NoiseSource):
 
 def worst(counts: int, most: int, own: int, shared: int, moves: range) -> Fraction:
     """The largest rho over all changes of the counts, each with its best move of the shared noise."""
-    found = Fraction(0)
+    found = 0
     for v in itertools.combinations_with_replacement(moves, counts):
         if sum(each != 0 for each in v) > most:
             continue
@@ -49,12 +49,11 @@ def worst(counts: int, most: int, own: int, shared: int, moves: range) -> Fracti
         found = max(
             found,
             min(
-                Fraction(sum((each - s) ** 2 for each in v), 2 * own)
-                + (Fraction(s * s, 2 * shared) if s else 0)
+                (shared or 1) * sum((each - s) ** 2 for each in v) + own * s * s
                 for s in range(-reach, reach + 1)
             ),
         )
-    return found
+    return Fraction(found, 2 * own * (shared or 1))
 
 
 class TestCost:

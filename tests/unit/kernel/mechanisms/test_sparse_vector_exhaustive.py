@@ -159,6 +159,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize(("noise", "n", "k", "branches", "epsilon"), SHAPES)
+@pytest.mark.sampled(3)
 def test_sparse_vector(noise: Noise, n: int, k: int, branches: int, epsilon: int, monotone: bool) -> None:
     plan = plan_for(n, k, epsilon * (1 if monotone else 2), branches, noise, monotone)
     tight = 0.0

@@ -58,6 +58,7 @@ def messages(data: bytes) -> Iterator[f.Message]:
 
 
 @pytest.mark.parametrize("session", SESSIONS[:10], ids=range(10))
+@pytest.mark.sampled(3)
 def test_a_session_may_be_divided_at_any_byte(session: tuple[bytes, ...]) -> None:
     data = b"".join(session)
     answers = sum(one[:1] in b"QSF" for one in session)
