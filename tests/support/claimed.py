@@ -104,6 +104,7 @@ def _made(
     decides: str | None = None,
     distinct: tuple[frozenset[str], ...] = (),
     together: tuple[Together, ...] = (),
+    bounds: tuple[int, ...] = (),
 ) -> Certificate:
     return Certificate(
         query=query,
@@ -118,6 +119,8 @@ def _made(
         cells=(),
         one_cell=False,
         together=together,
+        bounds=bounds,
+        fine=None,
         derivation=(),
         seal=sealed._SEAL,
     )

@@ -64,7 +64,7 @@ def _declared(
     if groups.largest is not None or (groups.decides is not None and len(groups.numbers) > 1):
         return proof.refuse("a domain joined with some of the groups", join)
     proof.note("declared groups", "every group of the domain is there, and each once")
-    numbers = {n: Number(m.low, m.high, m.total, null=True, rungs=m.rungs) for n, m in groups.numbers.items()}
+    numbers = {n: Number(m.low, m.high, m.total, null=True) for n, m in groups.numbers.items()}
     few = tuple((frozenset(of.get(n, n) for n in by), most) for by, most in b.few)
     unique = a.unique | {frozenset(of.values())}
     return Relation(
@@ -106,10 +106,7 @@ def _with_cells(
         return proof.refuse("a join of groups", join)
     if cells.decides is not None or cells.largest is not None or groups.largest is not None:
         return proof.refuse("a join of groups", join)
-    numbers = {
-        n: Number(m.low, m.high, _in_all(m, cells.most), null=True, rungs=m.rungs)
-        for n, m in cells.numbers.items()
-    }
+    numbers = {n: Number(m.low, m.high, _in_all(m, cells.most), null=True) for n, m in cells.numbers.items()}
     repeated = {n: Number(m.low, m.high, _in_all(m, groups.most), m.null) for n, m in groups.numbers.items()}
     proof.note("cells of groups", "each group that a number decides has its cells")
     return Relation(
@@ -246,7 +243,7 @@ def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:
         if found is None or whole_number(expr.arguments[1]) != 0:
             return None
         n = found[1]
-        return found[0], Number(n.low, n.high, n.total, null=False, rungs=n.rungs)
+        return found[0], Number(n.low, n.high, n.total, null=False)
     if isinstance(expr, Column) and name_of(expr) in groups.numbers:
         return name_of(expr), groups.numbers[name_of(expr)]
     return None

@@ -29,7 +29,6 @@ from dpsql.kernel.tree import (
     Query,
     Select,
     Source,
-    Try,
     Unary,
     Window,
     facts,
@@ -71,10 +70,14 @@ class Proof:
     known: dict[Query, Relation] = field(default_factory=dict)
     fitting: list[tuple[Scope, Node]] = field(default_factory=list)
 
-    def sum_fits(self, node: Node, select: Select, low: Number, high: Number) -> None:
-        """Record that a sum of one row a unit is of values between two ends, so that it does not overflow."""
+    def sums_fit(self, expr: Expr, select: Select, low: Number, high: Number) -> None:
+        """Record that all sums in an expression are of values between two ends, so that none overflows.
+
+        They are of one row a unit.
+        """
         if max(-low, high) * ROWS < 1 << 127:
-            self.fitting.append((self.values.scopes[select], node))
+            sums = (e for e in nodes_of_row(expr) if isinstance(e, Aggregate) and e.name == "SUM")
+            self.fitting += [(self.values.scopes[select], each) for each in sums]
 
     def overflowing(self) -> Node | None:
         """Return a sum of which nothing shows that it does not overflow; None if there is none."""
@@ -129,36 +132,6 @@ def _injective(one: SqlType, other: SqlType) -> bool:
     if pair in (("ENUM", "VARCHAR"), ("DATE", "TIMESTAMP")):
         return True
     return other.name == "DOUBLE" and one.integer and one.bits <= 32
-
-
-def strip_casts(expr: Expr) -> Expr:
-    """Return an expression without parentheses and conversions between numbers around it.
-
-    What is left has the same value wherever the conversion does not make NULL of it.
-    """
-    while True:
-        if isinstance(expr, Paren):
-            expr = expr.inner
-        elif isinstance(expr, Try) or (isinstance(expr, Cast) and _is_wide(expr)):
-            expr = expr.operand
-        else:
-            return expr
-
-
-def strip_wide_casts(expr: Expr) -> Expr:
-    """Return an expression without parentheses and conversions to 64 bits or more around it."""
-    while True:
-        if isinstance(expr, Paren):
-            expr = expr.inner
-        elif isinstance(expr, Cast) and (_is_wide(expr)):
-            expr = expr.operand
-        else:
-            return expr
-
-
-def _is_wide(cast: Cast) -> bool:
-    """Return whether a conversion is to whole numbers of 64 bits or more, with a sign."""
-    return cast.type.name == "HUGEINT" or (cast.type.integer and cast.type.bits == 64 and cast.type.signed)
 
 
 def is_whole(cast: Cast) -> bool:
@@ -326,9 +299,7 @@ __all__ = [
     "nodes_of_row",
     "operand_in",
     "reads_of",
-    "strip_casts",
     "strip_parens",
-    "strip_wide_casts",
     "subqueries",
     "whole_number",
 ]

@@ -56,15 +56,12 @@ class Number:
         The changes of all groups add up to at most this, without their signs; None: no such bound.
     null
         Whether it can be NULL, which then stands for 0: there is no value.
-    rungs
-        Of cells, what it changes by in the cell with a key: (key, low, high).
     """
 
     low: int
     high: int
     total: int | None = None
     null: bool = False
-    rungs: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +105,8 @@ class Groups:
         Unique sets of columns of those public rows.
     together
         Numbers of which it is known what a unit changes all of them by.
+    bounds, fine
+        As in `Certificate`.
     """
 
     keys: tuple[str, ...]
@@ -123,6 +122,8 @@ class Groups:
     listed: frozenset[str] = frozenset()
     places: frozenset[Names] = frozenset()
     together: tuple[Together, ...] = ()
+    bounds: tuple[int, ...] = ()
+    fine: int | None = None
 
     def renamed(self, new: Mapping[str, str]) -> Groups:
         """Return the same with other names of columns; those without a new name are left out."""

@@ -44,8 +44,8 @@ class Scores(Lowered):
     perhaps after 0. The score at a bound B is floor(2^20 min((a - B)+ / (B/8), 1)), and without `by_excess`,
     or at 0, that of any excess is full. A unit with B < a <= 2B counts in full at all bounds below B, by the
     formula at B, and not at all above: no more is to be known (`RungBins`). `wide` says that a is a HUGEINT;
-    else it is a BIGINT, as is all that is computed. With `fine`, `n3` of signed units is in steps of the last
-    bound divided by it, or of 1 if that is less. An engine that is a `server` puts the expression of a column
+    else it is a BIGINT, as is all that is computed. With `fine`, a power of two, `n3` of `SIGNED` is in steps
+    of the last bound divided by it, or of 1 if that is less. An engine that is a `server` puts the expression of a column
     in the place of each of its names: its query names a few times, and is slower.
 
     *Claim.* Of B_1 < B_2 < .. let B_j be the last bound that a unit exceeds, or B_0 = 0 if it exceeds none.
