@@ -95,7 +95,7 @@ _RULE = re.compile(r"\*[A-Z][^*\n]*[.:]\*|\b(Proof|Lemma)\b")
 def _rules() -> str:
     """Return the rules of the kernel's checker with their proofs: docstrings of its modules."""
     kernel = ROOT / "dpsql" / "kernel"
-    names = ("counted", "counted_sums", "weighted", "bounded", "scores", "measured")
+    names = ("counted", "counted_sums", "weighted", "bounded", "scores", "measured", "groups")
     nodes = [kernel / "tree" / f"{name}.py" for name in names]
     parts = [
         "# Rules of the checker",

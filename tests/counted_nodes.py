@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpsql.kernel.check import Certificate
 from dpsql.kernel.check import certify as certify_nodes
 from dpsql.kernel.facts import Facts
@@ -9,13 +11,16 @@ from dpsql.kernel.tree import (
     Aggregate,
     Call,
     Cast,
+    CellsOfDecided,
     Column,
     Constant,
     Counted,
+    Decided,
     Derived,
     Expr,
     Item,
     Join,
+    OnDomain,
     Query,
     Select,
     SetOperation,
@@ -47,6 +52,10 @@ def _query(query: Query) -> Query:
         case Select(items, source, where, group, order, limit, distinct):
             made = Select(items, _source(source), where, group, order, limit, distinct)
             return _counted(made) or made
+        case OnDomain() | Decided():
+            return replace(query, counts=_query(query.counts))
+        case CellsOfDecided(groups):
+            return replace(query, groups=replace(groups, counts=_query(groups.counts)))
     return query
 
 
@@ -62,8 +71,8 @@ def _source(source: Source | None) -> Source | None:
     return source
 
 
-def _counted(query: Select) -> Select | None:
-    """Return what is passed on of the node that a SELECT stands for; None if it stands for none."""
+def _counted(query: Select) -> Weighted | None:
+    """Return the node that a SELECT stands for; None if it stands for none."""
     if query.order or query.limit is not None or query.distinct:
         return None
     unit, values, parts = _unit(query), list[Expr](), list[tuple[str, Counted]]()
@@ -81,13 +90,7 @@ def _counted(query: Select) -> Select | None:
     listed = [("u", unit), *((f"k{i}", key) for i, (_, key) in enumerate(keys))]
     listed += [(f"f{i}", value) for i, value in enumerate(values)]
     rows = Select(tuple(Item(expr, name) for name, expr in listed), query.source, query.where)
-    node = Weighted(rows, len(keys), len(values), tuple((part,) for _, part in parts))
-    shown = {name: f"k{i}" for i, (name, _) in enumerate(keys)}
-    shown |= {name: f"n{i}" for i, (name, _) in enumerate(parts)}
-    return Select(
-        tuple(Item(Column("g9", shown[item.column]), item.name or item.column) for item in query.items),
-        Derived(node, "g9"),
-    )
+    return Weighted(rows, len(keys), len(values), tuple((part,) for _, part in parts))
 
 
 def _unit(query: Select) -> Expr:

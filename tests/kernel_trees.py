@@ -10,11 +10,13 @@ from dpsql.kernel.tree import (
     Binary,
     Bounded,
     Call,
+    Candidates,
     Case,
     Cast,
     Column,
     Constant,
     Counted,
+    Decided,
     Derived,
     DomainScan,
     Exists,
@@ -22,6 +24,7 @@ from dpsql.kernel.tree import (
     IsNull,
     Item,
     Join,
+    OnDomain,
     OrderTerm,
     Query,
     Sampled,
@@ -145,12 +148,11 @@ PER_PAGE = select(VISITS, there(c("s.u")), (c("s.u"), c("s.c0")), u=c("s.u"), k0
 DOMAIN = Derived(Select((Item(c(".v")), Item(c(".o"))), DomainScan("d_page")), "d")
 
 
-def in_domain(groups: Query, domain: Source = DOMAIN, kind: str = "LEFT", **more: Expr) -> Select:
+def in_domain(
+    groups: Query, domain: Derived = DOMAIN, numbers: int = 1, *, ordered: bool = False
+) -> OnDomain:
     """The groups of a declared domain, with the number `n0`."""
-    on = Binary("IS NOT DISTINCT FROM", c("g.k0"), c("d.v"))
-    return select(
-        joined(domain, Derived(groups, "g"), on, kind), None, (), k0=c("d.v"), n0=zero(c("g.n0")), **more
-    )
+    return OnDomain(groups, numbers, (Candidates(domain.query, (0,), True, ordered),), ordered)
 
 
 def by_page(value: Expr, source: Source = VISITS) -> Select:
@@ -171,13 +173,13 @@ def of_units(part: Counted, alone: Query | bool = True) -> Weighted:
     return Weighted(rows, 1, 3, ((part,),), (rows if alone is True else alone) or None)
 
 
-def kept_groups(most: int) -> Select:
+def kept_groups(most: int) -> Decided:
     """Units by page, of which each is kept to some pages."""
     rows = of_units_rows()
     listed = select(Derived(rows, "s"), there(c("s.u")), u=c("s.u"), k0=c("s.k0"))
     few = Bounded(rows, ("k0", "f0", "f1", "f2"), ("k0",), most, replace(listed, distinct=True))
     groups = Weighted(few, 1, 3, ((Units((), single=False),),))
-    return select(Derived(groups, "g"), Binary(">", c("g.n0"), n(0)), k0=c("g.k0"), n0=c("g.n0"))
+    return Decided(groups, 1, 1, 0)
 
 
 def tied(on: Expr) -> Exists:

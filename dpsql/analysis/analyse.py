@@ -23,7 +23,7 @@ from dpsql.analysis.groups import (
     CountingQuery,
     Rows,
     all_groups,
-    largest_of_each,
+    largest_groups,
 )
 from dpsql.analysis.hints import adapted
 from dpsql.analysis.histograms import cells_of_all, cells_of_existing, cells_of_one
@@ -367,7 +367,7 @@ def _in_partitions(block: OuterQuery, options: Options, partitions: Partitions) 
     if partitions.size is not None:
         return all_groups(rows, domains, ())
     most = max_candidates(selection.best.k, options)
-    return largest_of_each(rows, domains, selection.keys, selection.count, most)
+    return largest_groups(rows, selection.count, most, domains, selection.keys)
 
 
 def _groups(

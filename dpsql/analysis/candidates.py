@@ -23,7 +23,6 @@ from dpsql.analysis.domains import (
     names_of,
     same,
     with_null,
-    within,
 )
 from dpsql.analysis.joined import Condition, Joined, not_null, substituted
 from dpsql.analysis.nulls import never_null
@@ -64,6 +63,7 @@ from dpsql.kernel.tree import (
     facts,
     mapped,
 )
+from dpsql.kernel.tree.groups import in_range
 from dpsql.types import BOOLEAN, INTEGER, NULL, SqlType
 
 
@@ -160,7 +160,7 @@ class _Finder:
             if exact is not None:
                 found.append(InQuery(node, Select((Item(Column("", "v")),), Derived(exact.query, "i"))))
             elif isinstance(base, Span) and self.known.columns[name].type.integer:
-                found += within(node, base.first, base.last)
+                found += in_range(node, (base.first, base.last), null=False)
         return found
 
     def found(self) -> tuple[Candidates, ...]:

@@ -14,7 +14,6 @@ from dpsql.analysis.groups import (
     CountingQuery,
     Rows,
     all_groups,
-    all_groups_and_outside,
     groups_with_units,
     largest_groups,
     one_group,
@@ -79,7 +78,7 @@ class CountedGroups:
         if self.outside:
             rows = rows.with_outside(self.domains)
             rows = rows if self.most is None else rows.bounded(self.most, ())
-            return all_groups_and_outside(rows, self.domains, order or ())
+            return all_groups(rows, self.domains, order or (), outside=True)
         if self.most is not None:
             rows = rows.bounded(self.most, self.domains)
         elif rows.weighted:

@@ -8,6 +8,7 @@ from functools import reduce
 
 from dpsql.analysis.expressions import listed
 from dpsql.analysis.typed import MAX_LISTED, KeyDomain
+from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     Binary,
     Cast,
@@ -18,7 +19,6 @@ from dpsql.kernel.tree import (
     IsNull,
     Item,
     Join,
-    Paren,
     Query,
     Range,
     Select,
@@ -26,7 +26,9 @@ from dpsql.kernel.tree import (
     Source,
     Values,
     conjunction,
+    walk,
 )
+from dpsql.kernel.tree.groups import in_range
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, BOOLEAN, INTEGER, NULL, SqlType
 
@@ -50,23 +52,26 @@ class Candidates:
     """The places of the keys in GROUP BY."""
     domain: KeyDomain
 
+    @property
+    def listed(self) -> tree.Candidates:
+        """The same for the kernel."""
+        return tree.Candidates(self.domain.query, self.keys, self.domain.null, self.domain.ordered)
+
+    @property
+    def long_range(self) -> tree.Numbered | None:
+        """The whole numbers that they are, if these are too many for a list."""
+        every = integers(self.domain.query)
+        if every is None or every.stop - every.start <= MAX_LISTED:
+            return None
+        return tree.Numbered(self.keys, None, self.domain.null, (every.start, every.stop - 1))
+
     def joined(self, source: Source, keys: Sequence[Expr], alias: str) -> tuple[Source, list[Expr]]:
         """Join rows with the candidates of their keys; return the source, and conditions on it."""
-        every = integers(self.domain.query)
-        if every is not None and every.stop - every.start > MAX_LISTED:
-            return source, within(keys[self.keys[0]], every.start, every.stop - 1, null=self.domain.null)
-        known = conjunction(self.matched(keys, alias))
+        every = self.long_range
+        if every is not None:
+            return source, in_range(keys[self.keys[0]], every.ends, null=every.nullable)
+        known = conjunction(self.listed.matched(keys, alias))
         return Join(source, "", Derived(self.domain.query, alias), known), []
-
-    def matched(self, keys: Sequence[Expr], alias: str) -> list[Expr]:
-        """Return the conditions that keys of rows are those of a candidate; NULL is one value of a key."""
-        return [same(keys[key], v, null=self.domain.null) for key, v in self.columns(alias).items()]
-
-    def columns(self, table: str) -> dict[int, Column]:
-        """Return the column of each key."""
-        if len(self.keys) == 1:
-            return {self.keys[0]: Column(table, "v")}
-        return {key: Column(table, f"v{i}") for i, key in enumerate(self.keys)}
 
 
 _LAST = 2**62
@@ -94,14 +99,6 @@ def fits_bigint(sql_type: SqlType) -> bool:
     return sql_type.name in _IN_BIGINT
 
 
-def within(value: Expr, first: int, last: int, *, null: bool = False) -> list[Expr]:
-    """Return the conditions that an integer lies between two ends, or is NULL where that is a value."""
-    ends: list[Expr] = [Binary(">=", value, whole(first)), Binary("<=", value, whole(last))]
-    if not null:
-        return ends
-    return [Paren(Binary("OR", IsNull(value), Paren(Binary("AND", *ends))))]
-
-
 def whole(number: int) -> Expr:
     """Return a BIGINT constant."""
     return Constant(number, BIGINT)
@@ -119,7 +116,10 @@ def with_null(domain: KeyDomain) -> KeyDomain:
     there = IsNull(Column("d", "v"), negated=True) if _may_lack_a_value(values.query) else None
     cells = Select(values.cells, Derived(values.query, "d"), there)
     null = Item(Constant(None, NULL), "v")
-    place = Item(whole(_LAST if every is None else every.stop), "o")
+    # Values from which NULL was taken out have its place no more, but the kernel knows no ends without it.
+    known = [n.value for n in walk(values.query) if isinstance(n, Constant)] if domain.null else []
+    after = max((n + 1 for n in known if isinstance(n, int) and n >= _LAST), default=_LAST)
+    place = Item(whole(after if every is None else every.stop), "o")
     last = Select((null, place) if values.ordered else (null,))
     return replace(values, query=SetOperation(cells, "UNION ALL", last), null=True)
 

@@ -15,38 +15,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dpsql.analysis.domains import Candidates, cross_join, integers, same, whole, within
+from dpsql.analysis.domains import Candidates
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released import ReleasedAggregate
-from dpsql.analysis.typed import MAX_LISTED, Typed
+from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import (
     Aggregate,
-    Binary,
     Bounded,
-    Call,
-    Case,
     Column,
-    Constant,
+    Decided,
     Derived,
     Expr,
     IsNull,
     Item,
-    Join,
-    OrderTerm,
-    Paren,
+    Marked,
+    OnDomain,
     Query,
     Select,
-    SetOperation,
     Source,
     Weighted,
-    Window,
     columns,
     conjunction,
     items,
 )
 from dpsql.lazy_dataclass import dataclass
-from dpsql.types import BIGINT, BOOLEAN, NULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,28 +156,9 @@ class Rows:
         them: it counts as one of these groups, and no bound on what a unit changes is larger with it. Formed
         later, it would be an m+1-th group of a unit that is kept to m candidates.
         """
-        keys = columns("x", "k", self.keys)
-        source: Source = Derived(self.query, "x")
-        inside: list[Expr] = []
-        for i, each in enumerate(domains):
-            every = integers(each.domain.query)
-            if every is not None and every.stop - every.start > MAX_LISTED:
-                key = keys[each.keys[0]]
-                inside += within(key, every.start, every.stop - 1, null=each.domain.null)
-                inside += [] if each.domain.null else [IsNull(key, negated=True)]
-                continue
-            listed = (*(Item(c) for c in each.columns("e").values()), Item(Constant(True, BOOLEAN), "m"))
-            known = Derived(Select(listed, Derived(each.domain.query, "e")), f"d{i}")
-            source = Join(source, "LEFT", known, conjunction(each.matched(keys, f"d{i}")))
-            inside.append(IsNull(Column(f"d{i}", "m"), negated=True))
-        there = conjunction(Paren(c) for c in inside)
-        own = items("k", (Case(((there, key),)) if there is not None else key for key in keys))
-        marked = Case(((there, Constant(False, BOOLEAN)),), Constant(True, BOOLEAN)) if there else None
-        names = ["u", *(f"f{i}" for i in range(len(self.row)))]
-        listed = (*(Item(Column("x", n), n) for n in names[:1]), *own)
-        listed += (Item(marked or Constant(False, BOOLEAN), f"k{self.keys}"),)
-        listed += tuple(Item(Column("x", n), n) for n in names[1:])
-        return replace(self, query=Select(listed, source), keys=self.keys + 1, ungrouped=self.query)
+        parts = tuple(each.long_range or each.listed for each in domains)
+        query = Marked(self.query, self.keys, len(self.row), parts)
+        return replace(self, query=query, keys=self.keys + 1, ungrouped=self.query)
 
 
 def one_group(rows: Rows) -> CountingQuery:
@@ -198,64 +172,28 @@ def all_groups(
     order: Iterable[tuple[int, bool]] | None,
     *,
     cells: Query | None = None,
+    outside: bool = False,
 ) -> CountingQuery:
     """Count every group of the domain, also the empty ones; with the columns of a public order if asked.
 
-    With `cells`, a query for the cells of each group, `n0`, and their rows, `n1`, these are its numbers.
+    With `cells`, a query for the cells of each group, `n0`, and their rows, `n1`, these are its numbers. With
+    `outside`, of `rows.with_outside(domains)`, the rows in no group are the last group, whatever its keys.
 
     The terms of the order are columns of the domains alone: the keys that the statement names, then for
     every key its place `o` in its domain, or its value where the domain has no order of its own. Both are
     distinct within a domain, so no two groups are equal in all terms, and the order is total. The groups are
     sorted by them where they are received: how an engine orders rows is no proof.
     """
-    found = {key: v for i, each in enumerate(domains) for key, v in each.columns(f"d{i}").items()}
-    values = [found[key] for key in range(rows.keys)]
-    numbers = columns("g", "n", 2 if cells is not None else len(rows.released))
-    zero = Constant(0, BIGINT)
-    listed = (*items("k", values), *items("n", (Call("COALESCE", (n, zero)) for n in numbers)))
-    candidates = cross_join([Derived(d.domain.query, f"d{i}") for i, d in enumerate(domains)])
-    own = columns("g", "k", rows.keys)
-    known = conjunction(c for i, each in enumerate(domains) for c in each.matched(own, f"d{i}"))
-    source = Join(candidates, "LEFT", Derived(cells or rows.grouped(), "g"), known)
+    counts, numbers = cells or rows.grouped(), 2 if cells is not None else len(rows.released)
+    listed = tuple(each.listed for each in domains)
+    query = OnDomain(counts, numbers, listed, order is not None, outside)
     if order is None:
-        return CountingQuery(Select(listed, source))
-    ordered = {d.keys[0]: Column(f"d{i}", "o") for i, d in enumerate(domains) if d.domain.ordered}
-    places = [Item(ordered[key], f"o{key}") for key in sorted(ordered)]
-    terms = [(f"k{i}", descending) for i, descending in order]
-    terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(rows.keys)]
-    return CountingQuery(Select((*listed, *places), source), order=tuple(terms))
-
-
-def all_groups_and_outside(
-    rows: Rows, domains: Sequence[Candidates], order: Iterable[tuple[int, bool]]
-) -> CountingQuery:
-    """Count every group of the domain, and last the rows in none of them, of `rows.with_outside(domains)`.
-
-    The column `o` with the number of keys is 1 for these rows and 0 for the candidates; it is the first term
-    of the order, so that they are the last group, whatever the keys are.
-    """
-    size = rows.keys - 1
-    found = {key: v for i, each in enumerate(domains) for key, v in each.columns(f"d{i}").items()}
-    ordered = {d.keys[0]: Column(f"d{i}", "o") for i, d in enumerate(domains) if d.domain.ordered}
-    candidates = cross_join([Derived(d.domain.query, f"d{i}") for i, d in enumerate(domains)])
-    no, yes = Constant(False, BOOLEAN), Constant(True, BOOLEAN)
-    inside = (*items("k", (found[key] for key in range(size))), Item(no, f"k{size}"))
-    inside += tuple(Item(ordered[key], f"o{key}") for key in sorted(ordered))
-    outside = (*items("k", [Constant(None, NULL)] * size), Item(yes, f"k{size}"))
-    outside += tuple(Item(whole(0), f"o{key}") for key in sorted(ordered))
-    every = SetOperation(Select(inside, candidates), "UNION ALL", Select(outside))
-    keys, own = columns("c", "k", rows.keys), columns("g", "k", rows.keys)
-    known = [same(a, b, null=True) for a, b in zip(own[:size], keys[:size], strict=True)]
-    known.append(Binary("=", own[size], keys[size]))
-    source = Join(Derived(every, "c"), "LEFT", Derived(rows.grouped(), "g"), conjunction(known))
-    numbers = columns("g", "n", len(rows.released))
-    listed = [*items("k", keys[:size]), *items("n", (Call("COALESCE", (n, whole(0))) for n in numbers))]
-    # Places come in the order of the terms.
-    listed.append(Item(Case(((keys[size], whole(1)),), whole(0)), f"o{size}"))
-    listed += [Item(Column("c", f"o{key}"), f"o{key}") for key in sorted(ordered)]
-    terms = [(f"o{size}", False), *((f"k{i}", descending) for i, descending in order)]
-    terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(size)]
-    return CountingQuery(Select(tuple(listed), source), order=tuple(terms))
+        return CountingQuery(query)
+    ordered = {each.keys[0] for each in listed if each.ordered}
+    terms = [(f"o{query.keys}", False)] if outside else []
+    terms += [(f"k{i}", descending) for i, descending in order]
+    terms += [(f"{'o' if key in ordered else 'k'}{key}", False) for key in range(query.keys)]
+    return CountingQuery(query, order=tuple(terms))
 
 
 def groups_with_units(rows: Rows, place: int) -> CountingQuery:
@@ -263,49 +201,22 @@ def groups_with_units(rows: Rows, place: int) -> CountingQuery:
 
     Their order says nothing: it is that of the engine, and what is released of them is sorted by key.
     """
-    keys, numbers = columns("g", "k", rows.keys), columns("g", "n", len(rows.released))
-    there = Binary(">", numbers[place], Constant(0, BIGINT))
-    listed = tuple(Item(c) for c in (*keys, *numbers))
-    return CountingQuery(Select(listed, Derived(rows.grouped(), "g"), there))
+    return CountingQuery(Decided(rows.grouped(), rows.keys, len(rows.released), place))
 
 
-def largest_groups(rows: Rows, place: int, candidates: int) -> CountingQuery:
+def largest_groups(
+    rows: Rows, place: int, candidates: int, domains: Sequence[Candidates] = (), by: Sequence[int] = ()
+) -> CountingQuery:
     """Count only the `candidates + 1` largest groups; of equal groups, those with the least keys.
 
     The groups and their order depend on the counts, so the order is not public. Groups with equal counts are
     ordered by their keys, so that the physical order of rows has no influence.
+
+    `by` has the places of the keys that make partitions, if so many of each are counted; the domains are
+    theirs, and perhaps of others. A partition without rows is missing.
     """
-    keys, numbers = columns("g", "k", rows.keys), columns("g", "n", len(rows.released))
-    there = Binary(">", numbers[place], Constant(0, BIGINT))
+    listed = tuple(each.listed for each in domains)
+    numbers = len(rows.released)
     return CountingQuery(
-        Select(
-            tuple(Item(c) for c in (*keys, *numbers)),
-            Derived(rows.grouped(), "g"),
-            there,
-            order=(OrderTerm(numbers[place], "DESC"), *(OrderTerm(k) for k in keys)),
-            limit=candidates + 1,
-        )
+        Decided(rows.grouped(), rows.keys, numbers, place, candidates + 1, tuple(by), listed)
     )
-
-
-def largest_of_each(
-    rows: Rows, domains: Sequence[Candidates], by: Sequence[int], place: int, candidates: int
-) -> CountingQuery:
-    """Count only the `candidates + 1` largest groups of each partition, as `largest_groups` does of all.
-
-    `by` has the places of the keys that make the partitions; the domains are theirs, and perhaps of others.
-    A partition without rows is missing.
-    """
-    keys, numbers = columns("g", "k", rows.keys), columns("g", "n", len(rows.released))
-    source: Source = Derived(rows.grouped(), "g")
-    for i, each in enumerate(domains):
-        known = conjunction(each.matched(keys, f"d{i}"))
-        source = Join(source, "", Derived(each.domain.query, f"d{i}"), known)
-    there = Binary(">", numbers[place], Constant(0, BIGINT))
-    order = (OrderTerm(numbers[place], "DESC"), *(OrderTerm(k) for k in keys))
-    rank = Window(Call("ROW_NUMBER", ()), tuple(keys[i] for i in by), order)
-    listed = (*(Item(c) for c in (*keys, *numbers)), Item(rank, "r"))
-    ranked = Derived(Select(listed, source, there), "h")
-    shown = (*columns("h", "k", rows.keys), *columns("h", "n", len(rows.released)))
-    few = Binary("<=", Column("h", "r"), Constant(candidates + 1, BIGINT))
-    return CountingQuery(Select(tuple(Item(c) for c in shown), ranked, few))

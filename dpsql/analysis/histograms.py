@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from dpsql.analysis.domains import Candidates, same
-from dpsql.analysis.groups import CountingQuery, Rows, all_groups, groups_with_units
+from dpsql.analysis.domains import Candidates
+from dpsql.analysis.groups import CountingQuery, Rows, all_groups
 from dpsql.analysis.released import CellRows, ReleasedAggregate
 from dpsql.kernel.tree import (
-    Call,
-    Column,
-    Constant,
-    Derived,
-    Item,
-    Join,
+    CellsOfDecided,
+    Decided,
     Query,
     Sampled,
-    Select,
-    columns,
-    conjunction,
 )
-from dpsql.types import BIGINT
 
 
 def cells_of_all(
@@ -45,13 +37,8 @@ def cells_of_existing(rows: Rows, part: CellRows, units: ReleasedAggregate) -> C
 
     Which groups there are is private, and their order says nothing, as in `groups_with_units`.
     """
-    groups = groups_with_units(replace(rows, released=(units,)), 0).query
-    zero, keys = Constant(0, BIGINT), columns("g", "k", rows.keys)
-    known = conjunction(same(key, Column("c", key.name), null=True) for key in keys)
-    source = Join(Derived(groups, "g"), "LEFT", Derived(cells(rows, part), "c"), known)
-    numbers = [Item(Call("COALESCE", (Column("c", n), zero)), n) for n in ("n0", "n1")]
-    listed = (*(Item(key, key.name) for key in keys), *numbers, Item(Column("g", "n0"), "n2"))
-    return CountingQuery(Select(listed, source))
+    groups = Decided(replace(rows, released=(units,)).grouped(), rows.keys, 1, 0)
+    return CountingQuery(CellsOfDecided(groups, cells(rows, part)))
 
 
 def cells(rows: Rows, part: CellRows) -> Query:

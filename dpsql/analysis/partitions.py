@@ -53,7 +53,7 @@ def partitions_of(
 
 def _parts(compiler: StatementCompiler, candidates: Candidates, keys: tuple[int, ...]) -> tuple[int, int]:
     """Return how many partitions some keys' candidates have, and how many candidates the largest one has."""
-    sql, columns = candidates.domain.sql, candidates.columns("d")
+    sql, columns = candidates.domain.sql, candidates.listed.columns("d")
     by = [f"d.{columns[key].name}" for key in candidates.keys if key in keys]
     if not by:
         return 1, compiler.catalog.count(sql)

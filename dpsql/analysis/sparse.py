@@ -13,25 +13,21 @@ from collections.abc import Sequence
 from math import prod
 
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.domains import Candidates, integers, same, whole, within
+from dpsql.analysis.domains import Candidates, integers
 from dpsql.analysis.groups import CountingQuery, Rows
 from dpsql.analysis.typed import KeyDomain
 from dpsql.kernel.tree import (
     Call,
-    Case,
     Column,
     Derived,
     Expr,
-    IsNull,
     Item,
-    Join,
+    Numbered,
+    OfDomain,
     OrderTerm,
     Query,
     Select,
-    Source,
     Window,
-    columns,
-    conjunction,
     items,
 )
 from dpsql.language import AboveThreshold, Selection, TopK
@@ -60,6 +56,13 @@ class DomainPart:
     """The number of NULL where the keys are the numbers; None: NULL is none of them, or is in the query."""
     nullable: bool = False
     """Whether NULL may be in the query."""
+
+    @property
+    def numbered(self) -> Numbered:
+        """The same for the kernel."""
+        first = self.first + (self.null == self.first)
+        ends = first, first + self.size - 1 - (self.null is not None)
+        return Numbered(self.keys, self.query, self.nullable, ends, self.null)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +141,7 @@ def _part(
         # NULL is the last, in either direction.
         null = every.start - 1 if descending else every.stop
         return DomainPart(each.keys, types, size + 1, min(null, every.start), None, descending, null)
-    size, values = catalog.count(each.domain.sql), [*each.columns("d").values()]
+    size, values = catalog.count(each.domain.sql), [*each.listed.columns("d").values()]
     number: Expr = Column("d", "o")
     if by_value and descending:
         terms = tuple(OrderTerm(e, "DESC", "LAST") for e in values)
@@ -147,12 +150,8 @@ def _part(
         return DomainPart(each.keys, types, size, 1, made, nullable=each.domain.null)
     ordered = each.domain.ordered and not by_value
     first: int | None = None
-    if ordered:
-        there = each.domain.without_null().sql
-        known = catalog.count(there)
-        first = _first(catalog, there, known)
-        if first is not None and each.domain.null:
-            number = Case(((IsNull(values[0]), whole(first + known)),), number)
+    if ordered and not each.domain.null:  # the place of NULL is none of those that follow without a gap
+        first = _first(catalog, each.domain.sql, size)
     if first is None:
         order = tuple(OrderTerm(e) for e in ([number] if ordered else values))
         number, first = Window(Call("ROW_NUMBER", ()), order=order), 1
@@ -172,25 +171,5 @@ def _first(catalog: Catalog, sql: str, size: int) -> int | None:
 
 def listed_groups(rows: Rows, domain: SparseDomain) -> CountingQuery:
     """Count the groups of the domain that have rows; each row has the numbers of its keys' candidates."""
-    source: Source = Derived(rows.grouped(), "g")
-    there: list[Expr] = []
-    numbers: list[Expr] = []
-    for i, part in enumerate(domain.parts):
-        keys = [Column("g", f"k{key}") for key in part.keys]
-        if part.query is None:
-            if part.null is None:
-                there += within(keys[0], part.first, part.first + part.size - 1)
-                numbers.append(keys[0])
-                continue
-            first = part.first + (part.null == part.first)
-            there += within(keys[0], first, first + part.size - 2, null=True)
-            numbers.append(Call("COALESCE", (keys[0], whole(part.null))))
-            continue
-        values = columns(f"d{i}", "v", len(keys))
-        pairs = zip(keys, values, strict=True)
-        known = conjunction(same(key, v, null=part.nullable) for key, v in pairs)
-        source = Join(source, "", Derived(part.query, f"d{i}"), known)
-        numbers.append(Column(f"d{i}", "p"))
-    counts = columns("g", "n", len(rows.released))
-    listed: Sequence[Item] = (*(Item(n) for n in counts), *items("o", numbers))
-    return CountingQuery(Select(tuple(listed), source, conjunction(there)))
+    parts = tuple(part.numbered for part in domain.parts)
+    return CountingQuery(OfDomain(rows.grouped(), len(rows.released), parts))

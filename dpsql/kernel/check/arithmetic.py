@@ -11,7 +11,16 @@ from fractions import Fraction
 from typing import TypeGuard
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import Around, bare, check_decided, check_ends, derive, needs_try, rule
+from dpsql.kernel.check.derive import (
+    Around,
+    bare,
+    check_decided,
+    check_ends,
+    derive,
+    needs_try,
+    rule,
+    whole_number,
+)
 from dpsql.kernel.check.types_of import (
     INFINITY,
     Number,
@@ -27,7 +36,7 @@ from dpsql.kernel.check.types_of import (
     size,
     whole,
 )
-from dpsql.kernel.tree import Binary, Call, Cast, Constant, Expr, Paren, Unary
+from dpsql.kernel.tree import Binary, Call, Cast, Constant, Expr, Unary
 from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType
 
 
@@ -163,7 +172,9 @@ def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
     """
     least, greatest = bare(node.left), bare(node.right)
     if not (
-        _is_call(least, "LEAST") and _is_call(greatest, "GREATEST") and number(greatest.arguments[1]) == 1
+        _is_call(least, "LEAST")
+        and _is_call(greatest, "GREATEST")
+        and whole_number(greatest.arguments[1]) == 1
     ):
         return None
     rest, k = bare(least.arguments[0]), bare(least.arguments[1])
@@ -172,11 +183,11 @@ def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
         return None
     if not (isinstance(quotient, Binary) and quotient.operator == "//"):
         return None
-    d, divisor = number(quotient.left), bare(quotient.right)
+    d, divisor = whole_number(quotient.left), bare(quotient.right)
     if not (
         _is_call(divisor, "GREATEST")
         and bare(divisor.arguments[0]) == k
-        and number(divisor.arguments[1]) == 1
+        and whole_number(divisor.arguments[1]) == 1
     ):
         return None
     rung = derive(k, at)
@@ -202,18 +213,8 @@ def _line(node: Expr) -> tuple[Expr, Expr, Expr] | None:
 def _has_zero(node: Expr, value: Value) -> bool:
     node = bare(node)
     if isinstance(node, Call) and node.name.upper() == "NULLIF" and len(node.arguments) == 2:
-        return number(node.arguments[1]) != 0
+        return whole_number(node.arguments[1]) != 0
     return value.low <= 0 <= value.high
-
-
-def number(node: Expr) -> object:
-    """Return the whole number that a constant is; None if it is none."""
-    while isinstance(node, (Paren, Cast)):
-        node = node.inner if isinstance(node, Paren) else node.operand
-    if isinstance(node, Unary) and node.operator == "-":
-        found = number(node.operand)
-        return -found if isinstance(found, int) else None
-    return node.value if isinstance(node, Constant) and type(node.value) is int else None
 
 
 def _cut(x: Number, y: Number) -> int:
@@ -239,12 +240,16 @@ def _share(node: Binary, at: Around) -> tuple[Number, Number] | None:
     if isinstance(below, Call) and below.name.upper() == "NULLIF":
         below = bare(below.arguments[0])
     above, factor = bare(node.left), 1
-    if isinstance(above, Binary) and above.operator == "*" and isinstance(found := number(above.right), int):
+    if (
+        isinstance(above, Binary)
+        and above.operator == "*"
+        and isinstance(found := whole_number(above.right), int)
+    ):
         above, factor = bare(above.left), found
     if not (isinstance(above, Call) and above.name.upper() == "LEAST" and len(above.arguments) == 2):
         return None
     x, top, most = above.arguments[0], bare(above.arguments[1]), 1
-    if isinstance(top, Binary) and top.operator == "*" and isinstance(found := number(top.right), int):
+    if isinstance(top, Binary) and top.operator == "*" and isinstance(found := whole_number(top.right), int):
         top, most = bare(top.left), found
     if top != below or factor < 0 or most < 0 or derive(x, at).low < 0 or derive(top, at).low < 0:
         return None

@@ -125,8 +125,6 @@ def _kind(proof: Proof, query: Query, found: Relation) -> Keys:
         return Keys.ONE if frozenset() in found.unique else Keys.DECLARED
     if groups.decides is not None:
         return Keys.UNKNOWN
-    if groups.listed >= set(groups.keys):
-        return Keys.SPARSE
-    if not groups.listed | groups.cells.keys() >= set(groups.keys):
+    if not groups.public and not groups.cells.keys() >= {*groups.keys}:
         return proof.refuse("groups of private keys, whatever their numbers are", query)
-    return Keys.CELLS
+    return Keys.CELLS if groups.cells else Keys.SPARSE

@@ -6,15 +6,13 @@ of nodes say (`weighted`, `bounded`, `searches`): without its rows all others ar
 
 from __future__ import annotations
 
-from dpsql.kernel.check.distinct import never_null
 from dpsql.kernel.check.proof import (
     NONE,
     Proof,
     reads_of,
 )
 from dpsql.kernel.check.relation import Groups, Kind, Names, Number, Relation, name_of
-from dpsql.kernel.check.types_of import INFINITY, exact
-from dpsql.kernel.check.types_of import Number as Real
+from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.tree import (
     Aggregate,
     Column,
@@ -51,7 +49,7 @@ def relation_of_parents(
         Kind.PARENTS,
         names,
         frozenset((Column("", names[least[0]]),)),
-        groups=Groups((names[keys[0]],), {}),
+        unique=frozenset((frozenset((names[keys[0]],)),)),
         table=(table, key.name),
     )
 
@@ -69,13 +67,14 @@ def relation_of_numbers(
     few = _few(source, keys)
     proof.note("numbers of groups", f"{len(numbers)} numbers of groups by {len(keys)} keys")
     cells = {}
-    whole: dict[str, tuple[Real, Real]] = {}
     for name, expr in keys.items():
         value = proof.value(expr, query)
-        if exact(value.type):
-            whole[name] = (-INFINITY, INFINITY)
-        never = not value.nullable or never_null(proof, query, expr)
-        if never and exact(value.type) and isinstance(value.low, int) and isinstance(value.high, int):
+        if (
+            not value.nullable
+            and exact(value.type)
+            and isinstance(value.low, int)
+            and isinstance(value.high, int)
+        ):
             cells[name] = (value.low, value.high)
     others = {name_of(e) for name, e in keys.items() if isinstance(e, Column) and name not in cells}
     follows = source.closure(others)
@@ -86,9 +85,7 @@ def relation_of_numbers(
         (*keys, *numbers),
         unique=frozenset((frozenset(keys),)),
         few=few,
-        groups=Groups(
-            tuple(keys), numbers, declared=declared, cells=cells, whole=whole, most=most, one_cell=one
-        ),
+        groups=Groups(tuple(keys), numbers, declared=declared, cells=cells, most=most, one_cell=one),
     )
 
 

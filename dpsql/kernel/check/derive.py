@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.types_of import Value, common, ends, fits
-from dpsql.kernel.check.written import CHECKS
-from dpsql.kernel.tree import Column, Constant, Expr, Node, Paren, Query
+from dpsql.kernel.check.words import CHECKS
+from dpsql.kernel.tree import Cast, Column, Constant, Expr, Node, Paren, Query, Unary
 
 ROWS = (1 << 41) - 1
 """The assumption: no relation that an engine makes has more rows, 2 * 10^12.
@@ -150,6 +150,28 @@ def bare(node: Expr) -> Expr:
     while isinstance(node, Paren):
         node = node.inner
     return node
+
+
+def is_whole(cast: Cast) -> bool:
+    """Return whether a conversion is to whole numbers."""
+    return cast.type.integer or cast.type.name == "HUGEINT"
+
+
+def whole_number(expr: Expr) -> int | None:
+    """Return the value of a constant whole number; None for other expressions."""
+    match expr:
+        case Constant(value) if type(value) is int:
+            return value
+        case Paren(inner):
+            return whole_number(inner)
+        case Unary("-", operand):
+            value = whole_number(operand)
+            return None if value is None else -value
+        case Cast(operand) if is_whole(expr):
+            value = whole_number(operand)
+            least, most = ends(expr.type)
+            return value if value is not None and least <= value <= most else None
+    return None
 
 
 def needs_try(node: Node, at: Around, what: str) -> None:

@@ -1,365 +1,171 @@
-"""Groups of rows, joined with public rows and selected.
+"""The rules of the nodes that say which groups a query has: all of a domain, or some that have rows.
 
-*Declared groups.* Public rows c LEFT JOIN groups g, where the conditions equate every key of g with a
-column of c: each row of c meets at most one group. If the equated columns are unique in c, each group is
-met at most once. So there is one row for each row of c, whatever the data are, and its numbers are those of
-its group, or NULL, that is 0.
-
-*Groups that have rows.* Without such a join there is a row for each group of the data. A condition `n > 0`
-leaves those that the number n decides. ORDER BY n DESC with LIMIT leaves the largest; so does a rank by n
-within partitions. Conditions on keys leave groups out whatever their rows are.
+The lemmas are in `tree.groups`. Here is what they assume: groups as they are counted, with keys `k0`, .. and
+numbers `n0`, .. alone, of which `n0` may be a cell; candidates that are public, of which no two are equal in
+their values; and that values which differ are not equal where they are compared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
+from itertools import product
 
-from dpsql.kernel.check.distinct import places_of, unique_after
-from dpsql.kernel.check.implied import equal_columns
-from dpsql.kernel.check.proof import (
-    Proof,
-    conjuncts,
-    equalities,
-    has_aggregate,
-    has_window,
-    reads_of,
-    strip_parens,
-    subqueries,
-    whole_number,
+from dpsql.kernel.check.derive import Rows
+from dpsql.kernel.check.proof import Proof
+from dpsql.kernel.check.relation import Groups, Kind, Largest, Number, Relation
+from dpsql.kernel.check.types_of import Value, exact
+from dpsql.kernel.tree import (
+    Candidates,
+    CellsOfDecided,
+    Decided,
+    Marked,
+    Numbered,
+    OfDomain,
+    OnDomain,
+    Query,
+    plain,
 )
-from dpsql.kernel.check.relation import NONE, Groups, Kind, Largest, Names, Number, Relation, name_of
-from dpsql.kernel.check.types_of import INFINITY
-from dpsql.kernel.check.types_of import Number as Real
-from dpsql.kernel.tree import Binary, Call, Column, Expr, Join, Select, Window
+from dpsql.types import BOOLEAN
 
 
-def join_groups(
-    proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[Expr], join: Join
-) -> Relation:
-    """Return the join of groups with public rows."""
-    if a.kind is Kind.PUBLIC and b.groups is not None and kind == "LEFT":
-        return _declared(proof, a, b, b.groups, conditions, join)
-    if a.groups is not None and b.groups is not None and kind == "LEFT":
-        return _with_cells(proof, a, a.groups, b, b.groups, conditions, join)
-    if a.groups is not None and b.kind is Kind.PUBLIC and kind == "INNER":
-        return _restricted(proof, a, b, conditions, join)
-    return proof.refuse("a join of groups", join)
+def _counted(proof: Proof, query: Query, keys: int, numbers: int) -> tuple[Relation, Groups, list[Value]]:
+    """Return groups with so many keys and numbers, and what is known of the keys."""
+    found = proof.query(query, "counts")
+    groups, own = found.groups, [f"k{i}" for i in range(keys)]
+    if groups is None or proof.outer or groups.decides is not None:
+        return proof.refuse("groups of what are no groups as they are counted", query)
+    cell = {*groups.keys} - {*own}
+    if {*found.columns} != {*own, *(f"n{i}" for i in range(numbers))} or not cell <= {"n0"} & {*groups.cells}:
+        return proof.refuse("groups of what are no groups as they are counted", query)
+    return found, groups, [proof.rows(query).columns[name] for name in own]
 
 
-def _declared(
-    proof: Proof, a: Relation, b: Relation, groups: Groups, conditions: list[Expr], join: Join
-) -> Relation:
-    of: dict[str, str] = {}
-    for x, y, _ in equalities(conditions):
-        if not (isinstance(x, Column) and isinstance(y, Column) and name_of(y) in groups.keys):
-            continue
-        if name_of(x) in a.columns and proof.keeps(x, y) and proof.keeps(y, x):
-            of.setdefault(name_of(y), name_of(x))
-    rest = tuple(key for key in groups.keys if key not in of)
-    if len(conditions) != len(of) or not all(key in groups.cells for key in rest):
-        return proof.refuse("a domain that is not joined on all keys", join)
-    if not a.single(of.values()):
-        return proof.refuse("a domain that may have a group twice", join)
-    if groups.largest is not None or (groups.decides is not None and len(groups.numbers) > 1):
-        return proof.refuse("a domain joined with some of the groups", join)
+def _candidates(proof: Proof, part: Candidates | Numbered, query: Query, keys: Sequence[Value]) -> Rows:
+    """Return what is known of the candidates of some keys, if each is there once, and is told apart."""
+    if proof.query(query, "domains").kind is not Kind.PUBLIC:
+        proof.refuse("candidates that are not public", query)
+    rows, columns = proof.rows(query), part.columns("")
+    if not any(unique <= {v.name for v in columns.values()} for unique in proof.unique(query)):
+        proof.refuse("a domain that may have a group twice", query)
+    for key, v in columns.items():
+        if v.name not in rows.columns or not _apart(proof, rows.columns[v.name], keys[key]):
+            proof.refuse("a domain of values that are not those of the key", query)
+    return rows
+
+
+def relation_of_marked(proof: Proof, node: Marked) -> Relation:
+    """Return rows with the key that marks them: what is known of a join with public rows."""
+    rows, columns = proof.query(node.rows, "rows"), proof.rows(node.rows).columns
+    if rows.kind is not Kind.OWNED or proof.outer:
+        return proof.refuse("a mark of what are no rows of units", node)
+    for part in node.domains:
+        if isinstance(part, Candidates):
+            _candidates(proof, part, part.query, [columns[f"k{i}"] for i in range(node.keys)])
+    return proof.query(plain(node), "lowered")
+
+
+def _apart(proof: Proof, one: Value, other: Value) -> bool:
+    return proof.keeps_type(one, other) and proof.keeps_type(other, one)
+
+
+def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
+    """Return every group of a domain, or the cells of each."""
+    keys = [f"k{i}" for i in range(node.keys)]
+    found, groups, values = _counted(proof, node.counts, node.keys + node.outside, node.numbers)
+    sets: list[list[tuple[str, ...]]] = [[(f"o{node.keys}",)]] if node.outside else []
+    for each in node.domains:
+        rows = _candidates(proof, each, each.query, values)
+        sets.append([tuple(f"k{key}" for key in each.keys)])
+        if each.ordered and node.places and frozenset("o") in rows.unique:
+            sets[-1].append((f"o{each.keys[0]}",))
+    cells = {name: _with_0(groups.cells[name]) for name in groups.keys if name == "n0"}
+    if node.outside and (cells or not _apart(proof, Value(BOOLEAN), values[-1])):
+        proof.refuse("a domain that is not joined on all keys", node)
     proof.note("declared groups", "every group of the domain is there, and each once")
-    numbers = {n: Number(m.low, m.high, m.total, null=True) for n, m in groups.numbers.items()}
-    few = tuple((frozenset(of.get(n, n) for n in by), most) for by, most in b.few)
-    unique = a.unique | {frozenset(of.values())}
-    return Relation(
-        Kind.GROUPS,
-        a.columns + rest + tuple(numbers),
-        unique=frozenset(names.union(rest) for names in unique),
-        depends=a.depends,
-        few=few,
-        groups=Groups(
-            (*dict.fromkeys(of.values()), *rest),
-            numbers,
-            declared=not rest,
-            cells={key: groups.cells[key] for key in rest},
-            most=groups.most,
-            one_cell=groups.one_cell,
-            listed=frozenset(of.values()),
-            together=groups.together,
-        ),
+    numbers = {name: replace(number, null=False) for name, number in groups.numbers.items()}
+    own = (*keys, *cells)
+    return replace(
+        found,
+        columns=tuple(proof.rows(node).columns),
+        unique=frozenset(frozenset(sum(chosen, (*cells,))) for chosen in product(*sets)),
+        few=tuple((by & {*own}, most) for by, most in found.few),
+        groups=replace(groups, keys=own, numbers=numbers, declared=not cells, public=True, cells=cells),
     )
 
 
-def _with_cells(
-    proof: Proof, a: Relation, groups: Groups, b: Relation, cells: Groups, conditions: list[Expr], join: Join
-) -> Relation:
-    """Return groups that a number decides, each with its cells: one row without a number if it has none.
+def relation_of_decided(proof: Proof, node: Decided) -> Relation:
+    """Return the groups that a number decides."""
+    found, groups, values = _counted(proof, node.counts, node.keys, node.numbers)
+    if len(groups.keys) > node.keys or groups.numbers[f"n{node.place}"].low < 0:
+        return proof.refuse("a number that can be negative decides which groups there are", node)
+    for each in node.domains:
+        _candidates(proof, each, each.query, values)
+    largest = None
+    if node.most is not None:
+        proof.note("largest groups", f"the {node.most} largest groups by one number are left")
+        largest = Largest(f"n{node.place}", node.most, frozenset(f"k{key}" for key in node.by))
+    return replace(found, groups=replace(groups, decides=f"n{node.place}", largest=largest, cells={}))
 
-    Adding a unit changes the numbers of a group as before, and those of a cell as in `cells`. A number of a
-    group is repeated in each of its cells, and is one number all the same: its total takes it once.
+
+def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
+    """Return groups that a number decides, each with its cells.
+
+    Adding a unit changes the numbers of a group as before, and those of a cell as in `cells`. The total of
+    the number of a group takes it once.
     """
-    of: dict[str, str] = {}
-    for x, y, null in equalities(conditions):
-        if not (null and isinstance(x, Column) and isinstance(y, Column) and name_of(y) in cells.keys):
-            continue
-        if name_of(x) in groups.keys and proof.keeps(x, y) and proof.keeps(y, x):
-            of.setdefault(name_of(y), name_of(x))
-    rest = tuple(key for key in cells.keys if key not in of)
-    exact_keys = set(of.values()) == set(groups.keys) and len(of) == len(groups.keys) == len(conditions)
-    if not exact_keys or not all(key in cells.cells for key in rest) or groups.decides is None:
-        return proof.refuse("a join of groups", join)
-    if cells.decides is not None or cells.largest is not None or groups.largest is not None:
-        return proof.refuse("a join of groups", join)
-    numbers = {n: Number(m.low, m.high, _in_all(m, cells.most), null=True) for n, m in cells.numbers.items()}
-    repeated = {n: Number(m.low, m.high, _in_all(m, groups.most), m.null) for n, m in groups.numbers.items()}
+    keys = [f"k{i}" for i in range(node.groups.keys)]
+    found, cells, values = _counted(proof, node.cells, len(keys), 2)
+    groups, columns = proof.query(node.groups, "groups").groups, proof.rows(node.groups).columns
+    same = all(_apart(proof, columns[key], value) for key, value in zip(keys, values, strict=True))
+    if groups is None or groups.largest is not None or "n0" not in cells.keys or len(groups.numbers) != 1:
+        return proof.refuse("cells of what are no groups", node)
+    if not same:
+        return proof.refuse("cells of groups of other keys", node)
     proof.note("cells of groups", "each group that a number decides has its cells")
+    made = {"n1": _in_all(cells.numbers["n1"], cells.most), "n2": _in_all(groups.numbers["n0"], groups.most)}
     return Relation(
         Kind.GROUPS,
-        a.columns + b.columns,
-        unique=frozenset((frozenset((*groups.keys, *rest)),)),
+        (*found.columns, "n2"),
+        unique=frozenset((frozenset((*keys, "n0")),)),
         groups=Groups(
-            (*groups.keys, *rest),
-            {**numbers, **repeated},
-            decides=groups.decides,
-            cells={key: cells.cells[key] for key in rest},
+            (*keys, "n0"),
+            made,
+            decides="n2",
+            cells={"n0": _with_0(cells.cells["n0"])},
             one_cell=cells.one_cell,
         ),
     )
 
 
-def _in_all(number: Number, most: int | None) -> int | None:
-    """Return what a unit changes a number by in all groups, if it changes so many."""
-    by_groups = None if most is None else most * max(-number.low, number.high)
-    return min((t for t in (number.total, by_groups) if t is not None), default=None)
-
-
-def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], join: Join) -> Relation:
-    """Return the groups that have a partner among public rows: at most one, by their keys."""
-    groups = a.groups
-    if groups is None:
-        return proof.refuse("a join of groups", join)
-    fixed = set[str]()
-    for condition in conditions:
-        if not reads_of(condition) <= set(groups.keys) | set(b.columns) or subqueries(condition):
-            return proof.refuse("groups joined by something else than their keys", join)
-    for x, y, _ in equalities(conditions):
-        if isinstance(y, Column) and reads_of(x) <= set(groups.keys) and proof.keeps(y, x):
-            fixed.add(name_of(y))
-    if not b.single(fixed & set(b.columns)):
-        return proof.refuse("groups that a join may repeat", join)
-    depends = [
-        *a.depends,
-        *((names, frozenset(b.columns)) for names in b.unique),
-        *equal_columns(proof, conditions),
-    ]
-    listed = groups.listed | {name for name in groups.keys if _is_listed(proof, name, b, conditions)}
-    return replace(
-        a,
-        columns=a.columns + b.columns,
-        depends=tuple(depends),
-        groups=replace(groups, listed=listed, places=groups.places | b.unique),
-    )
-
-
-def _is_listed(proof: Proof, key: str, b: Relation, conditions: list[Expr]) -> bool:
-    """Return whether a key is equal to a column of public rows."""
-    return any(
-        isinstance(x, Column)
-        and isinstance(y, Column)
-        and name_of(x) == key
-        and name_of(y) in b.columns
-        and proof.keeps(x, y)
-        and proof.keeps(y, x)
-        for x, y, _ in equalities(conditions)
-    )
-
-
-def relation_of_group_rows(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
-    """Return the result of a query of groups."""
-    groups = source.groups
-    if groups is None or query.group or query.distinct:
-        return proof.refuse("groups of groups", query)
-    groups = _filtered(proof, query, groups, source)
-    numbers: dict[str, Number] = {}
-    ranks: dict[str, tuple[str, Names]] = {}
-    new: dict[str, str] = {}
-    or_0: set[str] = set()
-    plain = set(source.columns) - groups.numbers.keys() - groups.ranks.keys()
-    for name, item in zip(names, query.items, strict=True):
-        found = _number(item.expr, groups)
-        if found is not None:
-            numbers[name] = found[1]
-            new.setdefault(found[0], name)
-        elif (cell := _cell(item.expr, groups)) is not None:
-            new.setdefault(cell, name)
-            or_0 |= set() if isinstance(item.expr, Column) else {name}
-        elif isinstance(item.expr, Window):
-            ranks[name] = _rank(proof, item.expr, groups)
-        elif not _of_keys(item.expr, plain):
-            return proof.refuse("a column of a group that is neither key nor number", item.expr)
-        elif isinstance(item.expr, Column):
-            new.setdefault(name_of(item.expr), name)
-    made = groups.renamed(new)
-    made = replace(
-        made,
-        numbers=numbers,
-        ranks={
-            name: (new.get(number, ""), frozenset(new.get(n, "") for n in by))
-            for name, (number, by) in ranks.items()
-        },
-        declared=groups.declared,
-        # A group without cells has the cell 0, wherever the others are.
-        cells=made.cells | {n: _with_0(made.cells[n]) for n in or_0 & made.cells.keys()},
-        whole=made.whole | {n: _with_0(made.whole[n]) for n in or_0 & made.whole.keys()},
-    )
-    made = _limited(proof, query, groups, made, new)
-    spelled = places_of(proof, query, names, public=groups.declared)
-    for column, name in new.items():
-        spelled.setdefault(column, [name])
-    unique = unique_after(source.unique, spelled, NONE)
-    few = [(frozenset(new[n] for n in by if n in new), most) for by, most in source.few]
-    if not unique and groups.listed:
-        unique = _by_places(source, groups, new)
+def relation_of_part(proof: Proof, node: OfDomain) -> Relation:
+    """Return the groups of a domain that have rows."""
+    places = [key for part in node.parts for key in part.keys]
+    _, groups, values = _counted(proof, node.counts, len(places), node.numbers)
+    for part in node.parts:
+        if part.query is not None:
+            if frozenset("p") not in _candidates(proof, part, part.query, values).unique:
+                proof.refuse("candidates of which two may have one number", part)
+            continue
+        inside = part.null is not None and part.ends[0] <= part.null <= part.ends[1]
+        if inside or not exact(values[part.keys[0]].type):
+            proof.refuse("candidates of which two may have one number", part)
+    if len(groups.keys) > len(places):
+        proof.refuse("cells of a domain of which some groups are there", node)
+    numbers = tuple(f"o{i}" for i in range(len(node.parts)))
+    made = replace(groups, keys=numbers, cells={}, public=True)
     return Relation(
-        Kind.GROUPS,
-        names,
-        unique=unique,
-        few=tuple(few),
-        groups=made,
+        Kind.GROUPS, (*groups.numbers, *numbers), unique=frozenset((frozenset(numbers),)), groups=made
     )
 
 
-def _by_places(source: Relation, groups: Groups, new: dict[str, str]) -> frozenset[Names]:
-    """Return the public columns of groups by which they are told apart, if they are.
-
-    Each key is equal to a column of public rows, of which one column that is passed on is unique.
-    """
-    places = {name for names in groups.places if len(names) == 1 for name in names if name in new}
-    places |= {name for name in groups.keys if name in new}
-    return frozenset((frozenset(new[name] for name in places),)) if source.single(places) else frozenset()
-
-
-def _number(expr: Expr, groups: Groups) -> tuple[str, Number] | None:
-    """Return the number that an expression is, if it is one: itself, or 0 where there is none."""
-    expr = strip_parens(expr)
-    if isinstance(expr, Call) and expr.name.upper() == "COALESCE" and len(expr.arguments) == 2:
-        found = _number(expr.arguments[0], groups)
-        if found is None or whole_number(expr.arguments[1]) != 0:
-            return None
-        n = found[1]
-        return found[0], Number(n.low, n.high, n.total, null=False)
-    if isinstance(expr, Column) and name_of(expr) in groups.numbers:
-        return name_of(expr), groups.numbers[name_of(expr)]
-    return None
-
-
-_End = TypeVar("_End", int, Real)
-
-
-def _with_0(ends: tuple[_End, _End]) -> tuple[_End, _End]:
+def _with_0(ends: tuple[int, int]) -> tuple[int, int]:
+    """Return the ends of cells, where a group without cells has the cell 0."""
     return min(ends[0], 0), max(ends[1], 0)
 
 
-def _cell(expr: Expr, groups: Groups) -> str | None:
-    """Return the key of a cell that an expression is: itself, or 0 in a group without cells."""
-    expr = strip_parens(expr)
-    if isinstance(expr, Call) and expr.name.upper() == "COALESCE" and len(expr.arguments) == 2:
-        return _cell(expr.arguments[0], groups) if whole_number(expr.arguments[1]) == 0 else None
-    return name_of(expr) if isinstance(expr, Column) and name_of(expr) in groups.cells else None
-
-
-def _of_keys(expr: Expr, plain: set[str]) -> bool:
-    """Return whether an expression of groups is a function of their keys."""
-    other = subqueries(expr) or has_window(expr) or has_aggregate(expr)
-    return not other and reads_of(expr) <= plain
-
-
-def _filtered(proof: Proof, query: Select, groups: Groups, source: Relation) -> Groups:
-    """Return the groups that WHERE leaves."""
-    plain = set(source.columns) - groups.numbers.keys() - groups.ranks.keys()
-    for condition in conjuncts(query.where):
-        if subqueries(condition) or has_window(condition) or has_aggregate(condition):
-            proof.refuse("a subquery that decides which groups there are", condition)
-        if reads_of(condition) <= plain and (groups.declared or not groups.cells or groups.decides is None):
-            groups = _within(groups, condition)
-            continue
-        if groups.declared or not isinstance(condition, Binary) or not isinstance(condition.left, Column):
-            proof.refuse("a number that decides which groups there are", condition)
-        name, most = name_of(condition.left), whole_number(condition.right)
-        if (
-            condition.operator == ">"
-            and most == 0
-            and name in groups.numbers
-            and groups.decides in (None, name)
-        ):
-            if groups.numbers[name].low < 0 or groups.largest is not None:
-                proof.refuse("a number that can be negative decides which groups there are", condition)
-            groups = replace(groups, decides=name)
-        elif condition.operator == "<=" and most is not None and name in groups.ranks:
-            number, within = groups.ranks[name]
-            if groups.largest is not None:
-                proof.refuse("the largest groups of the largest groups", condition)
-            groups = replace(groups, largest=Largest(number, most, within))
-        else:
-            proof.refuse("a number that decides which groups there are", condition)
-    return groups
-
-
-def _within(groups: Groups, condition: Expr) -> Groups:
-    """Return groups with the ends that a condition sets to a key, which is then a whole number, not NULL."""
-    if not (isinstance(condition, Binary) and isinstance(condition.left, Column)):
-        return groups
-    name, end = name_of(condition.left), whole_number(condition.right)
-    if end is None or name not in groups.keys or name not in groups.whole:
-        return groups
-    low, high = groups.whole[name]
-    if condition.operator == ">=":
-        low = max(low, end)
-    elif condition.operator == "<=":
-        high = min(high, end)
-    else:
-        return groups
-    whole = {**groups.whole, name: (low, high)}
-    cells = {**groups.cells, name: (int(low), int(high))} if INFINITY not in (-low, high) else groups.cells
-    return replace(groups, whole=whole, cells=cells)
-
-
-def _rank(proof: Proof, window: Window, groups: Groups) -> tuple[str, Names]:
-    """Return the number by which groups are numbered, and the keys of equal values among which they are."""
-    function = window.function
-    first = window.order[0] if window.order else None
-    keys = set(groups.keys)
-    if (
-        first is None
-        or first.direction != "DESC"
-        or window.frame is not None
-        or not (isinstance(function, Call) and function.name.upper() == "ROW_NUMBER")
-        or not isinstance(first.expr, Column)
-        or name_of(first.expr) != groups.decides
-        or not all(isinstance(term.expr, Column) and name_of(term.expr) in keys for term in window.order[1:])
-        or not keys <= {name_of(t.expr) for t in window.order[1:] if isinstance(t.expr, Column)}
-        or not all(isinstance(part, Column) and name_of(part) in keys for part in window.partition)
-    ):
-        return proof.refuse("an unknown rank of groups", window)
-    return name_of(first.expr), frozenset(name_of(p) for p in window.partition if isinstance(p, Column))
-
-
-def _limited(proof: Proof, query: Select, groups: Groups, made: Groups, new: dict[str, str]) -> Groups:
-    """Return the largest groups, if ORDER BY and LIMIT leave these alone."""
-    if query.limit is None:
-        return made
-    terms = query.order
-    keys = set(groups.keys)
-    first = terms[0] if terms else None
-    if (
-        groups.declared
-        or groups.largest is not None
-        or first is None
-        or first.direction != "DESC"
-        or not isinstance(first.expr, Column)
-        or name_of(first.expr) != groups.decides
-        or not all(isinstance(t.expr, Column) for t in terms)
-        or {name_of(t.expr) for t in terms[1:] if isinstance(t.expr, Column)} != keys
-    ):
-        return proof.refuse("LIMIT of groups in an order that is not total", query)
-    proof.note("largest groups", f"the {query.limit} largest groups by one number are left")
-    return replace(made, largest=Largest(new.get(groups.decides or "", ""), query.limit, frozenset()))
-
-
-__all__ = ["join_groups", "relation_of_group_rows"]
+def _in_all(number: Number, most: int | None) -> Number:
+    """Return a number that is 0 where it is missing, with what a unit changes in all groups."""
+    by_groups = None if most is None else most * max(-number.low, number.high)
+    total = min((t for t in (number.total, by_groups) if t is not None), default=None)
+    return replace(number, total=total, null=False)

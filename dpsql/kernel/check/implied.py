@@ -28,6 +28,7 @@ from dpsql.kernel.tree import (
     Steps,
     Try,
     Unscaled,
+    plain,
 )
 
 _STRICT = frozenset(("+", "-", "*", "//", "%", "=", "<>", "<", "<=", ">", ">="))
@@ -106,9 +107,8 @@ def _derived(query: Select, alias: str) -> Select | None:
         if source.kind in ("RIGHT", "FULL"):
             return None
         source = source.left
-    if isinstance(source, Derived) and source.alias == alias and isinstance(source.query, Select):
-        return source.query
-    return None
+    below = plain(source.query) if isinstance(source, Derived) and source.alias == alias else None
+    return below if isinstance(below, Select) else None
 
 
 def as_stored(expr: Expr) -> Expr:

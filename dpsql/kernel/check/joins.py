@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dpsql.kernel.check.groups import join_groups
 from dpsql.kernel.check.implied import as_stored, equal_columns
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, subqueries
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
@@ -77,8 +76,6 @@ def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Re
     conditions = conjuncts(join.on)
     if b.kind is Kind.PARENTS or a.kind is Kind.CHILDREN:
         return _children(proof, a, kind, b, conditions, join)
-    if Kind.GROUPS in (a.kind, b.kind):
-        return join_groups(proof, a, kind, b, conditions, join)
     if not (a.outside or a.kind is Kind.OWNED) or not (b.outside or b.kind is Kind.OWNED):
         proof.refuse("a join of rows without a unit", join)
     scope = replace(a if a.kind is Kind.OWNED else b, columns=a.columns + b.columns, unit=a.unit | b.unit)
@@ -231,8 +228,7 @@ def _children(
     if not any(
         x == key
         and isinstance(y, Column)
-        and b.groups is not None
-        and name_of(y) == b.groups.keys[0]
+        and frozenset((name_of(y),)) in b.unique
         and proof.keeps(y, x)
         and not null
         for x, y, null in equalities(conditions)

@@ -5,18 +5,20 @@ The rules of `totality` for windows and LIMIT rest on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from datetime import date
+from itertools import islice, product
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import Rows, bare
-from dpsql.kernel.check.types_of import Value, exact
+from dpsql.kernel.check.derive import Around, Rows, bare, derive
+from dpsql.kernel.check.types_of import INFINITY, Number, Value, ends, exact
 from dpsql.kernel.facts import fold
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
     Call,
+    Cast,
     Column,
     Constant,
     Derived,
@@ -29,10 +31,12 @@ from dpsql.kernel.tree import (
     parts,
     walk,
 )
-from dpsql.types import SqlType
+from dpsql.types import DATE, SqlType
 
 Key = tuple[str, str]
 """A column: the alias of its item of FROM, and its name."""
+MILLISECONDS = 8 * 10**15
+"""Times of so many milliseconds from 1970 on are in the range of a TIMESTAMP."""
 _KEYS = 8
 """So many unique sets of a relation are kept."""
 
@@ -46,6 +50,11 @@ class From:
     padded: frozenset[str] = frozenset()
     single: bool = False
 
+    def key(self, column: Column) -> object:
+        """Return what stands for a column of these rows in sets, also if it names no item of FROM."""
+        alias = column.table or (next(iter(self.items)) if len(self.items) == 1 else "")
+        return token(Column(alias, column.name, stored=column.stored))
+
 
 def token(expr: Expr) -> object:
     """Return what stands for an expression in sets: of a column its alias and name."""
@@ -53,16 +62,14 @@ def token(expr: Expr) -> object:
     return (expr.table, fold(expr.name) if expr.stored else expr.name) if isinstance(expr, Column) else expr
 
 
-def conjuncts(node: Expr | None) -> Iterator[Expr]:
-    """Return the conditions that AND joins."""
-    if node is None:
-        return
-    node = bare(node)
-    if isinstance(node, Binary) and node.operator == "AND":
-        yield from conjuncts(node.left)
-        yield from conjuncts(node.right)
-    else:
-        yield node
+def conjuncts(expr: Expr | None) -> list[Expr]:
+    """Return the conditions that a condition joins by AND: it is true where all of them are."""
+    if expr is None:
+        return []
+    expr = bare(expr)
+    if isinstance(expr, Binary) and expr.operator == "AND":
+        return conjuncts(expr.left) + conjuncts(expr.right)
+    return [expr]
 
 
 def present_columns(where: Expr) -> frozenset[Key]:
@@ -111,6 +118,23 @@ def unique_in_join(
     )
 
 
+def unique_in_both(left: Rows, right: Rows, columns: dict[str, Value]) -> frozenset[frozenset[str]]:
+    """Return the unique sets of rows, and of one more at most, which differs from all in a column of the set.
+
+    There it is NULL and they never are, or they lie between two whole numbers and it does not. Conversions to
+    the types of the result keep what differs apart.
+    """
+    apart, kept = set[str](), set[str]()
+    for (name, x), y in zip(left.columns.items(), right.columns.values(), strict=True):
+        if x.type == columns[name].type or (exact(x.type) and exact(columns[name].type)):
+            kept.add(name)
+            beyond = exact(x.type) and exact(y.type) and (x.high < y.low or y.high < x.low)
+            if (not x.nullable and y.low > y.high) or (beyond and not (x.nullable and y.nullable)):
+                apart.add(name)
+    made = {s | {name} for s in left.unique for name in apart if right.single and s <= kept}
+    return frozenset(s for s in made if not any(other < s for other in made))
+
+
 def _by_size(names: frozenset[Key]) -> tuple[int, list[str]]:
     """Return what sets of columns are sorted by: the same in every process."""
     return len(names), sorted(map(str, names))
@@ -123,13 +147,46 @@ def _type_in(side: From, key: object) -> SqlType | None:
     return None if found is None else found.type
 
 
-def unique_kept(query: Select, source: From, names: dict[object, str]) -> frozenset[frozenset[str]]:
-    """Return the unique sets of rows of FROM that are columns of the result, and those with a ROW_NUMBER."""
-    made = {
-        frozenset(names[key] for key in columns)
-        for columns in source.unique
-        if all(k in names for k in columns)
-    }
+def same_column(expr: Expr, at: Around, there: set[Expr]) -> Column | None:
+    """Return the column of which an expression has a different value for each value, and never NULL.
+
+    These are conversions of whole numbers that fit, or of which WHERE leaves out those that do not (`there`);
+    a day moved by a number of days; and a time from milliseconds.
+    """
+    expr = bare(expr)
+    low: Number = -INFINITY
+    high: Number = INFINITY
+    match expr:
+        case Column():
+            return expr
+        case Cast(x) if exact(expr.type):
+            low, high = (low, high) if expr in there else ends(expr.type)
+        case Cast(Binary("+", Constant(date() as first), x)) if type(first) is date and expr.type == DATE:
+            low, high = (day.toordinal() - first.toordinal() for day in (date.min, date.max))
+        case Call("epoch_ms", (x,)):
+            low, high = -MILLISECONDS, MILLISECONDS
+        case _:
+            return None
+    column = same_column(x, at, there)
+    value = None if column is None else derive(x, at)
+    fitting = value is not None and exact(value.type) and low <= value.low <= value.high <= high
+    return column if fitting else None
+
+
+def unique_kept(
+    query: Select, source: From, at: Around, columns: Iterable[str], names: dict[object, str]
+) -> frozenset[frozenset[str]]:
+    """Return the unique sets of rows of FROM as columns of the result, and those with a ROW_NUMBER."""
+    there = {bare(c.operand) for c in conjuncts(query.where) if isinstance(c, IsNull) and c.negated}
+    spelled: dict[object, list[str]] = {}
+    for name, item in zip(columns, query.items, strict=True):
+        column = same_column(item.expr, at, there)
+        if column is not None:
+            spelled.setdefault(source.key(column), []).append(name)
+    made: set[frozenset[str]] = set()
+    for columns_ in source.unique:
+        ways = product(*(spelled.get(key, ()) for key in columns_))
+        made |= {frozenset(way) for way in islice(ways, _KEYS)}
     for item in query.items:
         window = bare(item.expr)
         if (

@@ -8,11 +8,12 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
-from dpsql.kernel.check.derive import ROWS, Scope
+from dpsql.kernel.check.derive import ROWS, Rows, Scope
 from dpsql.kernel.check.derive import bare as strip_parens
+from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.check.totality import Checked
-from dpsql.kernel.check.types_of import Number, Value, common, ends, exact
+from dpsql.kernel.check.types_of import Number, Value, common, exact
 from dpsql.kernel.check.values import value_of
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (
@@ -29,10 +30,10 @@ from dpsql.kernel.tree import (
     Query,
     Select,
     Source,
-    Unary,
     Window,
     facts,
     parts,
+    plain,
     walk,
 )
 from dpsql.types import SqlType
@@ -109,15 +110,28 @@ class Proof:
         """Return whether different values of an expression differ where it is compared with another one."""
         if expr == other:
             return True
-        one, two = self._typed(expr), self._typed(other)
-        kind = common(one, two)
+        return self.keeps_type(self._typed(expr), self._typed(other))
+
+    def keeps_type(self, one: Value, other: Value) -> bool:
+        """Return whether different values of a type differ where they are compared with those of another."""
+        kind = common(one, other)
         return kind is not None and _injective(one.type, kind)
+
+    def rows(self, query: Query) -> Rows:
+        """Return what is known of all rows of a query, whosever they are."""
+        return self.values.found[plain(query)]
 
     def _typed(self, expr: Expr) -> Value:
         """Return the type of an expression; that of a column is written in it, and the walk compared it."""
         if isinstance(expr, Column) and expr.type is not None:
             return Value(expr.type)
         return self.value(expr, self.selects[-1])
+
+    def unique(self, query: Query) -> frozenset[Names]:
+        """Return the sets of columns that are unique in the result of a query, of several rows or one."""
+        rows = self.rows(query)
+        named = frozenset(s for s in rows.unique if all(name[0] != "#" for name in s))
+        return named | {NONE} if rows.single else named
 
     def value(self, expr: Expr, select: Select) -> Value:
         """Return the type and the interval of an expression of a SELECT."""
@@ -134,43 +148,11 @@ def _injective(one: SqlType, other: SqlType) -> bool:
     return other.name == "DOUBLE" and one.integer and one.bits <= 32
 
 
-def is_whole(cast: Cast) -> bool:
-    """Return whether a conversion is to whole numbers."""
-    return cast.type.integer or cast.type.name == "HUGEINT"
-
-
-def whole_number(expr: Expr) -> int | None:
-    """Return the value of a constant whole number; None for other expressions."""
-    match expr:
-        case Constant(value) if type(value) is int:
-            return value
-        case Paren(inner):
-            return whole_number(inner)
-        case Unary("-", operand):
-            value = whole_number(operand)
-            return None if value is None else -value
-        case Cast(operand) if is_whole(expr):
-            value = whole_number(operand)
-            least, most = ends(expr.type)
-            return value if value is not None and least <= value <= most else None
-    return None
-
-
 def is_null(expr: Expr) -> bool:
     """Return whether an expression is the constant NULL."""
     while isinstance(expr, (Paren, Cast)):
         expr = expr.inner if isinstance(expr, Paren) else expr.operand
     return isinstance(expr, Constant) and expr.value is None
-
-
-def conjuncts(expr: Expr | None) -> list[Expr]:
-    """Return the conditions that a condition joins by AND: it is true where all of them are."""
-    if expr is None:
-        return []
-    expr = strip_parens(expr)
-    if isinstance(expr, Binary) and expr.operator == "AND":
-        return conjuncts(expr.left) + conjuncts(expr.right)
-    return [expr]
 
 
 EQUAL = frozenset({"=", "IS NOT DISTINCT FROM"})
@@ -295,11 +277,9 @@ __all__ = [
     "has_aggregate",
     "has_window",
     "is_null",
-    "is_whole",
     "nodes_of_row",
     "operand_in",
     "reads_of",
     "strip_parens",
     "subqueries",
-    "whole_number",
 ]

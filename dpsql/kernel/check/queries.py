@@ -14,12 +14,19 @@ columns but the unit are unique within a unit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from dpsql.kernel.check.bounded import relation_of_bounded, relation_of_sampled
 from dpsql.kernel.check.counts import relation_of_parents
-from dpsql.kernel.check.distinct import places_of, unique_after
-from dpsql.kernel.check.groups import relation_of_group_rows
+from dpsql.kernel.check.groups import (
+    relation_of_cells,
+    relation_of_decided,
+    relation_of_marked,
+    relation_of_on_domain,
+    relation_of_part,
+)
 from dpsql.kernel.check.implied import equal_columns
 from dpsql.kernel.check.joins import relation_of
 from dpsql.kernel.check.proof import (
@@ -27,7 +34,6 @@ from dpsql.kernel.check.proof import (
     conjuncts,
     equalities,
     has_aggregate,
-    strip_parens,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.searches import relation_of_above, relation_of_beyond, relation_of_scores
@@ -39,47 +45,53 @@ from dpsql.kernel.check.weighted import relation_of_weighted
 from dpsql.kernel.check.windows import check_windows, follows_from, unique_by_number
 from dpsql.kernel.tree import (
     Above,
-    Aggregate,
     Beyond,
     Bounded,
-    Call,
+    CellsOfDecided,
     Column,
     Constant,
+    Decided,
     Expr,
     IsNull,
+    Marked,
+    OfDomain,
+    OnDomain,
     Query,
     Sampled,
     Scores,
     Select,
     SetOperation,
     Weighted,
-    Window,
 )
 
 
 def relation_of_query(proof: Proof, query: Query) -> Relation:
     """Return the relation of the result of a query."""
-    match query:
-        case Weighted():
-            return relation_of_weighted(proof, query)
-        case Bounded():
-            return relation_of_bounded(proof, query)
-        case Sampled():
-            return relation_of_sampled(proof, query)
-        case Scores():
-            return relation_of_scores(proof, query)
-        case Above():
-            return relation_of_above(proof, query)
-        case Beyond():
-            return relation_of_beyond(proof, query)
-        case SetOperation():
-            return relation_of_operation(proof, query)
+    rule = _RULES.get(type(query))
+    if rule is not None:
+        return rule(proof, query)
     if not isinstance(query, Select):
         return proof.refuse("an unknown kind of query", query)
     proof.selects.append(query)
     made = _relation_of_select(proof, query)
     proof.selects.pop()
     return made
+
+
+_RULES: dict[type[Query], Callable[[Proof, Any], Relation]] = {
+    Weighted: relation_of_weighted,
+    Bounded: relation_of_bounded,
+    Sampled: relation_of_sampled,
+    Scores: relation_of_scores,
+    Above: relation_of_above,
+    Beyond: relation_of_beyond,
+    Marked: relation_of_marked,
+    OnDomain: relation_of_on_domain,
+    Decided: relation_of_decided,
+    CellsOfDecided: relation_of_cells,
+    OfDomain: relation_of_part,
+    SetOperation: relation_of_operation,
+}
 
 
 def _relation_of_select(proof: Proof, query: Select) -> Relation:
@@ -94,9 +106,7 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
         proof.refuse("two columns of one name", query)
     if proof.outer:
         _check_aliases(proof, query, source)
-    if source.kind is Kind.GROUPS:
-        return relation_of_group_rows(proof, query, source, names)
-    if source.kind in (Kind.CHILDREN, Kind.PARENTS):
+    if source.kind in (Kind.CHILDREN, Kind.PARENTS, Kind.GROUPS):
         return proof.refuse("rows of which no unit is known", query)
     source = _kept(proof, query, source)
     for term in query.order:
@@ -165,58 +175,8 @@ def _outside(
         tied |= check_row(proof, item.expr, source)
     for expr in query.group:
         tied |= check_row(proof, expr, source)
-    if query.limit is not None and not _ordered(query):
-        proof.refuse("LIMIT in an order that is not total", query)
-    kind = Kind.TIED if tied else Kind.PUBLIC
-    if aggregated:
-        group = [_at_place(query, expr) for expr in query.group]
-        return Relation(kind, names, unique=_unique_groups(query, source, names, group))
-    made = project(proof, query, source, names)
-    numbered = {frozenset((n,)) for n, i in zip(names, query.items, strict=True) if _numbers_all(i.expr)}
-    unique = made.unique | numbered | ({frozenset(names)} if query.distinct else set())
-    return replace(made, kind=kind, unique=unique)
-
-
-def _numbers_all(expr: Expr) -> bool:
-    """Return whether an expression numbers all rows."""
-    window = strip_parens(expr)
-    return (
-        isinstance(window, Window)
-        and not window.partition
-        and isinstance(window.function, Call)
-        and window.function.name.upper() == "ROW_NUMBER"
-    )
-
-
-def _unique_groups(
-    query: Select, source: Relation, names: tuple[str, ...], group: list[Expr]
-) -> frozenset[Names]:
-    """Return sets of columns that are unique in groups of public rows.
-
-    The keys are. The least or greatest value of a unique column is, too: groups have different rows.
-    """
-    places = {item.expr: name for name, item in zip(names, query.items, strict=True)}
-    found: set[Names] = set()
-    if all(expr in places for expr in group):
-        found.add(frozenset(places[expr] for expr in group))
-    for name, item in zip(names, query.items, strict=True):
-        expr = item.expr
-        if (
-            not isinstance(expr, Aggregate)
-            or expr.name.upper() not in ("MIN", "MAX")
-            or expr.filter is not None
-        ):
-            continue
-        (x,) = expr.arguments
-        if isinstance(x, Column) and group and source.single((name_of(x),)):
-            found.add(frozenset((name,)))
-    return frozenset(found)
-
-
-def _ordered(query: Select) -> bool:
-    """Return whether the order of public rows tells all rows apart that differ."""
-    terms = {term.expr for term in query.order}
-    return all(item.expr in terms for item in query.items)
+    made = project(proof, query, source, names) if not aggregated else Relation(source.kind, names)
+    return replace(made, kind=Kind.TIED if tied else Kind.PUBLIC, unique=proof.unique(query))
 
 
 def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
@@ -274,8 +234,7 @@ def _translated(names: Names, places: dict[str, str], fixed: Names) -> Names | N
 
 def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
     """Return what is known of the columns of a projection, beside its unit."""
-    spelled = places_of(proof, query, names, public=source.outside and not proof.outer)
-    places = {column: named[0] for column, named in spelled.items()}
+    places = _places(query, names)
     followed = [
         (name, follows_from(item.expr, source)) for name, item in zip(names, query.items, strict=True)
     ]
@@ -288,8 +247,11 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
     sets = dict.fromkeys(a for a, _ in source.depends if a)
     sets.update(dict.fromkeys(source.unique))
     depends = [(NONE, reached(NONE))]
+    unique = set[Names]()
     for names_ in sets:
         here = _translated(names_, places, fixed)
+        if here is not None and names_ in source.unique:
+            unique.add(here)
         if here:
             depends.append((here, reached(names_)))
     few = [(reached(a), most) for a, most in source.few]
@@ -298,7 +260,7 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
         names,
         by_row=source.by_row,
         strays=source.strays,
-        unique=unique_after(source.unique, spelled, fixed),
+        unique=frozenset(unique),
         depends=tuple((a, b) for a, b in depends if not b <= a),
         few=tuple((a, most) for a, most in few if a),
     )

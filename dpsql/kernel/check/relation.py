@@ -19,12 +19,11 @@ unit* hold for the rows of each unit by itself, and say nothing of rows without 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from dpsql.kernel.check.certificate import Together
-from dpsql.kernel.check.types_of import Number as Number_
 from dpsql.kernel.tree import Column, Expr
 
 Names = frozenset[str]
@@ -89,20 +88,14 @@ class Groups:
         Of groups that are not declared: the number that is more than 0 in those that are left.
     largest
         Which of them are left.
-    ranks
-        Columns that are the place of a group by a number, and among which groups.
     cells
         Integer keys with their least and largest value.
-    whole
-        Keys that are whole numbers, with their ends so far.
     most
         In at most how many groups a unit is; None: any number.
     one_cell
         Whether a unit is in at most one cell of all groups that are equal in the keys that are no cells.
-    listed
-        Of groups that have rows: keys that are equal to columns of public rows.
-    places
-        Unique sets of columns of those public rows.
+    public
+        Whether all keys that are no cells are values of a public domain.
     together
         Numbers of which it is known what a unit changes all of them by.
     bounds, fine
@@ -114,44 +107,13 @@ class Groups:
     declared: bool = False
     decides: str | None = None
     largest: Largest | None = None
-    ranks: dict[str, tuple[str, Names]] = field(default_factory=dict)
     cells: dict[str, tuple[int, int]] = field(default_factory=dict)
-    whole: dict[str, tuple[Number_, Number_]] = field(default_factory=dict)
     most: int | None = None
     one_cell: bool = False
-    listed: frozenset[str] = frozenset()
-    places: frozenset[Names] = frozenset()
+    public: bool = False
     together: tuple[Together, ...] = ()
     bounds: tuple[int, ...] = ()
     fine: int | None = None
-
-    def renamed(self, new: Mapping[str, str]) -> Groups:
-        """Return the same with other names of columns; those without a new name are left out."""
-        largest = self.largest
-        if largest is not None:
-            within = frozenset(new.get(name, "") for name in largest.within)
-            largest = Largest(new.get(largest.number, ""), largest.most, within)
-        return Groups(
-            tuple(new[name] for name in self.keys if name in new),
-            {new[name]: number for name, number in self.numbers.items() if name in new},
-            self.declared,
-            None if self.decides is None else new.get(self.decides, ""),
-            largest,
-            {
-                new[name]: (new.get(number, ""), frozenset(new.get(n, "") for n in within))
-                for name, (number, within) in self.ranks.items()
-                if name in new
-            },
-            {new[name]: ends for name, ends in self.cells.items() if name in new},
-            {new[name]: ends for name, ends in self.whole.items() if name in new},
-            self.most,
-            self.one_cell,
-            frozenset(new[name] for name in self.listed if name in new),
-            together=tuple(
-                replace(each, columns=frozenset(new[name] for name in each.columns if name in new))
-                for each in self.together
-            ),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +142,8 @@ class Relation:
         Of groups: what is known of them. `unique` then speaks of all groups, `few` of those with rows of a
         unit.
     table
-        The declared table whose rows these are, all of them, and its alias; of parents the table and its key.
+        The declared table whose rows these are, all of them, and its alias; of parents the table and its key,
+        whose column is unique.
     """
 
     kind: Kind
@@ -249,5 +212,4 @@ def under(relation: Relation, alias: str) -> Relation:
         unique=frozenset(map(renamed, relation.unique)),
         depends=tuple((renamed(a), renamed(b)) for a, b in relation.depends),
         few=tuple((renamed(a), most) for a, most in relation.few),
-        groups=None if relation.groups is None else relation.groups.renamed(new),
     )

@@ -9,9 +9,6 @@ rows.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from dpsql.kernel.check.distinct import items_at, unique_of_union
 from dpsql.kernel.check.proof import Proof, is_null
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation
 from dpsql.kernel.check.types_of import exact
@@ -27,7 +24,8 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
     if query.word not in WORDS or len(a.columns) != len(b.columns):
         proof.refuse("an unknown set operation", query)
     if a.outside and b.outside:
-        return _outside(proof, query, a, b)
+        kind = Kind.TIED if Kind.TIED in (a.kind, b.kind) else Kind.PUBLIC
+        return Relation(kind, a.columns, unique=proof.unique(query))
     if a.by_row or b.by_row or not all(r.outside or r.kind is Kind.OWNED for r in (a, b)):
         proof.refuse("a set operation of rows without units", query)
     if Kind.TIED in (a.kind, b.kind):
@@ -49,7 +47,7 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
     if not query.word.startswith("UNION"):
         unique |= a.unique
     facts = (NONE, frozenset(a.columns[place] for place in places))
-    same = all(_keeps_apart(proof, query, place) for place in range(len(a.columns)))
+    same = all(_same_types(proof, query, place) for place in range(len(a.columns)))
     if not same:  # what differs may be equal after the conversion
         unique = frozenset((columns,)) if not query.word.endswith("ALL") else frozenset()
     depends = a.depends if same and not query.word.startswith("UNION") else ()
@@ -79,30 +77,8 @@ def _check_written(proof: Proof, query: SetOperation) -> None:
 
 def _same_types(proof: Proof, query: SetOperation, place: int) -> bool:
     """Return whether a column has one type on both sides, or whole numbers."""
-    kinds = {proof.value(expr, select).type for select, expr in items_at(query, place)}
-    return len(kinds) == 1 or (bool(kinds) and all(exact(kind) for kind in kinds))
-
-
-def _keeps_apart(proof: Proof, query: SetOperation, place: int) -> bool:
-    """Return whether values of a column that differ differ in the type of the result."""
-    kinds = {proof.value(expr, select).type for select, expr in items_at(query, place)}
-    kinds = {kind for kind in kinds if kind.name != "NULL"}
-    return len(kinds) <= 1 or all(exact(kind) for kind in kinds)
-
-
-def _outside(proof: Proof, query: SetOperation, a: Relation, b: Relation) -> Relation:
-    kind = Kind.TIED if Kind.TIED in (a.kind, b.kind) else Kind.PUBLIC
-    unique: frozenset[Names] = frozenset()
-    same = all(_keeps_apart(proof, query, place) for place in range(len(a.columns)))
-    if not query.word.endswith("ALL"):
-        unique = frozenset((frozenset(a.columns),))
-    if not same:
-        pass  # what differs may be equal after the conversion
-    elif not query.word.startswith("UNION"):
-        unique |= a.unique
-    elif query.word == "UNION ALL":
-        unique = unique_of_union(proof, query, a, b)
-    return replace(a, kind=kind, unique=unique, depends=(), few=())
+    one, other = ([*proof.rows(side).columns.values()][place].type for side in (query.left, query.right))
+    return one == other or (exact(one) and exact(other))
 
 
 def _unit_places(relation: Relation) -> set[int]:

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import re
 
-from dpsql.kernel.check.proof import Proof, subqueries, whole_number
-from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, under
+from dpsql.kernel.check.proof import Proof, subqueries
+from dpsql.kernel.check.relation import NONE, Kind, Relation, under
 from dpsql.kernel.facts import ByColumn, ByParent, ByRow
 from dpsql.kernel.tree import (
     Column,
-    Constant,
     Derived,
     DomainScan,
-    Expr,
     Node,
     Range,
     Scan,
@@ -42,9 +40,11 @@ def relation_of_item(proof: Proof, source: Source) -> Relation:
         case DomainScan(name):
             if proof.facts.domain(name) is None:
                 proof.refuse("a domain that is not declared", source)
-            return _listed("", ("v", "o"), frozenset((frozenset("v"), frozenset("o"))))
+            return _listed("", ("v", "o"))
         case Range():
-            return _range(proof, source)
+            if source.step is not None and source.step <= 0:
+                proof.refuse("a range that does not go up", source)
+            return _listed(source.alias, (source.column,))
         case Values():
             return _values(proof, source)
         case Derived(query, alias):
@@ -90,25 +90,16 @@ def _scan(proof: Proof, scan: Scan) -> Relation:
     return proof.refuse("an unknown kind of unit", scan)
 
 
-def _listed(alias: str, names: tuple[str, ...], unique: frozenset[Names]) -> Relation:
+def _listed(alias: str, names: tuple[str, ...]) -> Relation:
     """Return the relation of public rows whose columns are read with the alias or without one."""
     bare = tuple(f".{name}" for name in names)
-    if not alias:
-        return Relation(Kind.PUBLIC, bare, unique=frozenset(frozenset(f".{n}" for n in s) for s in unique))
-    columns = tuple(f"{alias}.{name}" for name in names)
-    both = [(frozenset((a,)), frozenset((b,))) for a, b in zip(bare, columns, strict=True)]
-    sets = frozenset(frozenset(f"{a}.{n}" for n in s) for s in unique for a in (alias, ""))
-    return Relation(Kind.PUBLIC, (*columns, *bare), unique=sets, depends=(*both, *((b, a) for a, b in both)))
-
-
-def _range(proof: Proof, source: Range) -> Relation:
-    if source.step is not None and source.step <= 0:
-        proof.refuse("a range that does not go up", source)
-    return _listed(source.alias, (source.column,), frozenset((frozenset((source.column,)),)))
+    columns = tuple(f"{alias}.{name}" for name in names) if alias else ()
+    both = [(frozenset((a,)), frozenset((b,))) for a, b in zip(bare, columns or bare, strict=True)]
+    return Relation(Kind.PUBLIC, (*columns, *bare), depends=(*both, *((b, a) for a, b in both)))
 
 
 def _values(proof: Proof, source: Values) -> Relation:
-    """Return the relation of listed rows; a column of different constants is unique."""
+    """Return the relation of listed rows."""
     for row in source.rows:
         for cell in row:
             if subqueries(cell):
@@ -117,20 +108,4 @@ def _values(proof: Proof, source: Values) -> Relation:
         check_name(proof, name, source)
     if len(set(source.columns)) < len(source.columns):
         proof.refuse("two columns of one name", source)
-    unique: set[Names] = set()
-    for name, cells in zip(source.columns, zip(*source.rows, strict=True), strict=True):
-        found = [_constant(cell) for cell in cells]
-        kinds = {type(value) for value in found}
-        if len(kinds) == 1 and None not in found and len(set(found)) == len(found):
-            unique.add(frozenset((name,)))
-    return _listed(source.alias, source.columns, frozenset(unique))
-
-
-def _constant(cell: Expr) -> object:
-    """Return what tells a constant from others of its column; None for what is no plain constant."""
-    number = whole_number(cell)
-    if number is not None:
-        return number
-    if isinstance(cell, Constant) and isinstance(cell.value, (str, bool)):
-        return cell.value
-    return None
+    return _listed(source.alias, source.columns)

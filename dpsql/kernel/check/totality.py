@@ -17,8 +17,8 @@ lists of them are as they are stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
@@ -38,10 +38,11 @@ from dpsql.kernel.check.orders import (
     present_columns,
     reads_loose,
     token,
+    unique_in_both,
     unique_in_join,
     unique_kept,
 )
-from dpsql.kernel.check.types_of import Value, whole
+from dpsql.kernel.check.types_of import Value, exact, whole
 from dpsql.kernel.check.values import condition
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (
@@ -67,7 +68,7 @@ from dpsql.kernel.tree import (
     plain,
     walk,
 )
-from dpsql.types import BIGINT, DOUBLE
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,18 +85,21 @@ class Checked:
     large
         Sums of whole numbers, with their scopes, of which only what they count of one unit can show that they
         do not overflow.
+    found
+        What is known of the result of each query in it, as it is written.
     """
 
     rows: Rows
     scopes: dict[Select, Scope]
     large: tuple[tuple[Scope, Node], ...] = ()
+    found: dict[Query, Rows] = field(default_factory=dict)
 
 
 def check_total(query: Query, facts: Facts) -> Checked:
     """Prove that a query fails on no rows and that its result depends on no order of them, or refuse it."""
     checking = Walk(facts)
     rows = checking.settled(query, None)
-    return Checked(rows, checking.scopes, tuple(checking.large))
+    return Checked(rows, checking.scopes, tuple(checking.large), checking.found)
 
 
 _ONE_ROW = From({}, single=True)
@@ -121,6 +125,7 @@ class Walk:
         self.scopes: dict[Select, Scope] = {}
         self.large: list[tuple[Scope, Node]] = []
         self.known: dict[Query, Rows] = {}
+        self.found: dict[Query, Rows] = {}
         self._tables: dict[str, Rows] = {}
 
     def rows(self, query: Query, outer: Scope | None) -> Rows:
@@ -134,6 +139,7 @@ class Walk:
                 found = self._set_operation(query, outer)
             else:
                 raise NotCertified("a query of an unknown kind", query)
+            self.found[query] = found
             if outer is None:
                 self.known[query] = found
         return found
@@ -171,12 +177,13 @@ class Walk:
                     alias, Rows({column: Value(BIGINT, low, high, False)}, frozenset((frozenset((column,)),)))
                 )
             case Values(listed, alias, names):
-                at = Around(Scope({}, self, outer))
-                columns = {
-                    name: unify_values([derive(row[i], at) for row in listed], source)
-                    for i, name in enumerate(names)
-                }
-                return _alone(alias, Rows(columns))
+                at, columns, unique = Around(Scope({}, self, outer)), {}, set()
+                for i, name in enumerate(names):
+                    cells = [derive(row[i], at) for row in listed]
+                    columns[name] = unify_values(cells, source)
+                    if _differ([row[i] for row in listed], cells):
+                        unique.add(frozenset((name,)))
+                return _alone(alias, Rows(columns, frozenset(unique)))
         raise NotCertified("an item of FROM of an unknown kind", source)
 
     def _table(self, table: str, source: Source) -> Rows:
@@ -226,7 +233,7 @@ class Walk:
             columns[name] = unify_values((x, y), query)
         word = query.word.upper()
         if word == "UNION ALL":
-            return Rows(columns)
+            return Rows(columns, unique_in_both(left, right, columns))
         if word not in ("UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL"):
             raise NotCertified("a set operation of an unknown kind", query)
         if not all(x.canonical for x in columns.values()):
@@ -264,7 +271,10 @@ class Walk:
                 raise NotCertified("a window among aggregates", query)
             loose = loose_items(windows, query, source, columns, names)
             _unsettle_lists(windows, query, source, columns, at)
-        unique = self._grouped(query, at, names) if aggregated else unique_kept(query, source, names)
+        if aggregated:
+            unique = self._grouped(query, at, names, source, columns)
+        else:
+            unique = unique_kept(query, source, at._replace(found=None), columns, names)
         if query.distinct:
             self._check_distinct(query, columns, source, outer)
             unique |= {frozenset(columns)}
@@ -295,8 +305,10 @@ class Walk:
         tables = [self.facts.table(node.table) for node in walk(query) if isinstance(node, Scan)]
         return not all(table is not None and table.public for table in tables)
 
-    def _grouped(self, query: Select, at: Around, names: dict[object, str]) -> frozenset[frozenset[str]]:
-        """Check GROUP BY; return the set of its columns, if all of them are in the result."""
+    def _grouped(
+        self, query: Select, at: Around, names: dict[object, str], source: From, columns: dict[str, Value]
+    ) -> frozenset[frozenset[str]]:
+        """Check GROUP BY; return the set of its columns, if all of them are in the result, and others."""
         keys = set()
         for expr in query.group:
             place = expr.value if isinstance(expr, Constant) else None
@@ -308,7 +320,14 @@ class Walk:
             if not derive(key, at._replace(found=None)).canonical:
                 raise NotCertified("GROUP BY of a DOUBLE that has several zeros", key)
             keys.add(names.get(token(key)))
-        return frozenset() if None in keys or not keys else frozenset((frozenset(filter(None, keys)),))
+        made = {frozenset(filter(None, keys))} if keys and None not in keys else set()
+        for name, item in zip([*columns], query.items, strict=True):
+            match item.expr:  # a group has rows, and those of no other: of what is unique other values
+                case Aggregate("MIN" | "MAX", (x,), False, (), None) if query.group:
+                    columns[name] = columns[name]._replace(nullable=derive(x, at).nullable)
+                    if isinstance(x, Column) and frozenset((source.key(x),)) in source.unique:
+                        made.add(frozenset((name,)))
+        return frozenset(made)
 
     def _check_limit(
         self, query: Select, at: Around, unique: frozenset[frozenset[str]], names: dict[object, str]
@@ -361,6 +380,17 @@ def _beside_orders(expr: Expr) -> Iterator[Node]:
             yield node
         else:
             waiting += parts(node)
+
+
+def _differ(cells: Sequence[Expr], known: Sequence[Value]) -> bool:
+    """Return whether cells of a list are whole numbers that are known, or all texts, and no two are equal.
+
+    TRUE and FALSE are 1 and 0 beside whole numbers, and any of these stay apart in the type of all of them.
+    """
+    texts = [cell.value for cell in cells if isinstance(cell, Constant) and isinstance(cell.value, str)]
+    whole_numbers = (x for x in known if exact(x.type) or x.type == BOOLEAN)
+    numbers = [x.low for x in whole_numbers if x.low == x.high and not x.nullable]
+    return len(cells) in (len({*texts}), len({*numbers}))
 
 
 def _name(item: Item, columns: dict[str, Value]) -> str:

@@ -31,6 +31,7 @@ from dpsql.kernel.check.derive import (
     needs_try,
     rule,
     unify_values,
+    whole_number,
 )
 from dpsql.kernel.check.types_of import INFINITY, NOTHING, Number, Value, exact, natural
 from dpsql.kernel.check.whole_totals import whole_total
@@ -50,7 +51,6 @@ from dpsql.kernel.tree import (
     Not,
     Paren,
     ScalarQuery,
-    Unary,
 )
 from dpsql.types import BOOLEAN, DOUBLE, VARCHAR
 
@@ -274,7 +274,7 @@ def _constant_leaves(node: Case) -> tuple[Column, _Numbers, _Numbers] | None:
     column: Column | None = None
     while waiting:
         each = waiting.pop()
-        value = _whole_number(each)
+        value = whole_number(each)
         if value is not None:
             leaves[value] = each
             continue
@@ -283,7 +283,7 @@ def _constant_leaves(node: Case) -> tuple[Column, _Numbers, _Numbers] | None:
         when, then = each.branches[0]
         if not isinstance(when, Binary) or when.operator != ">" or type(when.left) is not Column:
             return None
-        end = _whole_number(when.right)
+        end = whole_number(when.right)
         if end is None or (column is not None and when.left != column):
             return None
         column = when.left
@@ -300,17 +300,6 @@ _MANY = 4
 
 def _first(pair: tuple[int, Expr]) -> int:
     return pair[0]
-
-
-def _whole_number(node: Expr) -> int | None:
-    """Return a whole number as it is written; None for anything else."""
-    if type(node) is Constant:
-        return node.value if type(node.value) is int else None
-    inner = bare(node)
-    if isinstance(inner, Unary) and inner.operator == "-" and type(inner.operand) is Constant:
-        number = inner.operand.value
-        return -number if type(number) is int else None
-    return None
 
 
 _OPPOSITE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}

@@ -17,12 +17,9 @@ from dpsql.kernel.check.counts import relation_of_numbers
 from dpsql.kernel.check.implied import implies
 from dpsql.kernel.check.proof import (
     Proof,
-    conjuncts,
-    equalities,
     has_aggregate,
     has_window,
     reads_of,
-    strip_parens,
     subqueries,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Number, Relation, name_of, under
@@ -38,6 +35,7 @@ from dpsql.kernel.tree import (
     FewUnits,
     Join,
     KeptValues,
+    Marked,
     Moment,
     RowSum,
     Select,
@@ -69,8 +67,9 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
         return proof.refuse("numbers of what are no rows of units", node)
     if rows.by_row and not node.by_rows:
         return proof.refuse("rows of units that no column tells apart", node)
-    if node.merges:
-        _check_alone(proof, node)
+    measured = node.rows.rows if isinstance(node.rows, Marked) else node.rows
+    if node.merges and node.alone not in (node.rows, measured):
+        proof.refuse("units that are measured by other rows", node)
     if node.keys < 0 or node.fields < 0:
         proof.refuse("groups by what is no column of the rows", node)
     keys: dict[str, Expr] = {f"k{i}": Column("s", f"k{i}") for i in range(node.keys)}
@@ -254,52 +253,3 @@ def _reader(query: Select) -> Select:
         return query
     assert isinstance(source.query, Select)  # noqa: S101
     return _reader(source.query)
-
-
-def _check_alone(proof: Proof, node: Weighted) -> None:
-    """Refuse units that are measured by other rows than those that are counted.
-
-    `rows` is ``SELECT x.u AS u, .. FROM x LEFT JOIN d ON x.k = d.v ..``, where x is `alone` and v is unique
-    in the public rows d: each row of x is there exactly once. What is measured is under the same names.
-    """
-    rows, alone = plain(node.rows), node.alone
-    if alone is None or alone == node.rows:
-        return
-    if (
-        not isinstance(rows, Select)
-        or rows.where is not None
-        or rows.group
-        or rows.distinct
-        or rows.limit is not None
-    ):
-        proof.refuse("units that are measured by other rows", node)
-    at = rows.source
-    while isinstance(at, Join):
-        if at.kind != "LEFT" or not isinstance(at.right, Derived) or not _unique_partner(proof, at, at.right):
-            proof.refuse("units that are measured by other rows", node)
-        at = at.left
-    passed = {item.name: strip_parens(item.expr) for item in rows.items}
-    names = {
-        name_of(x).partition(".")[2] for part in node.parts for x in part.row if isinstance(x, Column)
-    } | {"u"}
-    if (
-        not isinstance(at, Derived)
-        or at.query != alone
-        or any(passed.get(n) != Column(at.alias, n) for n in names)
-    ):
-        proof.refuse("units that are measured by other rows", node)
-
-
-def _unique_partner(proof: Proof, join: Join, right: Derived) -> bool:
-    """Return whether each row has at most one partner in public rows."""
-    rows = proof.query(right.query, "right")
-    fixed = {
-        y.name
-        for x, y, _ in equalities(conjuncts(join.on))
-        if isinstance(y, Column)
-        and y.table == right.alias
-        and isinstance(x, Column)
-        and x.table != right.alias
-        if None not in (x.type, y.type) and proof.keeps(y, x)
-    }
-    return rows.kind is Kind.PUBLIC and rows.single(fixed)

@@ -1,7 +1,11 @@
-"""That what a tree has as text, and an engine gets as it is, is one word: names, types, numbers, operators.
+"""That the text of a tree means the tree: its words are known, its operators bind as it has them.
 
 A proof is about the tree, and an engine reads its text. Quoted names and texts cannot end before their
 quotes; everything else that nodes hold is in a closed list here, or a number of Python's own types.
+
+Only `Paren` writes parentheses. An operand that is itself an operator is read as the tree has it only if it
+binds more tightly, or as tightly on the left of an operator that groups to the left. So each operand is
+tested against the precedence of DuckDB's grammar; texts with delimiters around them bind most tightly.
 """
 
 from __future__ import annotations
@@ -15,26 +19,43 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
+from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.tree import (
     Aggregate,
     Apply,
+    Between,
     Binary,
     Call,
+    Candidates,
+    Canonical,
     Cast,
     Column,
     Constant,
     Counted,
     Cut,
+    Decided,
     Derived,
     DomainScan,
+    Element,
+    Expr,
+    InList,
+    InQuery,
     Interval,
+    IsNull,
+    IsTruth,
     Item,
     Join,
     Lambda,
     Like,
     Lowered,
+    Marked,
+    Mean,
     Moved,
     Node,
+    Not,
+    Numbered,
+    OfDomain,
+    OnDomain,
     OrderTerm,
     Parameter,
     Range,
@@ -48,6 +69,7 @@ from dpsql.kernel.tree import (
     Unary,
     Unnest,
     Unscaled,
+    UtcTime,
     Values,
     Window,
     walk,
@@ -164,6 +186,19 @@ def _fields(node: Node) -> bool:
     return all(_is_field(getattr(node, name)) for name in node.__match_args__)
 
 
+def _groups(node: Marked | OnDomain | OfDomain | Decided) -> bool:
+    """Return whether keys and numbers are named by their places, and each key of a domain once."""
+    parts = node.parts if isinstance(node, OfDomain) else node.domains
+    places = [place for part in parts for place in part.keys]
+    if isinstance(node, Decided):
+        places = [*{*places, *node.by, *range(node.keys)}]
+        some = node.most is None or node.most >= 0
+        return _fields(node) and some and 0 <= node.place < node.numbers and len(places) == node.keys
+    if isinstance(node, Marked) and len(places) != node.keys:
+        return False
+    return _fields(node) and bool(places) and sorted(places) == [*range(len(places))]
+
+
 def _is_field(value: object) -> bool:
     match value:
         case tuple():
@@ -197,6 +232,9 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Steps: lambda n: _whole(n.low, n.high) and type(n.step) is Fraction,
     Cut: lambda n: _whole(n.low, n.high),
     Item: lambda n: not n.name or _is_name(n.name),
+    **dict.fromkeys((Marked, OnDomain, OfDomain, Decided), _groups),
+    Candidates: lambda n: _fields(n) and len(n.keys) > 0,
+    Numbered: lambda n: _fields(n) and len(n.keys) > 0 and (n.query is not None or len(n.keys) == 1),
     Select: lambda n: n.limit is None or _from_0(n.limit),
     SetOperation: lambda n: n.word in _SETS,
     Join: lambda n: n.kind in _JOINS,
@@ -213,3 +251,129 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     ),
 }
 """What tests the words of each node that has some."""
+
+# -- how tightly texts bind
+
+OR, AND, NOT, IS, COMPARED, MATCHED, OTHER, ADDED, MULTIPLIED, SIGNED, CLOSED = range(1, 12)
+_LEVELS = {"OR": OR, "AND": AND, "IS DISTINCT FROM": IS, "IS NOT DISTINCT FROM": IS}
+_LEVELS |= dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), COMPARED)
+_LEVELS |= dict.fromkeys(("SIMILAR TO", "LIKE", "ILIKE", "GLOB"), MATCHED)
+_LEVELS |= dict.fromkeys(("+", "-"), ADDED) | dict.fromkeys(("*", "/", "//", "%"), MULTIPLIED)
+
+
+def level_of(node: Node) -> int:
+    """Return how tightly the text of an expression binds."""
+    match node:
+        case Binary(operator):
+            return _LEVELS.get(operator, OTHER)
+        case Not():
+            return NOT
+        case IsNull() | IsTruth():
+            return IS
+        case Between() | Like() | InList() | InQuery():
+            return MATCHED
+        case Moved():
+            return ADDED
+        case Unary():
+            return SIGNED
+        case Apply(form):
+            return CLOSED if _delimited(form.template) else 0
+        case Cut(written):
+            return level_of(written)
+        case Lambda():
+            return 0
+    return CLOSED
+
+
+@lru_cache(maxsize=2048)
+def _delimited(template: str) -> bool:
+    """Return whether a form is a call, an expression in parentheses or one word."""
+    if re.fullmatch(r"\{\d+\}|\w+", template):
+        return True
+    opened = template.find("(")
+    if opened < 0 or not template.endswith(")") or not re.fullmatch(r"[\w.]*", template[:opened]):
+        return False
+    depth, quoted = 0, False
+    for place, character in enumerate(template):
+        quoted ^= character == "'"
+        if not quoted and character in "()":
+            depth += 1 if character == "(" else -1
+            if depth == 0 and place < len(template) - 1:
+                return False
+    return depth == 0
+
+
+@lru_cache(maxsize=2048)
+def _open_places(template: str) -> frozenset[int]:
+    """Return the places of arguments that a form does not delimit on both sides."""
+    found = set()
+    for place in re.finditer(r"\{(\d+)\}", template):
+        before, after = template[: place.start()].rstrip(), template[place.end() :].lstrip()
+        if not (before.endswith(("(", ",", "[")) and after.startswith((")", ",", "]", "AS "))):
+            found.add(int(place[1]))
+    return frozenset(found)
+
+
+def _check_binary(node: Binary) -> None:
+    """Test an operator, and those like it among its operands, which `values` derives together."""
+    waiting = [node]
+    while waiting:
+        node = waiting.pop()
+        level = _LEVELS.get(node.operator, OTHER)
+        chained = level in (OR, AND, ADDED, MULTIPLIED)
+        left, right = level_of(node.left), level_of(node.right)
+        if (
+            left < level
+            or right < level
+            or (left == level and not chained)
+            or (right == level and level > AND)
+        ):
+            raise NotCertified("an operand that binds less tightly than its operator", node)
+        if level <= AND:
+            waiting += [
+                x for x in (node.left, node.right) if isinstance(x, Binary) and x.operator == node.operator
+            ]
+
+
+def _needs(level: int, *names: str) -> Callable[[Any], None]:
+    def check(node: Node) -> None:
+        if any(level_of(getattr(node, name)) < level for name in names):
+            raise NotCertified("an operand that binds less tightly than its operator", node)
+
+    return check
+
+
+def _check_apply(node: Apply) -> None:
+    places = _open_places(node.form.template)
+    for place, argument in enumerate(node.arguments):
+        if place in places and level_of(argument) < CLOSED and not isinstance(argument, Lambda):
+            raise NotCertified("an operand that binds less tightly than its operator", node)
+
+
+def _mean(node: Mean) -> None:
+    if level_of(node.total) < CLOSED or level_of(node.number) < CLOSED:
+        raise NotCertified("an operand that binds less tightly than its operator", node)
+
+
+CHECKS: dict[type[Expr], Callable[[Any], None]] = {
+    Binary: _check_binary,
+    Not: _needs(NOT, "operand"),
+    IsNull: _needs(COMPARED, "operand"),
+    IsTruth: _needs(COMPARED, "operand"),
+    Between: _needs(OTHER, "operand", "low", "high"),
+    InList: _needs(OTHER, "operand"),
+    InQuery: _needs(OTHER, "operand"),
+    Like: _needs(OTHER, "operand", "pattern"),
+    Unary: _needs(CLOSED, "operand"),
+    Element: _needs(CLOSED, "operand"),
+    Slice: _needs(CLOSED, "operand"),
+    Moved: _needs(ADDED, "operand"),
+    Steps: _needs(CLOSED, "operand"),
+    Unscaled: _needs(CLOSED, "operand"),
+    Canonical: _needs(CLOSED, "operand"),
+    UtcTime: _needs(CLOSED, "operand"),
+    Saturated: _needs(ADDED, "operand"),
+    Mean: _mean,
+    Apply: _check_apply,
+}
+"""What tests the operands of the nodes that do not delimit them."""

@@ -23,10 +23,13 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Bounded`, `Sampled`  rows of which each unit keeps few: in few groups, or few at all; written as SELECTs
 `Scores`              units by how many bounds they exceed; `Above` ends, `Beyond` an interval: so, too
 `Weighted`            the numbers of groups of rows of units, written as SELECTs; `Counted` what each counts
+`OnDomain`            the numbers of all groups of `Candidates`; `OfDomain` of those that have rows
+`Marked`              rows with a key that says whether their other keys are no candidates
+`Decided`             the groups that a number decides, or the largest; `CellsOfDecided` the cells of each
 ====================  ================================================================================
 
-``expressions`` and ``relations`` have these; ``bounded``, ``scores``, ``measured``, ``weighted`` and
-``counted`` the last ones; ``node`` the base classes and `facts` (columns read, size); ``forms`` the
+``expressions`` and ``relations`` have these; ``bounded``, ``scores``, ``measured``, ``weighted``, ``counted``
+and ``groups`` the last ones; ``node`` the base classes and `facts` (columns read, size); ``forms`` the
 functions; ``guards`` the TRY around what could fail; ``exact`` sums of whole numbers; ``writer`` its SQL;
 ``build`` lists of nodes.
 """
@@ -79,6 +82,15 @@ from dpsql.kernel.tree.expressions import (
     Window,
 )
 from dpsql.kernel.tree.forms import Form, listed_forms
+from dpsql.kernel.tree.groups import (
+    Candidates,
+    CellsOfDecided,
+    Decided,
+    Marked,
+    Numbered,
+    OfDomain,
+    OnDomain,
+)
 from dpsql.kernel.tree.guards import guarded, total
 from dpsql.kernel.tree.measured import Above, Beyond
 from dpsql.kernel.tree.node import (
@@ -130,15 +142,18 @@ __all__ = [
     "Bound",
     "Bounded",
     "Call",
+    "Candidates",
     "Canonical",
     "CappedRows",
     "CappedSum",
     "Case",
     "Cast",
+    "CellsOfDecided",
     "Column",
     "Constant",
     "Counted",
     "Cut",
+    "Decided",
     "Derived",
     "DomainScan",
     "Element",
@@ -161,11 +176,15 @@ __all__ = [
     "Like",
     "ListOf",
     "Lowered",
+    "Marked",
     "Mean",
     "Moment",
     "Moved",
     "Node",
     "Not",
+    "Numbered",
+    "OfDomain",
+    "OnDomain",
     "OrderTerm",
     "Parameter",
     "Paren",

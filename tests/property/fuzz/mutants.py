@@ -607,7 +607,7 @@ MUTANTS = (
     ),
     Mutant(
         "candidates come from the data",
-        (("analysis.groups", "all_groups", 'Join(candidates, "LEFT",', 'Join(candidates, "",'),),
+        (("kernel.tree.groups", "OnDomain._lower", '"LEFT"', '""'),),
     ),
     Mutant(
         "a child has every parent before its own",

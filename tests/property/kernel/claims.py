@@ -9,7 +9,7 @@ import pyarrow as pa
 from fuzz.check import plain_values
 
 from dpsql.kernel.check import Certificate, Change, Keys
-from dpsql.kernel.tree import Query, Select
+from dpsql.kernel.tree import Query, Select, plain
 from kernel.sites import remade
 
 __all__ = ["Broken", "Counted", "broken", "count", "cut_wrongly", "ends_of_row", "uncut"]
@@ -32,8 +32,10 @@ class Counted:
 
 def uncut(query: Query, claim: Certificate) -> Query:
     """Return the query of all groups, where only those are left that are largest by a number."""
-    if claim.largest is None or not isinstance(query, Select):
+    made = plain(query)
+    if claim.largest is None or not isinstance(made, Select):
         return query
+    query = made
     return remade(query, order=(), limit=None) if query.limit is not None else remade(query, where=None)
 
 

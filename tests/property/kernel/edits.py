@@ -50,7 +50,7 @@ def _text(query: Query) -> str:
     """Return the SQL of a tree; nothing of one that has none: with a place out of its node."""
     try:
         return duckdb_sql(query)
-    except InternalError:
+    except (InternalError, LookupError, TypeError):
         return ""
 
 

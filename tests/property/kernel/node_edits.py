@@ -7,18 +7,25 @@ from collections.abc import Iterator
 from dpsql.kernel.tree import (
     Above,
     Bounded,
+    Candidates,
     CappedRows,
     CappedSum,
     Column,
+    Constant,
     Counted,
+    Decided,
     Derived,
     FewUnits,
     IsNull,
     Item,
     KeptValues,
     Lowered,
+    Marked,
     Moment,
     Node,
+    Numbered,
+    OfDomain,
+    OnDomain,
     RowSum,
     Sampled,
     Scores,
@@ -28,8 +35,9 @@ from dpsql.kernel.tree import (
     Units,
     Weighted,
     WeightedRows,
+    duckdb_sql,
 )
-from dpsql.types import BIGINT, DOUBLE, INTEGER, SqlType
+from dpsql.types import BIGINT, DOUBLE, INTEGER, NULL, SqlType
 from kernel.place import Place, Rule, without
 from kernel.sites import remade
 
@@ -49,6 +57,10 @@ def _field(p: Place) -> Iterator[Node]:
         elif isinstance(value, SqlType):
             for kind in (INTEGER, BIGINT, DOUBLE):
                 yield remade(p.node, **{name: kind})
+        elif name in ("by", "keys", "ends") and all(isinstance(each, int) for each in value):
+            yield remade(p.node, **{name: value[::-1]})
+            yield remade(p.node, **{name: tuple(each + p.rng.choice((-1, 0, 1)) for each in value)})
+            yield remade(p.node, **{name: (*value[1:], p.rng.randrange(3))})
         elif isinstance(value, Sums):
             yield from (remade(p.node, **{name: other}) for other in Sums)
         elif name == "one":
@@ -96,6 +108,34 @@ def _parts(p: Place) -> Iterator[Node]:
         yield remade(p.node, numbers=without(numbers, p.rng))
 
 
+def _domains(p: Place) -> Iterator[Node]:
+    """Leave a domain of keys out, have one twice, or have the candidates of one for another."""
+    name = "parts" if isinstance(p.node, OfDomain) else "domains"
+    listed = getattr(p.node, name)
+    if len(listed) > 1:
+        yield remade(p.node, **{name: without(listed, p.rng)})
+        yield remade(p.node, **{name: listed[::-1]})
+    if listed:
+        one, other = p.rng.choice(listed), p.rng.choice(listed)
+        yield remade(p.node, **{name: (*listed, one)})
+        yield remade(p.node, **{name: (remade(one, query=other.query), *listed[1:])})
+
+
+def _candidates(p: Place) -> Iterator[Node]:
+    """Have other candidates: some, each twice, or with NULL again."""
+    query = p.node.query
+    if query is None:
+        return
+    names = [name for name in ("v", "v0", "v1", "o", "p") if f" {name}" in duckdb_sql(query)]
+    items = tuple(Item(Column("y9", name), name) for name in names)
+    every = Select(items, Derived(query, "y9"))
+    yield remade(p.node, query=remade(every, where=IsNull(Column("y9", names[0]), True)))
+    yield remade(p.node, query=remade(every, distinct=True))
+    yield remade(p.node, query=SetOperation(every, "UNION ALL", every))
+    null = Select(tuple(Item(Constant(None, NULL), name) for name in names))
+    yield remade(p.node, query=SetOperation(every, "UNION ALL", null))
+
+
 def _rows(p: Place) -> Iterator[Node]:
     """Measure units by other rows, or read others."""
     rows = p.node.rows
@@ -129,11 +169,13 @@ def _units(p: Place) -> Iterator[Node]:
 
 
 RULES: dict[str, tuple[tuple[type[Node], ...], Rule]] = {
-    "change a field of a node": ((Lowered, Counted), _field),
+    "change a field of a node": ((Lowered, Counted, Candidates, Numbered), _field),
     "change the row that is counted": ((Counted,), _row),
     "count otherwise": ((Counted,), _kind),
     "change the numbers of a node": ((Weighted,), _parts),
-    "change the rows of a node": ((Weighted, Bounded, Sampled), _rows),
+    "change the domains of a node": ((Marked, OnDomain, OfDomain, Decided), _domains),
+    "change candidates": ((Candidates, Numbered), _candidates),
+    "change the rows of a node": ((Weighted, Bounded, Sampled, Marked), _rows),
     "change the units of a node": ((Scores, Above), _units),
 }
 """The rules, each with the types of the nodes that it edits."""

@@ -7,6 +7,7 @@ nodes that queries are made of, not the forms of single functions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -19,10 +20,12 @@ from dpsql.kernel.tree import (
     Binary,
     Bound,
     Call,
+    Candidates,
     Case,
     Cast,
     Column,
     Constant,
+    Decided,
     Derived,
     DomainScan,
     Element,
@@ -37,6 +40,7 @@ from dpsql.kernel.tree import (
     Join,
     ListOf,
     Not,
+    OnDomain,
     OrderTerm,
     Paren,
     Query,
@@ -84,8 +88,34 @@ CALLS = {
 
 
 def tree_of(sql: str) -> Query:
-    """Return the tree of a query."""
-    return _query(sqlglot.parse_one(sql, dialect="duckdb"))
+    """Return the tree of a query; groups of a domain, and those that a number decides, are nodes."""
+    return _of_groups(_query(sqlglot.parse_one(sql, dialect="duckdb")))
+
+
+_NUMBER = Call("COALESCE", (Column("g", "n0"), Constant(0, BIGINT)))
+
+
+def _of_groups(query: Query) -> Query:
+    """Return the node of queries that are written as `OnDomain` and `Decided` are; else the query itself."""
+    match query:
+        case Select(
+            (Item(Column("d0", name) as value, "k0"), Item(number, "n0")),
+            Join(listed, "LEFT", Derived(groups, "g"), Binary(word, left, right)),
+            None,
+            (),
+            (),
+            None,
+            False,
+        ) if number == _NUMBER and {left, right} == {Column("g", "k0"), Column("d0", name)}:
+            values = Select((Item(value, "v"),), listed)
+            return OnDomain(groups, 1, (Candidates(values, (0,), word != "=", ordered=False),), places=False)
+        case Select((_, _), Derived(groups, table)):
+            k, n = Column(table, "k0"), Column(table, "n0")
+            there = Select((Item(k, "k0"), Item(n, "n0")), query.source, Binary(">", n, Constant(0, BIGINT)))
+            first = OrderTerm(n, "DESC"), OrderTerm(k)
+            if query in (there, replace(there, order=first, limit=query.limit)):
+                return Decided(groups, 1, 1, 0, query.limit)
+    return query
 
 
 def _query(node: Any) -> Query:

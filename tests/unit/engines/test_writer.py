@@ -219,7 +219,7 @@ def test_a_form_is_written_as_the_expression_it_stands_for(schema: SchemaDatabas
 def test_each_node_type_has_a_rule_or_is_of_public_relations_alone() -> None:
     nodes = {c for c in vars(tree).values() if isinstance(c, type) and issubclass(c, tree.Node)}
     nodes -= {tree.Node, tree.Expr, tree.Query, tree.Source}
-    parts = {tree.Item, tree.OrderTerm, tree.Argument, tree.Parameter}
+    parts = {tree.Item, tree.OrderTerm, tree.Argument, tree.Parameter, tree.Candidates, tree.Numbered}
     public = {tree.DomainScan, tree.Range, tree.Values, tree.UtcTime}
     lowered = {each for each in nodes if issubclass(each, (tree.Lowered, tree.Counted))}
     assert lowered, "they are written as the SELECTs that they stand for"

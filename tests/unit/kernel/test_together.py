@@ -35,7 +35,6 @@ from tests.kernel_trees import (
     select,
     stored,
     there,
-    zero,
 )
 
 MOST, WIDTH = 7, 5
@@ -120,7 +119,7 @@ def test_values_that_do_not_lie_within_the_bounds_are_refused() -> None:
 def test_an_average_and_what_it_lacks_add_up_to_the_width() -> None:
     assert together(means()) == [("n0n1", 15, 15)]
     groups = Weighted(of_units_rows(), 1, 3, tuple((each,) for each in means()))
-    by_key = certify(in_domain(groups, n1=zero(c("g.n1"))), FACTS)
+    by_key = certify(in_domain(groups, numbers=2), FACTS)
     (found,) = by_key.together
     assert (found.each, found.total) == (15, None)
     assert together(means()[:1]) == together([means()[0], means(fine=2)[1]]) == []

@@ -17,8 +17,10 @@ from dpsql.kernel.tree import (
     Call,
     Case,
     Cast,
+    CellsOfDecided,
     Column,
     Constant,
+    Decided,
     Derived,
     Expr,
     Frame,
@@ -33,6 +35,7 @@ from dpsql.kernel.tree import (
     Parameter,
     Paren,
     Range,
+    Sampled,
     Scan,
     Select,
     SetOperation,
@@ -168,7 +171,9 @@ WORDS = {
     "the alias of a table": Select(
         (Item(UNITS, "n"),), Derived(Select((Item(U, "u"),), Scan("t", "t --")), "d")
     ),
-    "the name of a number": Select((Item(UNITS, "n, 1 AS m"),), Derived(rows(), "d")),
+    "the name of an item": counted(
+        Derived(Select((Item(U, "u"), Item(K, "k, 1 AS m")), Scan("t", "t"), IsNull(U, negated=True)), "d")
+    ),
     "a limit": Select((Item(UNITS, "n"),), Derived(rows(), "d"), limit=True),
     "a set operation": counted(Derived(SetOperation(rows(), "UNION ALL SELECT 1 UNION ALL", rows()), "d")),
     "a join": counted(Join(Derived(rows(), "d"), "CROSS JOIN main.t AS x LEFT", Range(0, 1))),
@@ -248,45 +253,21 @@ def test_a_sum_beside_one_of_equal_constants_is_refused_as_alone() -> None:
         certify(Select((Item(summed, "n"),), joined), FACTS)
 
 
-def with_cells(zero: int) -> Select:
-    """Return groups with the cells of their rows, from 5 to 9: a group without cells has the cell `zero`."""
+def with_cells(most: int) -> CellsOfDecided:
+    """Return groups with the cells of their rows, from 5 to 9, of which units keep one."""
     u, k, x = (Column("o", name, stored=True) for name in ("u", "k", "x"))
-    own = Select((Item(u, "u"), Item(k, "k"), Item(x, "x")), Scan("o", "o"), IsNull(u, negated=True))
-    groups = Select(
-        (Item(Column("d", "k"), "k"), Item(UNITS, "n")), Derived(own, "d"), group=(Column("d", "k"),)
-    )
-    least = Call("COALESCE", (Aggregate("MIN", (x,)), number(0)))
-    cell = Call("LEAST", (Call("GREATEST", (least, number(5))), number(9)))
-    ones = Select(
-        (Item(u, "u"), Item(Aggregate("MIN", (k,)), "k"), Item(cell, "c")),
-        Scan("o", "o"),
-        IsNull(u, negated=True),
-        (u,),
-    )
-    keys = Column("e", "k"), Column("e", "c")
-    units = Aggregate("COUNT", (Column("e", "u"),), distinct=True)
-    cells = Select((*map(Item, keys, ("k", "c")), Item(units, "m")), Derived(ones, "e"), group=keys)
-    shown = Select(
-        (Item(Column("b", "k"), "k"), Item(Column("b", "n"), "n")),
-        Derived(groups, "b"),
-        Binary(">", Column("b", "n"), number(0)),
-    )
-    both = Join(
-        Derived(shown, "g"),
-        "LEFT",
-        Derived(cells, "h"),
-        Binary("IS NOT DISTINCT FROM", Column("g", "k"), Column("h", "k")),
-    )
-    items = (
-        Item(Column("g", "k"), "k"),
-        Item(Call("COALESCE", (Column("h", "c"), number(zero))), "c"),
-        Item(Column("g", "n"), "n"),
-        Item(Call("COALESCE", (Column("h", "m"), number(0))), "m"),
-    )
-    return Select(items, both)
+    there = IsNull(u, negated=True)
+    own = Select((Item(u, "u"), Item(k, "k0")), Scan("o", "o"), there)
+    by = Column("d", "k0")
+    groups = Decided(Select((Item(by, "k0"), Item(UNITS, "n0")), Derived(own, "d"), group=(by,)), 1, 1, 0)
+    cell = Call("LEAST", (Call("GREATEST", (Call("COALESCE", (x, number(7))), number(5))), number(9)))
+    rows = Select((Item(u, "u"), Item(k, "k0"), Item(cell, "f0")), Scan("o", "o"), there)
+    return CellsOfDecided(groups, Sampled(rows, 1, most))
 
 
 def test_a_group_without_cells_has_the_cell_0() -> None:
-    assert certify(with_cells(0), FACTS).cells == (("c", (0, 9)),)
+    found = certify(with_cells(3), FACTS)
+    assert (found.cells, found.decides) == ((("n0", (0, 9)),), "n2")
+    assert [(each.column, each.high, each.total) for each in found.numbers] == [("n1", 3, 3), ("n2", 1, None)]
     with pytest.raises(NotCertified):
-        certify(with_cells(7), FACTS)
+        certify(with_cells(0), FACTS)
