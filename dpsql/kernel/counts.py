@@ -294,7 +294,7 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
     """Return what a certificate says of the first numbers of its query."""
     names = [f"n{i}" for i in range(numbers)]
     made = [
-        None if change is None else NumberChange(change.low, change.high, change.total, change.rungs)
+        None if change is None else NumberChange(change.low, change.high, change.total)
         for change in map(certificate.number, names)
     ]
     unknown, largest = certificate.keys is Keys.UNKNOWN, certificate.largest
@@ -317,6 +317,8 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
             (frozenset(names.index(n) for n in found.columns if n in names), found.each, found.total)
             for found in certificate.together
         ),
+        bounds=certificate.bounds,
+        fine=certificate.fine,
     )
 
 

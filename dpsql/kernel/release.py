@@ -333,10 +333,9 @@ class Run:
 
     def search(self, mechanism: Ladder, bounds: int) -> int:
         """Choose one of so many bounds, by the scores of units that exceed each (`RungBins`)."""
-        most, scores = score_change(self.changes), self.changes.number(_SCORES)
-        if not all(0 <= row <= bounds for row, *_ in scores.rungs):  # else it would fail on some rows
-            raise InternalError("units may exceed more bounds than there are")
-        self._admit(mechanism, Taken((NumberChange(0, most),), 1))
+        if len(self.changes.bounds) != bounds:  # of more it would fail on some rows
+            raise InternalError("these are no scores of so many bounds")
+        self._admit(mechanism, Taken((NumberChange(0, score_change(self.changes)),), 1))
         found = without_frames(lambda: mechanism.run(RungBins(*exact(self.counts).n).scores(bounds)))
         self.spending.add(found.loss)
         return int(found.rung[0])

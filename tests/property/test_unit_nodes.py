@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 from fuzz.unseen import UNSEEN_NODES
-from kernel.counting import DECIMAL, FIELDS, Counting, broken, claimed, cut, values
+from kernel.counting import COUNTED, DECIMAL, FIELDS, Counting, broken, claimed, cut, values
 
 from dpsql.kernel.check.relation import Groups
 from dpsql.kernel.tree import (
-    COUNTED,
     Aggregate,
     Argument,
     Binary,

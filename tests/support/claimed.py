@@ -104,6 +104,7 @@ def _made(
     decides: str | None = None,
     distinct: tuple[frozenset[str], ...] = (),
     together: tuple[Together, ...] = (),
+    bounds: tuple[int, ...] = (),
 ) -> Certificate:
     return Certificate(
         query=query,
@@ -119,6 +120,8 @@ def _made(
         one_cell=False,
         every_group=keys is not Keys.UNKNOWN,
         together=together,
+        bounds=bounds,
+        fine=None,
         derivation=(),
         seal=sealed._SEAL,
     )

@@ -19,7 +19,6 @@ from dpsql.kernel.check.proof import (
     Proof,
     has_aggregate,
     has_window,
-    nodes_of_row,
     reads_of,
     subqueries,
 )
@@ -27,7 +26,6 @@ from dpsql.kernel.check.relation import NONE, Kind, Names, Number, Relation, nam
 from dpsql.kernel.check.types_of import INFINITY, Value, exact, fits
 from dpsql.kernel.check.types_of import Number as Real
 from dpsql.kernel.tree import (
-    Aggregate,
     CappedRows,
     CappedSum,
     Column,
@@ -106,9 +104,7 @@ class _Rule:
             low, high = low - other.high, high - other.low
             total = None if total is None or other.total is None else total + other.total
         most = max(end for claim in (first, *others) for end in (-claim.low, claim.high))
-        for node in nodes_of_row(written):
-            if isinstance(node, Aggregate) and node.name == "SUM":
-                self.proof.sum_fits(node, self.made, -most, most)
+        self.proof.sums_fit(written, self.made, -most, most)
         return Number(int(low), int(high), None if total is None else int(total))
 
     def _claim(self, part: Counted) -> Claim:

@@ -166,8 +166,8 @@ def test_no_cell_is_beyond_the_grid(mechanism: m.Quantile | m.Extreme) -> None:
 
 def test_no_search_has_more_rows_than_bounds() -> None:
     """A row beyond them would make it fail where a unit is in it."""
-    scores = NumberChange(0, m.FULL, m.FULL, ((0, 0, 0), (3, 0, m.FULL)))
-    known = UnitChanges((None, NumberChange(0, 1, 1), scores), one_row=True)
+    scores = NumberChange(0, m.FULL, m.FULL)
+    known = UnitChanges((None, NumberChange(0, 1, 1), scores), one_row=True, bounds=(1, 2, 4))
     one = Run(counts(known, [0, 1], [5, 6], [0, m.FULL]), ample())
     assert 0 <= one.search(m.Ladder.plan(3, 1, sensitivity=m.FULL), 3) < 3
     with pytest.raises(InternalError, match="bounds"):

@@ -96,8 +96,8 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
     public = UnitChanges((UNITS,))
     unknown = UnitChanges((UNITS,), public=False, declared=False, decides=0)
     cells = UnitChanges((None, UNITS, UNITS), one_cell=True, every_group=True, cells=(0, 15))
-    numbers = tuple(NumberChange(0, m.FULL, rungs=tuple((row, 0, 1) for row in range(4))) for _ in range(4))
-    searched = UnitChanges((None, NumberChange(0, 1), *numbers), one_row=True)
+    numbers = (NumberChange(0, m.FULL),) * 4
+    searched = UnitChanges((None, NumberChange(0, 1), *numbers), one_row=True, bounds=(1, 2, 4, 8))
     bins = [np.array([0, 1, 2]), *(CANARIES[:3] + i for i in range(4))]
     run = Run(counts(public), ample())
     hidden, celled = (
