@@ -438,3 +438,12 @@ SELECT (SELECT COUNT(*) FROM pages p) - (SELECT COUNT(DISTINCT p.page, contribut
 
 -- R2791
 SELECT COUNT(DISTINCT user_id) AS n, COUNT(DISTINCT user_id) FILTER (WHERE page = 'a') AS m, DP_STDDEV(n) AS s FROM visits
+
+-- R2510
+SELECT SUM(ms, contribution_bounds_per_group => (0, 5)) AS n FROM visits
+
+-- R2511
+SELECT SUM(ms, contribution_bounds_per_group => (0, 100)) AS n FROM visits
+
+-- R2590
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id, x ORDER BY ms) AS c FROM (SELECT *, CASE WHEN EXISTS (SELECT 1 FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) y WHERE y.user_id = v.user_id AND y.r > 1) THEN 1 ELSE 0 END AS x FROM visits v)) WHERE c = 1 GROUP BY page ORDER BY n DESC LIMIT 2
