@@ -112,7 +112,8 @@ class Refining:
                 f"an epsilon above {float(paid):g}",
             )
         try:
-            method = RefinedCount.of(first.method, from_bytes(lineage.payload).rows, paid, refine.epsilon)
+            rows = from_bytes(lineage.payload).rows
+            method = RefinedCount.of(first.method, rows, lineage.level, paid, refine.epsilon)
         except ValueError as problem:
             raise self._refused(str(problem)) from None
         step = RefinementStep(refine.number, refine.epsilon)

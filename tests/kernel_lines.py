@@ -31,6 +31,7 @@ READING = {
     "sorting": "their public order",
     "kept": "copies of counts, which are overwritten",
     "step_costs": "what the steps of a release cost",
+    "levels": "numbers that a further release goes on from",
     "release": "the steps that run mechanisms on counts",
     "parted": "steps in each of several partitions",
     "figures": "numbers that follow from a search of bounds",
@@ -43,7 +44,8 @@ READING = {
 
 DECIDES = (
     *("facts", "check", "exact_bounds", "loss"),
-    *("sealed", "changes", "counts", "sorting", "kept", "step_costs", "release", "parted", "figures"),
+    *("sealed", "changes", "counts", "sorting", "kept", "step_costs", "levels", "release", "parted"),
+    "figures",
 )
 """The parts that decide what may be released, and what it costs."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 from fractions import Fraction
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from dpsql.analysis.kept_bounds import KeptLadders
 from dpsql.analysis.relation import Relation
@@ -15,6 +15,9 @@ from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import DomainScan, Query, Scan
 from dpsql.policy import Policy
 from dpsql.types import SqlType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Catalog(Protocol):
@@ -61,6 +64,9 @@ class Catalog(Protocol):
 
     def count(self, relation: str) -> int:
         """Return the number of rows of a public relation (a SELECT)."""
+
+    def run(self, sql: str, text: str | None = None) -> pa.Table:
+        """Return the rows of a public relation (a SELECT)."""
 
     def plan(self, sql: str) -> object:
         """Return the engine's own bound plan of a compiled statement, as parsed JSON."""

@@ -59,29 +59,18 @@ def lower_claims_of_search(
 ) -> Iterator[str]:
     """Yield what is claimed of the cells of a search (`kernel.mechanisms.RungBins`) and is not certified.
 
-    A unit is in one cell, of those that exceed so many bounds. To the score there it adds at most `FULL`, to
-    totals at most the next bound, and to excesses at most what is between the two.
+    A unit is in one cell, of those that exceed so many of the same bounds. To the score there it adds at most
+    `FULL`, and to the other sums what follows from the bounds (`kernel.tree.Scores`).
     """
     if certificate.most_groups != 1 or certificate.keys is not Keys.CELLS:
         yield f"one unit changes {certificate.most_groups} cells, claimed 1"
-    first, last = dict(certificate.cells).get("n0", (-1, len(bounds) + 1))
-    if first < 0 or last > len(bounds):
-        yield f"cells are from {first} to {last}, claimed 0 to {len(bounds)}"
+    signed = certificate.number("n5") is not None
+    if certificate.bounds != tuple(bounds) or certificate.fine != (fine if signed else None):
+        yield f"{len(certificate.bounds)} bounds are searched, claimed {len(bounds)}"
     numbers = {change.column: change for change in certificate.numbers}
     for name, most in (("n1", 1), ("n2", FULL), ("n5", 1)):
         if name in numbers:
             yield from _beyond(numbers[name], 0, most)
-    for name in ("n3", "n4", "n6"):
-        signed = name == "n6" or (name == "n3" and "n5" in numbers)
-        for place, low, high in numbers[name].rungs if name in numbers else ():
-            if not (name != "n3") <= place < len(bounds):
-                continue  # no sum of these is read
-            below = bounds[place - 1] if place else 0
-            most = bounds[place] if name == "n3" else bounds[place] - below
-            # In groups, whose totals have no sign, they are summed as they are.
-            size = max(below // fine, 1) if fine is not None and name == "n3" and signed else 1
-            if size * max(high, -low) > most or (low < 0 and not signed):
-                yield f"{name} changes by {low} to {high} in cell {place}, claimed {most // size}"
 
 
 def lower_claims(plan: Plan, certificate: Certificate) -> Iterator[str]:

@@ -6,12 +6,18 @@ keys, and a selection runs in each of them, also in those without rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.outer_query import OuterQuery
 from dpsql.analysis.plan import Partitions
 from dpsql.analysis.ranked import ranked_partitions
 from dpsql.language import Options, Query, TopPerPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_PARTITIONS = 10_000
 
@@ -48,7 +54,9 @@ def partitions_of(
         raise query.source.refuse(f"there are more than {MAX_PARTITIONS:,} partitions", at)
     fact = all(block.facts[place] for place in selection.keys)
     most = 1 if fact else min(options.max_groups_contributed or number, number)
-    return Partitions(number, size if len(known) == len(block.keys) else None, fact, most)
+    if len(known) == len(block.keys):
+        return Partitions(number, size, fact, most)
+    return Partitions(number, None, fact, most, _listed(compiler, block.domains, selection.keys))
 
 
 def _parts(compiler: StatementCompiler, candidates: Candidates, keys: tuple[int, ...]) -> tuple[int, int]:
@@ -60,3 +68,13 @@ def _parts(compiler: StatementCompiler, candidates: Candidates, keys: tuple[int,
     counted = f"SELECT COUNT(*) AS n FROM ({sql}) AS d GROUP BY {', '.join(by)}"
     largest = compiler.catalog.evaluate(f"(SELECT COALESCE(MAX(n), 0) FROM ({counted}) AS c)")
     return compiler.catalog.count(counted), int(str(largest))
+
+
+def _listed(compiler: StatementCompiler, domains: Sequence[Candidates], keys: tuple[int, ...]) -> pa.Table:
+    """Return the values of the keys in all partitions: a column for each key, in their order."""
+    own = [each for each in domains if {*each.keys} & {*keys}]
+    columns = {k: v.name for i, each in enumerate(own) for k, v in each.listed.columns(f"d{i}").items()}
+    tables = {k: f"d{i}" for i, each in enumerate(own) for k in each.keys}
+    items = ", ".join(f"{tables[key]}.{columns[key]} AS k{i}" for i, key in enumerate(keys))
+    sources = " CROSS JOIN ".join(f"({each.domain.sql}) AS d{i}" for i, each in enumerate(own))
+    return compiler.catalog.run(f"SELECT DISTINCT {items} FROM {sources}")

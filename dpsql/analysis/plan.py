@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import field, replace
 from fractions import Fraction
 from math import gcd, lcm
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dpsql.analysis.compiled_query import CompiledQuery
 from dpsql.analysis.kept_bounds import CutValues, LeftOut
@@ -20,6 +20,9 @@ from dpsql.language import Options, Query, Selection
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
 from dpsql.types import SqlType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def max_candidates(k: int, options: Options) -> int:
@@ -79,6 +82,8 @@ class Partitions:
     """Whether all rows of a unit are in one partition, since its keys are facts of the unit."""
     per_unit: int
     """In at most how many partitions the compiled query counts a unit."""
+    listed: pa.Table | None = field(default=None, repr=False, compare=False)
+    """The values of their keys, a column for each; None where all groups are declared, and counted."""
 
     @property
     def bounded(self) -> bool:

@@ -71,7 +71,7 @@ class LargestOfPartitions:
     def run(self, run: Run) -> NoisyResult:
         """Run the selection of every partition; the rows come by partition, in a public order of them."""
         own = self.partitions
-        parted = Parted.of(run, self.keys, own.number, own.size, own.per_unit)
+        parted = Parted.of(run, self.keys, own.size, own.per_unit, own.listed)
         pairs = zip(parted.sizes, parted.runs, strict=True)
         found = [self._method(size).run(part) for size, part in pairs]
         rows, order = parted.joined([each.rows for each in found])

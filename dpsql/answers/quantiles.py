@@ -174,7 +174,7 @@ class OfCells(KeepsQuote):
         if self.existing is not None:
             groups = run.existence(self.existing, _UNITS, cells=True).rows
         else:
-            groups = run.groups_of_cells(self.plan.groups if self.plan.key_types else 1)
+            groups = run.groups_of_cells()
         chosen, order = run.draw(self.mechanism, groups), np.arange(len(groups))
         if isinstance(selection, AllGroups):
             if self.existing is not None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from dpsql.analysis import Plan
     from dpsql.answers.method import Method
+    from dpsql.kernel.levels import Level
     from dpsql.kernel.release import Run
 
 _EXACT = 1 << 53
@@ -38,12 +39,14 @@ class RefinedCount:
     plan: Plan
     place: int
     mechanism: mechanisms.Refinement
-    released: int
-    """The release before, in grid steps."""
+    released: Level
+    """The release before, as the ledger has it."""
     quote: Quote
 
     @classmethod
-    def of(cls, first: Method, rows: pa.Table, paid: Fraction, epsilon: Fraction) -> RefinedCount:
+    def of(
+        cls, first: Method, rows: pa.Table, level: Level | None, paid: Fraction, epsilon: Fraction
+    ) -> RefinedCount:
         """Plan a refinement to `epsilon`, where `rows` cost `paid` with all releases that they refine.
 
         `first` is the method that released the count first: its grid is that of all refinements.
@@ -66,6 +69,8 @@ class RefinedCount:
         if most is not None and value in (0, most):
             # The mechanism goes on from the noisy value, which is not what was shown.
             raise ValueError("its value is cut to the values that are declared, so its noise is not known")
+        if level is None:
+            raise ValueError("its noise was not kept")
         bound = plan.counts[place].bound
         mechanism = mechanisms.Refinement.plan(1, [paid, epsilon], sensitivity=bound, resolution=bits)
         last = mechanisms.Laplace.plan(1, epsilon, sensitivity=bound, resolution=bits)
@@ -80,11 +85,11 @@ class RefinedCount:
             None,
             divided=mechanism.further,
         )
-        return cls(plan, place, mechanism, int(value * 2**bits), quote)
+        return cls(plan, place, mechanism, level, quote)
 
     def run(self, run: Run) -> NoisyResult:
         """Draw the less noisy value, given the released one."""
-        value = run.refine(self.mechanism, self.place, [self.released])
+        value = run.refine(self.mechanism, self.place, self.released)
         noise = LaplaceNoise(self.mechanism.scales[-1], self.mechanism.resolution)
         source = Source(Law("laplace"), float(noise.scale), 2.0**-self.mechanism.resolution)
         measured = Measurement(value, noise, self.quote.half_width, source, self.place)

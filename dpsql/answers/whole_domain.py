@@ -63,8 +63,10 @@ class WholeDomain(KeepsQuote):
         words = "box noise" if self.noise.monotone else "cube noise"
         if isinstance(self.mechanism, mechanisms.Gaussian):
             words = "Gaussian noise"
-        scalar = isinstance(self.plan.selection, Scalar)
-        return f"{words} on {f'all {len(self.noise.measured)} counts' if scalar else 'every group'}"
+        if not isinstance(self.plan.selection, Scalar):
+            return f"{words} on every group"
+        number = len(self.noise.measured)
+        return f"{words} on {f'all {number} counts' if number > 1 else 'one count'}"
 
     @property
     def notes(self) -> tuple[str, ...]:

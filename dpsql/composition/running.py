@@ -284,7 +284,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
-    return Paid(release, charge, to_bytes(release), key, run.loss)
+    return Paid(release, charge, to_bytes(release), key, run.loss, run.level)
 
 
 def _priced(prepared: PreparedPrivate, loss: PrivacyLoss) -> Charge:

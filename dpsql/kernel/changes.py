@@ -19,14 +19,11 @@ class NumberChange:
         In each group by at least `low`, at most 0, and by at most `high`, at least 0.
     total
         In all groups together by at most this, without signs; None: that has no bound.
-    rungs
-        Of a search of bounds: by how much at least and at most in the row of so many exceeded bounds.
     """
 
     low: int
     high: int
     total: int | None = None
-    rungs: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.low <= 0 <= self.high:
@@ -63,11 +60,15 @@ class UnitChanges:
         Whether a unit changes one row alone.
     one_cell
         Whether it changes one cell of each group.
+    every_group
+        Whether all groups of a public domain are there, with cells in at least one row each.
     cells
         The least and the greatest cell of a row, whatever the rows are; None: nothing is known.
     together
         Numbers of which all changes in a group add up to at most so much, without signs; and the same in all
         groups, None: that has no bound.
+    bounds, fine
+        Of a search of bounds: as its certificate has them.
     """
 
     numbers: tuple[NumberChange | None, ...]
@@ -79,8 +80,11 @@ class UnitChanges:
     grouped: tuple[tuple[frozenset[str], int], ...] = ()
     one_row: bool = False
     one_cell: bool = False
+    every_group: bool = False
     cells: tuple[int, int] | None = None
     together: tuple[tuple[frozenset[int], int, int | None], ...] = ()
+    bounds: tuple[int, ...] = ()
+    fine: int | None = None
 
     def number(self, place: int) -> NumberChange:
         """Return how a unit changes a number; `InternalError` if nothing is proved of it."""

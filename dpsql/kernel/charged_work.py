@@ -28,6 +28,7 @@ from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.ledger import ChargeLedger
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.kernel.ledger.records import Reservation, Settled
+from dpsql.kernel.levels import Level, refined_by, with_level
 from dpsql.kernel.loss import Charge, PrivacyLoss
 
 _T = TypeVar("_T")
@@ -80,6 +81,8 @@ class Paid(Generic[_T]):
     key: str | None = None
     loss: PrivacyLoss | None = None
     """What is charged, its mechanisms settled; None: one pure mechanism ran, and realised `charge`."""
+    level: Level | None = None
+    """The number that a further release may go on from: it is stored with this one."""
 
 
 def _run(work: Callable[[], _T], begin: Begin) -> tuple[_T | None, BaseException | None, bool]:
@@ -167,11 +170,16 @@ class ChargedWork:
 
         def settled() -> tuple[list[tuple[_T, int]], Event]:
             paid = [piece() for piece in work]
+            if [refined_by(one.level) for one in paid] != [*self._reservation.parents]:
+                raise InternalError("another release was refined than the one for which it is charged")
             if _is_cancelled_before_end(self._begin_statement):
                 raise Cancelled(CANCELLED)
             self._writing = True
             ended = [
-                Settled(one.charge if one.loss is None else one.loss, one.payload, one.key) for one in paid
+                Settled(
+                    one.charge if one.loss is None else one.loss, with_level(one.payload, one.level), one.key
+                )
+                for one in paid
             ]
             numbers, event = self._ledger.settle_all(self._reservation, ended)
             self._state = _State.ENDED

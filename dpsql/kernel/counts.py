@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.kernel.sorting import Term
+    from dpsql.kernel.tree import Query
 
     Integers = NDArray[np.int64]
     Values = Callable[[Any, Integers], pa.Table]
@@ -101,7 +102,9 @@ class Counts(Sealed):
         that of the query, and says how far one unit changes them.
         """
         found = changes_of(certificate, len(n))
-        return seal(cls(), Exact(keys, tuple(n), found, _public(order, certificate), dict(places or {})))
+        places = dict(places or {})
+        own = Exact(keys, tuple(n), found, _public(order, certificate), places, query=certificate.query)
+        return seal(cls(), own)
 
     @classmethod
     def of_table(
@@ -165,6 +168,8 @@ class Exact:
         As in `Counts.of`. A position serves to find a key again, and for nothing else.
     changes
         How far one unit changes them.
+    query
+        The query that counts them all; None of a part of them.
     domain, positions, values
         Of counts of a large domain: the domain, the positions of the listed groups in it, ascending, and what
         returns keys. Keys are then those of any position.
@@ -178,6 +183,7 @@ class Exact:
     domain: Domain | None = None
     positions: Integers | None = None
     values: Values | None = None
+    query: Query | None = None
 
     @property
     def size(self) -> int:
@@ -192,6 +198,7 @@ class Exact:
             changes_of(wanted.certificate, len(wanted.numbers)),
             _public(wanted.order, wanted.certificate),
             {name: self.places[name] for name in wanted.places},
+            query=wanted.certificate.query,
         )
 
     def part(self, rows: Integers) -> Exact:
@@ -287,7 +294,7 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
     """Return what a certificate says of the first numbers of its query."""
     names = [f"n{i}" for i in range(numbers)]
     made = [
-        None if change is None else NumberChange(change.low, change.high, change.total, change.rungs)
+        None if change is None else NumberChange(change.low, change.high, change.total)
         for change in map(certificate.number, names)
     ]
     unknown, largest = certificate.keys is Keys.UNKNOWN, certificate.largest
@@ -304,11 +311,14 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
         grouped=certificate.grouped_by,
         one_row=certificate.most_groups == 1,
         one_cell=certificate.one_cell,
+        every_group=certificate.every_group,
         cells=dict(certificate.cells).get("n0"),
         together=tuple(
             (frozenset(names.index(n) for n in found.columns if n in names), found.each, found.total)
             for found in certificate.together
         ),
+        bounds=certificate.bounds,
+        fine=certificate.fine,
     )
 
 

@@ -1,12 +1,12 @@
 """Numbers that follow from what a search of a bound has counted: sums of units cut at a bound, and beyond it.
 
-A search counts the units by how many bounds they exceed, so a unit is in one row. Its certificate says how
-much one adds to the sums of each row; how far it moves each of these numbers follows (proofs: `RungBins`).
+A search counts the units by how many bounds they exceed, so a unit is in one row. Its certificate has the
+bounds, so that what one adds to the sums of its row is what `tree.Scores` claims; how far it moves each of
+these numbers follows (proofs: `RungBins`).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -22,10 +22,9 @@ from dpsql.kernel.mechanisms.bins import Binned
 from dpsql.kernel.release import Run
 from dpsql.kernel.sealed import seal, without_frames
 from dpsql.kernel.step_costs import Spending
+from dpsql.kernel.tree import Above
 
 _LIMIT = 1 << 60
-_TOTALS, _BEYOND, _NET = 3, 4, 6
-"""The places of what units have, of what they have beyond the last bound that they exceed, and with signs."""
 _SIGNED = 6
 """Counts with so many columns tell which units have less than 0."""
 
@@ -67,36 +66,14 @@ class Figure:
     fine: int | None = None
 
     def change(self, search: UnitChanges, *, signed: bool) -> NumberChange:
-        """Return how far one unit more moves it, as the sums of rows are certified."""
-        bound = self.bounds[self.place]
-        if (bound / self.size).denominator != 1:
+        """Return how far one unit more moves it, by the bounds of the search (`RungBins`)."""
+        if self.bounds != search.bounds or (self.of is not Of.EXCESS and self.fine != search.fine):
+            raise InternalError("these are no bounds of the search")
+        most = (self.times if self.of is Of.EXCESS else 1) * self.bounds[self.place] / self.size
+        if most.denominator != 1:
             raise InternalError("a bound is a whole number of steps")
-        if self.of is Of.EXCESS:
-            return NumberChange(0, math.ceil(max(self.times * bound, self._beyond(search)) / self.size))
-        high = max(bound, self._kept(search))
-        if self.of is Of.LEAD:
-            high = max(high, 2 * self._beyond(search) - bound)
-        high = math.ceil(high / self.size)
-        return NumberChange(-high if signed or self.of is Of.LEAD else 0, high)
-
-    def _kept(self, search: UnitChanges) -> int:
-        """Return the most that a unit has that does not exceed the bound."""
-        most = 0
-        for row, low, high in _rungs(search, _TOTALS):
-            if row <= self.place:
-                step = max(self.bounds[row - 1] // self.fine, 1) if row and self.fine else 1
-                most = max(most, -low * step, high * step)
-        return most
-
-    def _beyond(self, search: UnitChanges) -> int:
-        """Return the most that a unit has beyond the bound, if it is not cut at `times` of it."""
-        if not self.times:
-            return 0
-        bound, last = self.bounds[self.place], self.bounds.index((self.times + 1) * self.bounds[self.place])
-        sums = [_BEYOND, _NET] if self.of is Of.LEAD and len(search.numbers) > _NET else [_BEYOND]
-        rungs = [each for place in sums for each in _rungs(search, place)]
-        ends = [(row, max(-low, high)) for row, low, high in rungs if self.place < row <= last]
-        return max((end + self.bounds[row - 1] - bound for row, end in ends), default=0)
+        down = self.of is Of.LEAD or (signed and self.of is Of.CLIPPED)
+        return NumberChange(-int(most) if down else 0, int(most))
 
     def exact(self, bins: RungBins) -> int:
         """Compute it, within the limit; rounded down, it moves by no more than what is said."""
@@ -110,14 +87,6 @@ class Figure:
             case Of.LEAD:
                 whole = bins.lead(self.bounds, self.place, fine=self.fine)
         return max(-_LIMIT, min(int(whole // self.size), _LIMIT))
-
-
-def _rungs(search: UnitChanges, place: int) -> tuple[tuple[int, int, int], ...]:
-    """Return how far one unit moves a sum of each row; a search has this of all its rows."""
-    found = search.number(place).rungs
-    if not found:
-        raise InternalError("nothing is proved of the rows of a search")
-    return found
 
 
 def run_of_figures(
@@ -162,14 +131,19 @@ def _of_one_group(counts: Counts) -> bool:
 def run_bins(mechanism: Bins, above: Sequence[Counts], spending: Spending) -> Binned:
     """Release how many units are in which bin, from the numbers of those above 0 and above each end.
 
-    A unit is above all ends that are less than what it has: so it is in one bin. That the numbers are those
-    of the same units, by ends that ascend, is the plan's; that each counts a unit once is certified.
+    The numbers are of `Above`, of the same units, for the ends of the mechanism, which ascend. So a unit
+    counts in the numbers of all ends below what it has, and of the differences of numbers it changes one: it
+    is in one bin.
     """
     changes = [each for counts in above for each in exact(counts).changes.numbers]
-    one = [each.high for each in changes if each is not None and each.low == 0]
-    if len(one) < len(changes) or not all(map(_of_one_group, above)):
+    one = [each.high for each in changes if each is not None and (each.low, each.high) == (0, 1)]
+    known = len(one) == len(changes) and all(map(_of_one_group, above))
+    nodes = [query for query in (exact(counts).query for counts in above) if isinstance(query, Above)]
+    ends = [end for node in nodes for end in node.ends]
+    same = len(nodes) == len(above) and len({node.units for node in nodes}) == 1
+    if not (known and same and ends == sorted((0, *mechanism.ends))):
         raise InternalError("these are no numbers of units above the ends of bins")
-    if not mechanism.covers(Taken((NumberChange(0, max(one, default=0)),), 1)):
+    if not mechanism.admits(Taken((NumberChange(0, max(one, default=0)),), 1)):
         raise InternalError("the noise is for less than one unit is known to change")
     spending.admit(mechanism.loss)
 

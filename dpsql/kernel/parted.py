@@ -8,11 +8,13 @@ steps, and so has the whole.
 *Private, else.* The query counts a unit in at most m partitions. The others have equal counts with and
 without the unit. The steps of those m compose: the cost is at most that of the largest one, m times.
 
-The number of partitions is public, and the same steps run in all of them, also in those without rows. The
-order of declared groups is public. Of others it is private which partitions have rows: runs come in a random
-order, those without rows among them. A unit that is alone in a partition then takes the place of one without
-rows, whichever that is, and the partitions of all others are where they were. What is released is put in the
-order of the keys of its partitions.
+The number of partitions is public, and the same steps run in all of them, also in those without rows. Those
+of declared groups, and their order, are in the counts. Of others it is private which partitions have rows, so
+that all are listed by whoever asks, who knows nothing but public values and releases. A group in none of them
+is left out: whether it is follows from its keys alone, so the list may be any, and nothing fails by it. Runs
+come in a random order, those without rows among them. A unit that is alone in a partition then takes the
+place of one without rows, whichever that is, and the partitions of all others are where they were. What is
+released is put in the order of the keys of its partitions.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
 from dpsql.kernel.sorting import ranks
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from numpy.typing import NDArray
 
 
@@ -53,25 +56,28 @@ class Parted(Sealed):
     sizes: tuple[int | None, ...]
 
     @classmethod
-    def of(cls, run: Run, keys: Sequence[int], number: int, size: int | None, times: int) -> Parted:
-        """Divide groups by some keys into a public number of partitions, of which a unit is in few.
+    def of(
+        cls, run: Run, keys: Sequence[int], size: int | None, times: int, listed: pa.Table | None = None
+    ) -> Parted:
+        """Divide groups by some keys into partitions, of which a unit is in few.
 
         `size` is that of the largest; None: their sizes are private. The cost is that of the largest one,
-        `times`.
+        `times`. Of groups that are not declared, the values of these keys are `listed`, in columns in their
+        order.
         """
+        if run.changes.declared is not (listed is None):
+            raise InternalError("which partitions there are is private, and they are not listed")
         if size is not None and not run.changes.declared:
             raise InternalError("how many groups a partition has is private")
         within = run.changes.within(keys)
-        if times < number and (within is None or within > times):
-            raise InternalError("one unit is in more partitions than are charged")
 
         def divided() -> tuple[NDArray[np.int64], list[tuple[int, int]], list[Counts]]:
             own = exact(run.counts)
-            rows, starts = _by_partition(own, keys)
-            missing = number - len(starts)
-            if missing < 0 or (missing and size is not None):
-                raise InternalError("the partitions of the counts are not those of the plan")
-            every, ends = own.part(rows), [*starts.tolist(), *[len(rows)] * (missing + 1)]
+            rows, starts = _by_partition(own, keys, listed)
+            number = len(starts) if listed is None else listed.num_rows
+            if times < number and (within is None or within > times):
+                raise InternalError("one unit is in more partitions than are charged")
+            every, ends = own.part(rows), [*starts.tolist(), *[len(rows)] * (number - len(starts) + 1)]
             pairs = [*pairwise(ends)]
             if not own.changes.declared:
                 pairs = [pairs[place] for place in exact_noise.ranks(number).tolist()]
@@ -117,17 +123,32 @@ class _Divided:
     """Where each partition starts there."""
 
 
-def _by_partition(own: Exact, keys: Sequence[int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the positions of all groups, partition by partition, and where each partition starts."""
-    columns = [ranks(own.keys.column(f"k{i}")) for i in keys]
-    code = np.zeros(own.size, dtype=np.int64)
-    for column in columns:
-        _, code = np.unique(code * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
-    if own.order is None or not own.changes.declared:  # which groups are first in them is private
-        rows = np.argsort(code, kind="stable")
-    else:
+def _by_partition(
+    own: Exact, keys: Sequence[int], listed: pa.Table | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the positions of all groups of the partitions, one after the other, and where each starts."""
+    size = 0 if listed is None else listed.num_rows
+    code = np.zeros(size + own.size, dtype=np.int64)
+    for place, i in enumerate(keys):
+        column = own.keys.column(f"k{i}")
+        if listed is not None:
+            column = _behind(listed.column(place).cast(column.type), column)
+        by = ranks(column)
+        _, code = np.unique(code * (int(by.max(initial=0)) + 1) + by, return_inverse=True)
+    known, code = code[:size], code[size:]
+    if listed is None and own.order is not None:
         rows = own.in_order()
-        _, first, place = np.unique(code[rows], return_index=True, return_inverse=True)
-        rows = rows[np.argsort(first[place], kind="stable")]
+        _, first, at = np.unique(code[rows], return_index=True, return_inverse=True)
+        rows = rows[np.argsort(first[at], kind="stable")]
+    else:  # which groups are first in them is private
+        rows = np.argsort(code, kind="stable")
+        rows = rows if listed is None else rows[np.isin(code[rows], known)]
     changed = np.diff(code[rows], prepend=-1) != 0
     return rows, np.flatnonzero(changed)
+
+
+def _behind(first: pa.ChunkedArray, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column with another of the same type before it."""
+    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+    return pa.chunked_array([*first.chunks, *column.chunks], column.type)

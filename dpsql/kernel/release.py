@@ -4,7 +4,7 @@ A `Run` is an interactive program over the counts of one query. Its verbs are th
 of earlier steps alone, and names groups by `Rows`, which only a step returns. Each verb
 
 1. refuses a mechanism whose noise is for smaller changes than those that are known of the numbers, before
-   anything is drawn (`Mechanism.covers`);
+   anything is drawn (`Mechanism.admits`);
 2. refuses what would cost more than is reserved (`Spending`);
 3. runs the mechanism on the counts;
 4. returns its output: positions in the counts become `Rows`, since the order of the counts is private.
@@ -24,6 +24,7 @@ import numpy as np
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.counts import Counts, Exact, exact
+from dpsql.kernel.levels import Level, level_of, steps_before
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms import (
     FULL,
@@ -104,12 +105,16 @@ class Selected(Generic[R]):
 
 
 class Run:
-    """The steps of a release over the counts of one query; `changes` are those of the counts."""
+    """The steps of a release over the counts of one query; `changes` are those of the counts.
 
-    __slots__ = ("changes", "counts", "spending")
+    `level` is the last number that was released alone, which a further release may go on from.
+    """
+
+    __slots__ = ("changes", "counts", "level", "spending")
 
     def __init__(self, counts: Counts, spending: Spending) -> None:
         self.counts, self.spending = counts, spending
+        self.level: Level | None = None
         self.changes = exact(counts).changes
 
     def __repr__(self) -> str:
@@ -148,7 +153,7 @@ class Run:
 
     def _admit(self, mechanism: Mechanism[Any], taken: Taken, most: PrivacyLoss | None = None) -> None:
         """Refuse a mechanism that is not for these changes, or costs too much, before it draws anything."""
-        if not mechanism.covers(taken):
+        if not mechanism.admits(taken):
             raise InternalError("the noise is for less than one unit is known to change")
         self.spending.admit(mechanism.loss if most is None else most)
 
@@ -191,7 +196,11 @@ class Run:
                 mechanism.run(_numbers(own, places, at, by_group=by_group)) for mechanism, places in parts
             ]
 
-        return without_frames(run)
+        found = without_frames(run)
+        if len(rows) == len(parts) == 1 and len(parts[0][1]) == 1 and self.changes.declared:
+            (mechanism, (place,)), value = parts[0], found[0].value[0]  # type: ignore[attr-defined]  # as above
+            self.level = level_of(exact(self.counts).query, place, mechanism, float(value))
+        return found
 
     def select(self, mechanism: Mechanism[R], place: int) -> Selected[R]:
         """Select groups by one of the numbers; those of a set, which has no order, come by their keys."""
@@ -242,17 +251,18 @@ class Run:
         self.spending.add(found.loss)
         return Selected(found, rows)
 
-    def groups_of_cells(self, number: int) -> Rows:
-        """Return all of so many groups of a public domain, in order; each has a row for each of its cells."""
-        if not self.changes.public:
+    def groups_of_cells(self) -> Rows:
+        """Return all groups of a public domain, in order; each has a row for each of its cells.
+
+        Without keys all rows are of one group, and it is there without rows, too.
+        """
+        if exact(self.counts).keys.num_columns and not self.changes.every_group:
             raise InternalError("which groups there are is private")
 
         def ordered() -> Rows:
             own = exact(self.counts)
             rows, starts = own.cells_in_order(public=True)
-            if len(starts) != number:
-                raise InternalError("the groups are not those of the domain")
-            return self._released(rows[starts] if own.size else np.zeros(1, dtype=np.int64), (rows, starts))
+            return self._released(rows[starts] if own.size else starts, (rows, starts))
 
         return without_frames(ordered)
 
@@ -285,12 +295,15 @@ class Run:
         cells: NDArray[np.int64] = found.cell
         return cells
 
-    def refine(self, mechanism: Refinement, place: int, released: ArrayLike) -> NDArray[np.float64]:
-        """Release a number again with less noise, given its release before, in grid steps."""
+    def refine(self, mechanism: Refinement, place: int, before: Level) -> NDArray[np.float64]:
+        """Release a number again with less noise, given its release before, as the ledger has it."""
         self._admit(mechanism, self.changes.of((place,), 1), mechanism.further)
         self._of_one_group()
+        query = exact(self.counts).query
+        released = [steps_before(before, query, place, mechanism)]
         found = without_frames(lambda: mechanism.again(exact(self.counts).n[place], released))
         self.spending.add(mechanism.further)
+        self.level = level_of(query, place, mechanism, float(found.value[0]), before)
         return found.value
 
     def check(self, checker: GuessAndCheck, guess: Number) -> Checked:
@@ -320,10 +333,9 @@ class Run:
 
     def search(self, mechanism: Ladder, bounds: int) -> int:
         """Choose one of so many bounds, by the scores of units that exceed each (`RungBins`)."""
-        most, scores = score_change(self.changes), self.changes.number(_SCORES)
-        if not all(0 <= row <= bounds for row, *_ in scores.rungs):  # else it would fail on some rows
-            raise InternalError("units may exceed more bounds than there are")
-        self._admit(mechanism, Taken((NumberChange(0, most),), 1))
+        if len(self.changes.bounds) != bounds:  # of more it would fail on some rows
+            raise InternalError("these are no scores of so many bounds")
+        self._admit(mechanism, Taken((NumberChange(0, score_change(self.changes)),), 1))
         found = without_frames(lambda: mechanism.run(RungBins(*exact(self.counts).n).scores(bounds)))
         self.spending.add(found.loss)
         return int(found.rung[0])

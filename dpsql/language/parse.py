@@ -40,6 +40,7 @@ _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE"
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
 _SHOWN: dict[str, Literal["budget", "tables", "releases"]] = {
     "PRIVACY BUDGET": "budget",
+    "BUDGET": "budget",
     "TABLES": "tables",
     "RELEASES": "releases",
 }

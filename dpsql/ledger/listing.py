@@ -10,6 +10,8 @@ from typing import Final
 from dpsql.kernel.ledger import limits
 from dpsql.kernel.ledger.amounts import read_loss
 from dpsql.kernel.ledger.refinements import step_of
+from dpsql.kernel.ledger.releases import find_number
+from dpsql.kernel.levels import Level
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 
@@ -64,6 +66,8 @@ class Lineage:
     """A release that may be refined, and the statement whose count it releases."""
 
     payload: bytes
+    level: Level | None
+    """The number that a further release goes on from; None: its noise is not known."""
     epsilon: Fraction | None
     """What this release and those that it refines cost together; None if it refines none."""
     statement: str
@@ -191,14 +195,10 @@ def shareable(connection: sqlite3.Connection, reuse_key: str) -> bool:
 
 def lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineage | None:
     """Return what is known of one of the analyst's own releases; None if there is no such release."""
-    row = connection.execute(
-        "SELECT r.payload, r.entry FROM release r"
-        " WHERE r.number = ? AND r.analyst = ? AND r.payload IS NOT NULL",
-        (number, analyst),
-    ).fetchone()
-    if row is None:
+    found = find_number(connection, number, analyst)
+    if found is None:
         return None
-    payload, entry = row
+    (entry,) = connection.execute("SELECT entry FROM release WHERE number = ?", (number,)).fetchone()
     before = step_of(connection, entry)
     epsilon, first = None if before is None else before.epsilon, entry
     while before is not None:
@@ -215,7 +215,8 @@ def lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineag
         "SELECT e.release FROM refinement f JOIN entry e ON e.entry = f.entry WHERE f.parent = ?", (number,)
     ).fetchone()
     return Lineage(
-        payload,
+        found.payload,
+        found.level,
         epsilon,
         statement,
         key,

@@ -31,9 +31,16 @@ class _Stable(Mechanism[R]):
     queries: int
     tests: StabilityTests
 
+    @property
+    def paid(self) -> int:
+        """How many tests are paid for."""
+        return 1
+
     def covers(self, taken: Taken) -> bool:
         """See `Mechanism`: distances change by at most c, up or down."""
-        return self.tests.cover(taken.most)
+        if not self.queries:
+            return True
+        return self.loss == self.tests.loss(self.paid) and self.tests.cover(taken.most, self.queries)
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that pays for so many tests."""
@@ -158,6 +165,15 @@ class StableAnswers(_Stable[StableQueries]):
     """
 
     failures: int
+
+    @property
+    def paid(self) -> int:
+        """See `_Stable`."""
+        return self.failures
+
+    def covers(self, taken: Taken) -> bool:
+        """See `_Stable`: the noise of this one must be symmetric."""
+        return self.tests.noise == "laplace" and _Stable.covers(self, taken)
 
     @classmethod
     def plan(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
@@ -23,6 +23,8 @@ class Declared:
     """As declared; the ledger has their hash."""
     used: Facts
     """Without what is not true of the rows of public tables."""
+    columns: Mapping[str, str]
+    """The columns whose domains are listed, as `table.column`, by the names of the domains' tables."""
 
     @property
     def table(self) -> pa.Table:
@@ -54,9 +56,9 @@ class Declared:
                 *(table.name, unit_words(table), columns, ", ".join(unique)),
                 ", ".join(sorted(table.not_null)),
             )
-        for name, sql_type in sorted(self.facts.domains, key=lambda found: found[0]):
-            most = f"distinct public values, {self.facts.places_of(name) or 0:,} at most"
-            yield f"domain {name}", most, f"v {sql_type}", "v", "v"
+        for name, sql_type in sorted(self.facts.domains, key=lambda found: self.columns[found[0]]):
+            most = f"distinct public values, {self.facts.places_of(name) or 0:,} at most, in {name}"
+            yield f"domain of {self.columns[name]}", most, f"v {sql_type}", "v", "v"
 
 
 def declared(policy: Policy) -> Declared:
@@ -64,7 +66,7 @@ def declared(policy: Policy) -> Declared:
     engine = open_engine(policy)
     try:
         known = engine.schema_database
-        return Declared(declared_facts_of(policy, known), facts_of(policy, known))
+        return Declared(declared_facts_of(policy, known), facts_of(policy, known), known.domains.columns())
     finally:
         engine.close()
 

@@ -11,8 +11,10 @@ from random import Random
 from typing import Any
 
 import pytest
+from kernel.claims import ends_of_row
 from kernel.counting import Counting, broken, claimed, cut, values
 
+from dpsql.kernel.check import Change
 from dpsql.kernel.check.relation import Groups
 from dpsql.kernel.tree import (
     Above,
@@ -74,14 +76,14 @@ def moved_too_far(
     counting: Counting, query: Scores, groups: Groups, reached: set[str], text: str = ""
 ) -> bool:
     """Whether a unit moves a number of its row by more than is claimed of the row, or several rows."""
-    rows = {name: {row: ends for row, *ends in number.rungs} for name, number in groups.numbers.items()}
     for changes in keyed(counting, text or duckdb_sql(query)):
         moved = {row: each for row, each in changes.items() if any(each)}
         if len(moved) > 1:
             return True
         for row, each in moved.items():
             for (name, claim), change in zip(groups.numbers.items(), each, strict=True):
-                low, high = rows[name].get(row, (claim.low, claim.high))
+                known = Change(name, claim.low, claim.high)
+                low, high = ends_of_row(groups.bounds, groups.fine, row, known)
                 if not low <= change <= high:
                     return True
                 if change and change in (low, high):

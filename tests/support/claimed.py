@@ -104,6 +104,7 @@ def _made(
     decides: str | None = None,
     distinct: tuple[frozenset[str], ...] = (),
     together: tuple[Together, ...] = (),
+    bounds: tuple[int, ...] = (),
 ) -> Certificate:
     return Certificate(
         query=query,
@@ -117,7 +118,10 @@ def _made(
         grouped_by=(),
         cells=(),
         one_cell=False,
+        every_group=keys is not Keys.UNKNOWN,
         together=together,
+        bounds=bounds,
+        fine=None,
         derivation=(),
         seal=sealed._SEAL,
     )

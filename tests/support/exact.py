@@ -22,11 +22,14 @@ from dpsql.kernel import counts as counts_module
 from dpsql.kernel.changes import UnitChanges
 from dpsql.kernel.counts import Counts, Exact
 from dpsql.kernel.figures import run_of_figures
+from dpsql.kernel.levels import Level, level_of, split_level, with_level
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.mechanisms import RungBins
+from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.release import Rows, Run, positions_of
 from dpsql.kernel.sealed import seal
 from dpsql.kernel.step_costs import Spending
+from dpsql.kernel.tree import Query
 from dpsql.policy import Table
 
 __all__ = [
@@ -43,6 +46,7 @@ __all__ = [
     "positions",
     "runs_of",
     "scores_of",
+    "stored_level",
     "with_exact",
 ]
 
@@ -73,6 +77,16 @@ def counts_of(
 def made_up(keys: pa.Table, n: Sequence[NDArray[np.int64]], changes: UnitChanges) -> Counts:
     """Return made-up counts of which one unit changes so much."""
     return seal(Counts(), Exact(keys, tuple(n), changes, None))
+
+
+def stored_level(
+    query: Query, mechanism: Mechanism[Any], value: float, *, place: int = 0, release: int = 1
+) -> Level:
+    """Return what the ledger has of a release of the one number of a query."""
+    made = level_of(query, place, mechanism, value)
+    level = split_level(with_level(b"rows", made) or b"", release)[1]
+    assert level is not None
+    return level
 
 
 def positions(rows: Rows, counts: Counts) -> NDArray[np.int64]:

@@ -79,15 +79,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors_json": {"errors"},
     "types": {"errors"},
     "kernel.tree": {"errors", "types"},
+    "kernel.levels": {"errors", "kernel.mechanisms", "kernel.sealed", "kernel.tree"},
     "kernel.facts": {"errors", "types"},
-    "kernel.ledger": {"errors", "kernel.facts", "kernel.loss"},
+    "kernel.ledger": {"errors", "kernel.facts", "kernel.levels", "kernel.loss"},
     "kernel.check": {"errors", "types", "kernel.facts", "kernel.tree"},
     "kernel.counts": {
         *("errors", "kernel.changes", "kernel.check", "kernel.order", "kernel.sealed", "kernel.sorting"),
+        "kernel.tree",
     },
     "kernel.kept": {"kernel.changes", "kernel.check", "kernel.counts", "kernel.sealed"},
     "kernel.release": {
-        *("errors", "kernel.changes", "kernel.counts", "kernel.loss", "kernel.mechanisms"),
+        *("errors", "kernel.changes", "kernel.counts", "kernel.levels", "kernel.loss", "kernel.mechanisms"),
         *("kernel.sealed", "kernel.step_costs"),
     },
     "kernel.parted": {
@@ -97,9 +99,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "kernel.figures": {
         *("errors", "kernel.changes", "kernel.counts", "kernel.mechanisms"),
-        *("kernel.release", "kernel.sealed", "kernel.step_costs"),
+        *("kernel.release", "kernel.sealed", "kernel.step_costs", "kernel.tree"),
     },
-    "kernel.charged_work": {"errors", "kernel.check", "kernel.ledger", "kernel.loss"},
+    "kernel.charged_work": {"errors", "kernel.check", "kernel.ledger", "kernel.levels", "kernel.loss"},
     "zones": set(),
     "render": {"errors", "places", "kernel.loss"},
     "exclusive": {"errors", "kernel.ledger"},
@@ -138,8 +140,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "zones",
     }
     | {"kernel.counts", "kernel.kept"},
-    "ledger": {"errors", "kernel.ledger", "kernel.loss", "policy"},
+    "ledger": {"errors", "kernel.ledger", "kernel.levels", "kernel.loss", "policy"},
     "answers": BASE
+    | {"kernel.levels"}
     | {"epsilon_division", "analysis", "language", "engines", "kernel.mechanisms", "estimates", "render"}
     | {"kernel.counts", "kernel.figures", "kernel.parted", "kernel.release", "kernel.sorting"}
     | {"kernel.step_costs"},

@@ -79,6 +79,10 @@ class Domains:
         """Return the names of the tables that `create` makes, with the types of their values."""
         return {_name(*k): kind.held for k, (_, values, kind) in self._domains.items() if values is not None}
 
+    def columns(self) -> dict[str, str]:
+        """Return the columns of the domains, as `table.column`, by the names of their tables."""
+        return {_name(*key): ".".join(key) for key in self._domains}
+
     def types(self) -> dict[str, SqlType]:
         """Return the types of the values in the tables of listed values, by the names of the tables."""
         listed = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import ROWS, Around, bare, check_decided, derive, rule
 from dpsql.kernel.check.types_of import Number, Value, ends, exact, whole
-from dpsql.kernel.tree import Aggregate, Call, Column, Expr, OrderTerm, Window, facts, walk
+from dpsql.kernel.tree import Aggregate, Call, Column, Derived, Expr, OrderTerm, Scan, Window, facts, walk
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType
 
 _CHOSEN = ("FIRST", "LAST", "LIST")
@@ -30,7 +30,9 @@ def _of_rows(at: Around) -> Around:
 def _aggregate(node: Aggregate, at: Around) -> Value:
     if at.found is None or at.caught:
         raise NotCertified("an aggregate where none can be", node)
-    read = [part for part in walk(node) if isinstance(part, Column)] if at.scope.outer else []
+    parts = [*walk(node)] if at.scope.outer else []
+    below = {part.alias for part in parts if isinstance(part, (Derived, Scan))}
+    read = [part for part in parts if isinstance(part, Column) and part.table not in below]
     if read and not any(_is_own(part, at) for part in read):
         raise NotCertified("an aggregate of columns of the query around it, which is that of the other", node)
     at.found.append(node)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.kernel.check.counts import relation_of_numbers
-from dpsql.kernel.check.proof import Proof
+from dpsql.kernel.check.proof import Proof, some
 from dpsql.kernel.check.relation import Kind, Number, Relation, under
 from dpsql.kernel.tree import Bounded, Column, Expr, Query, Sampled, Select, plain
 
@@ -35,7 +35,7 @@ def relation_of_bounded(proof: Proof, node: Bounded) -> Relation:
     kinds = [{proof.value(Column(alias, n), made).type for alias in "yz"} for n in pairs.columns]
     if not by <= {*rows.columns} or any(len(kind) > 1 for kind in kinds) or node.most < 1:
         return proof.refuse("groups of units that are not those of the rows", node)
-    proof.note("first groups", f"the rows of a unit are in at most {node.most} groups")
+    proof.note("first groups", f"the rows of a unit are in at most {some(node.most, 'group')}")
     few = (*rows.few, (by, node.most))
     return replace(
         rows,
@@ -58,7 +58,7 @@ def relation_of_sampled(proof: Proof, node: Sampled) -> Relation:
     keys: dict[str, Expr] = {shown: Column("s", name) for shown, name in names.items()}
     if not {f"s.{name}" for name in names.values()} <= {*rows.columns} or node.most < 1:
         return proof.refuse("cells that are no columns of the rows", node)
-    proof.note("sampled rows", f"{node.most} rows of one unit count")
+    proof.note("sampled rows", f"of one unit at most {some(node.most, 'row')} count")
     numbers = {"n1": Number(0, node.most, node.most)}
     return relation_of_numbers(proof, rows, node.counted, keys, numbers, declared=False)
 

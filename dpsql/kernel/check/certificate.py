@@ -59,16 +59,12 @@ class Change:
         group that is missing counts 0.
     total
         The sum of the changes of all groups, each without its sign, is at most this; None: that has no bound.
-    rungs
-        Of a search of bounds: in the group whose key is the first of each triple, it changes by something
-        between the two others.
     """
 
     column: str
     low: int
     high: int
     total: int | None = None
-    rungs: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +151,13 @@ class Certificate:
         Keys of cells that are whole numbers, with the least and the greatest.
     one_cell
         Whether a unit is in at most one cell of all groups that are equal in the other keys.
+    every_group
+        Whether all groups of a public domain are there, whatever the rows are; with cells in at least a row.
     together
         Numbers of which it is known how far a unit changes all of them together.
+    bounds, fine
+        Of a search (`tree.Scores`): its bounds, and `fine` where its totals are in steps. Its numbers are
+        those of the node, and what a unit adds to them in its row is what the node claims.
     derivation
         The steps of the proof, each after those on which it rests.
     """
@@ -172,7 +173,10 @@ class Certificate:
     grouped_by: tuple[tuple[frozenset[str], int], ...]
     cells: tuple[tuple[str, tuple[int, int]], ...]
     one_cell: bool
+    every_group: bool
     together: tuple[Together, ...]
+    bounds: tuple[int, ...]
+    fine: int | None
     derivation: tuple[Step, ...]
     seal: InitVar[object]
 

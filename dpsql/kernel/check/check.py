@@ -87,7 +87,7 @@ def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
         if most is not None:
             whole = most * max(-number.low, number.high)
             total = whole if total is None else min(total, whole)
-        numbers.append(Change(name, number.low, number.high, total, number.rungs))
+        numbers.append(Change(name, number.low, number.high, total))
     largest = groups.largest
     return Certificate(
         query=written,
@@ -101,7 +101,10 @@ def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
         grouped_by=found.few,
         cells=tuple(groups.cells.items()),
         one_cell=groups.one_cell,
+        every_group=groups.declared or groups.every,
         together=tuple(_in_few_groups(each, most) for each in groups.together),
+        bounds=groups.bounds,
+        fine=groups.fine,
         derivation=tuple(proof.steps),
         seal=_SEAL,
     )

@@ -10,6 +10,7 @@ from dpsql.kernel.check.proof import (
     NONE,
     Proof,
     reads_of,
+    some,
 )
 from dpsql.kernel.check.relation import Groups, Kind, Names, Number, Relation, name_of
 from dpsql.kernel.check.types_of import exact
@@ -65,7 +66,8 @@ def relation_of_numbers(
 ) -> Relation:
     """Return groups by keys, which `query` reads of rows of units, with their numbers."""
     few = _few(source, keys)
-    proof.note("numbers of groups", f"{len(numbers)} numbers of groups by {len(keys)} keys")
+    of = f"groups by {some(len(keys), 'key')}" if keys else "one group"
+    proof.note("numbers of groups", f"{some(len(numbers), 'number')} of {of}")
     cells = {}
     for name, expr in keys.items():
         value = proof.value(expr, query)

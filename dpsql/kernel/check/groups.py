@@ -90,7 +90,9 @@ def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
         columns=tuple(proof.rows(node).columns),
         unique=frozenset(frozenset(sum(chosen, (*cells,))) for chosen in product(*sets)),
         few=tuple((by & {*own}, most) for by, most in found.few),
-        groups=replace(groups, keys=own, numbers=numbers, declared=not cells, public=True, cells=cells),
+        groups=replace(
+            groups, keys=own, numbers=numbers, declared=not cells, public=True, cells=cells, every=True
+        ),
     )
 
 
@@ -103,7 +105,7 @@ def relation_of_decided(proof: Proof, node: Decided) -> Relation:
         _candidates(proof, each, each.query, values)
     largest = None
     if node.most is not None:
-        proof.note("largest groups", f"the {node.most} largest groups by one number are left")
+        proof.note("largest groups", f"of all groups {node.most:,} are left, the largest by a number")
         largest = Largest(f"n{node.place}", node.most, frozenset(f"k{key}" for key in node.by))
     return replace(found, groups=replace(groups, decides=f"n{node.place}", largest=largest, cells={}))
 

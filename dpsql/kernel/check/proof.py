@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
-from dpsql.kernel.check.derive import ROWS, Rows, Scope, is_whole, whole_number
+from dpsql.kernel.check.derive import ROWS, Rows, Scope
 from dpsql.kernel.check.derive import bare as strip_parens
 from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
@@ -71,10 +71,14 @@ class Proof:
     known: dict[Query, Relation] = field(default_factory=dict)
     fitting: list[tuple[Scope, Node]] = field(default_factory=list)
 
-    def sum_fits(self, node: Node, select: Select, low: Number, high: Number) -> None:
-        """Record that a sum of one row a unit is of values between two ends, so that it does not overflow."""
+    def sums_fit(self, expr: Expr, select: Select, low: Number, high: Number) -> None:
+        """Record that all sums in an expression are of values between two ends, so that none overflows.
+
+        They are of one row a unit.
+        """
         if max(-low, high) * ROWS < 1 << 127:
-            self.fitting.append((self.values.scopes[select], node))
+            sums = (e for e in nodes_of_row(expr) if isinstance(e, Aggregate) and e.name == "SUM")
+            self.fitting += [(self.values.scopes[select], each) for each in sums]
 
     def overflowing(self) -> Node | None:
         """Return a sum of which nothing shows that it does not overflow; None if there is none."""
@@ -132,6 +136,15 @@ class Proof:
     def value(self, expr: Expr, select: Select) -> Value:
         """Return the type and the interval of an expression of a SELECT."""
         return value_of(expr, self.values.scopes[select])
+
+
+def some(number: int, noun: str) -> str:
+    """Write a number as all numbers of a proof are, with its noun.
+
+    >>> some(1, "group"), some(1200, "row")
+    ('1 group', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _injective(one: SqlType, other: SqlType) -> bool:
@@ -273,11 +286,9 @@ __all__ = [
     "has_aggregate",
     "has_window",
     "is_null",
-    "is_whole",
     "nodes_of_row",
     "operand_in",
     "reads_of",
     "strip_parens",
     "subqueries",
-    "whole_number",
 ]

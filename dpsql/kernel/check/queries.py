@@ -5,7 +5,8 @@ and
 `x = y` add what follows from what, and `u IS NOT NULL` leaves out rows without a unit. In a subquery, a
 condition `u = x` with the unit x of an outer row leaves the rows of that unit: they are tied.
 
-*Projection* keeps the unit of each row as a column. Without it each row still has one, but no column tells
+*Projection* keeps the unit of each row as a column; a whole number is the same in a type that has all of
+the values. Without it each row still has one, but no column tells
 which. A column is equal in two rows (of a unit) if all columns that its expression reads are.
 
 *DISTINCT* compares rows with their units, so it keeps the rows of each unit to themselves; after it all
@@ -27,7 +28,7 @@ from dpsql.kernel.check.groups import (
     relation_of_on_domain,
     relation_of_part,
 )
-from dpsql.kernel.check.implied import equal_columns
+from dpsql.kernel.check.implied import as_stored, equal_columns
 from dpsql.kernel.check.joins import relation_of
 from dpsql.kernel.check.proof import (
     Proof,
@@ -194,7 +195,9 @@ def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, 
             if places is not None:
                 unique.add(places | {name})
     unit = frozenset(
-        Column("", name) for name, item in zip(names, query.items, strict=True) if item.expr in source.unit
+        Column("", name)
+        for name, item in zip(names, query.items, strict=True)
+        if item.expr in source.unit or as_stored(item.expr) in source.unit
     )
     if source.by_row:
         unit |= {

@@ -55,15 +55,12 @@ class Number:
         The changes of all groups add up to at most this, without their signs; None: no such bound.
     null
         Whether it can be NULL, which then stands for 0: there is no value.
-    rungs
-        Of cells, what it changes by in the cell with a key: (key, low, high).
     """
 
     low: int
     high: int
     total: int | None = None
     null: bool = False
-    rungs: tuple[tuple[int, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +98,10 @@ class Groups:
         Whether all keys that are no cells are values of a public domain.
     together
         Numbers of which it is known what a unit changes all of them by.
+    every
+        Whether each group of a public domain is there: with cells in at least one row.
+    bounds, fine
+        As in `Certificate`.
     """
 
     keys: tuple[str, ...]
@@ -113,6 +114,9 @@ class Groups:
     one_cell: bool = False
     public: bool = False
     together: tuple[Together, ...] = ()
+    every: bool = False
+    bounds: tuple[int, ...] = ()
+    fine: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

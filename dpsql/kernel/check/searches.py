@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from dpsql.kernel.check.certificate import Together
 from dpsql.kernel.check.counts import relation_of_numbers
-from dpsql.kernel.check.proof import Proof, nodes_of_row
+from dpsql.kernel.check.proof import Proof, some
 from dpsql.kernel.check.relation import NONE, Groups, Kind, Number, Relation
 from dpsql.kernel.check.types_of import exact
-from dpsql.kernel.tree import FULL, Above, Aggregate, Beyond, Column, Query, Scores, Select, Sums, plain
+from dpsql.kernel.tree import FULL, Above, Beyond, Column, Query, Scores, Select, Sums, plain
 from dpsql.kernel.tree.exact import BEYOND
 
 _KEY = frozenset(("n0",))
@@ -25,13 +25,6 @@ def _units(proof: Proof, query: Query, part: str) -> Relation:
     if units.kind is not Kind.OWNED or units.strays or not units.single(NONE) or proof.outer:
         return proof.refuse("numbers of what is not one row for each unit", query)
     return units
-
-
-def _sums_fit(proof: Proof, made: Select, low: int, high: int) -> None:
-    for item in made.items:
-        for node in nodes_of_row(item.expr):
-            if isinstance(node, Aggregate) and node.name == "SUM":
-                proof.sum_fits(node, made, low, high)
 
 
 def relation_of_scores(proof: Proof, node: Scores) -> Relation:
@@ -46,30 +39,20 @@ def relation_of_scores(proof: Proof, node: Scores) -> Relation:
         proof.refuse("bounds that are not the powers of two", node)
     if a.nullable or not exact(a.type) or a.low < 0 or a.high > largest:
         proof.refuse("sizes of units that are not whole numbers from 0 on", node)
-    if node.fine is not None and node.fine < 1:
+    if node.fine is not None and (node.fine < 1 or node.fine & (node.fine - 1)):
         proof.refuse("steps that are not parts of a bound", node)
     top = int(a.high)
-    _sums_fit(proof, made, -max(top, FULL), max(top, FULL))
-    lasts = (0, *bounds)
-    nexts = (*bounds, max(top, bounds[-1]))
-    steps = [max(last // node.fine, 1) if node.fine is not None else 1 for last in lasts]
-    signed, sums = int(node.signed), node.sums
-    sizes = [*nexts] if sums is Sums.SIZES else [-(-x // step) for x, step in zip(nexts, steps, strict=True)]
-    excess = [most - last for last, most in zip(lasts, nexts, strict=True)]
-    numbers = {"n1": Number(0, 1), "n2": Number(0, FULL)}
-    if sums is not Sums.NONE:
-        numbers |= {"n3": _by_row(sizes, signed * (sums is Sums.SIGNED)), "n4": _by_row(excess, 0)}
-    if sums is Sums.SIGNED:
-        numbers |= {"n5": Number(0, 1), "n6": _by_row(excess, signed)}
-    proof.note("scores of bounds", f"a unit is in one of {len(lasts)} rows")
-    groups = Groups(("n0",), numbers, cells={"n0": (0, len(bounds))}, most=1)
+    for item in made.items:
+        proof.sums_fit(item.expr, made, -max(top, FULL), max(top, FULL))
+    size, signed = max(top, bounds[-1]), node.signed and node.sums is Sums.SIGNED
+    own, beyond = Number(-size if signed else 0, size), Number(0, size)
+    every = (Number(0, 1), Number(0, FULL), own, beyond, Number(0, 1), own)[: node.sums.value - 1]
+    numbers = {f"n{i}": number for i, number in enumerate(every, 1)}
+    proof.note("scores of bounds", f"a unit is in one of {some(len(bounds) + 1, 'row')}")
+    fine = node.fine if node.sums is Sums.SIGNED else None
+    cells = {"n0": (0, len(bounds))}
+    groups = Groups(("n0",), numbers, cells=cells, most=1, bounds=bounds, fine=fine)
     return Relation(Kind.GROUPS, ("n0", *numbers), unique=frozenset((_KEY,)), few=((_KEY, 1),), groups=groups)
-
-
-def _by_row(ends: list[int], signed: int) -> Number:
-    """Return what a unit changes by as much as one of some ends, which depends on its row."""
-    rungs = tuple((row, -signed * end, end) for row, end in enumerate(ends))
-    return Number(-signed * max(ends), max(ends), rungs=rungs)
 
 
 def relation_of_above(proof: Proof, node: Above) -> Relation:
@@ -87,10 +70,11 @@ def relation_of_beyond(proof: Proof, node: Beyond) -> Relation:
     units = _units(proof, node.units, "units")
     if node.most < 1 or node.width < 1:
         proof.refuse("a bound below 1", node)
-    _sums_fit(proof, made, 0, most)
+    for item in made.items:
+        proof.sums_fit(item.expr, made, 0, most)
     numbers = {item.column: Number(0, most) for item in made.items}
     found = relation_of_numbers(proof, units, made, {}, numbers, declared=True)
     assert found.groups is not None  # noqa: S101  as it is made
     together = (Together(frozenset(numbers), most, most),)
-    proof.note("together", f"a unit changes {len(numbers)} numbers by at most {most}")
+    proof.note("together", f"a unit changes {len(numbers)} numbers by at most {most:,}")
     return replace(found, groups=replace(found.groups, together=together))

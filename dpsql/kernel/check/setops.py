@@ -4,7 +4,7 @@ UNION ALL of owned rows with their units in the same column is owned: the rows o
 sides. Other set operations compare rows with their units, so each unit's rows are compared among themselves;
 rows without a unit (NULL) are compared among those. Public rows may be added if their unit is NULL, and may
 be taken away or be what is left of INTERSECT: which rows of a unit remain is then a function of its own
-rows.
+rows. INTERSECT and EXCEPT leave rows of the left side: those have no unit that have none there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
         Kind.OWNED,
         a.columns,
         unit,
-        strays=a.strays or b.strays or a.kind is not b.kind,
+        strays=a.strays or (query.word.startswith("UNION") and (b.strays or a.kind is not b.kind)),
         unique=unique,
         depends=(facts, *depends),
         few=a.few if same and not query.word.startswith("UNION") else (),

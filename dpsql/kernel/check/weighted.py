@@ -19,7 +19,6 @@ from dpsql.kernel.check.proof import (
     Proof,
     has_aggregate,
     has_window,
-    nodes_of_row,
     reads_of,
     subqueries,
 )
@@ -27,7 +26,6 @@ from dpsql.kernel.check.relation import NONE, Kind, Names, Number, Relation, nam
 from dpsql.kernel.check.types_of import INFINITY, Value, exact, fits
 from dpsql.kernel.check.types_of import Number as Real
 from dpsql.kernel.tree import (
-    Aggregate,
     CappedRows,
     CappedSum,
     Column,
@@ -106,9 +104,7 @@ class _Rule:
             low, high = low - other.high, high - other.low
             total = None if total is None or other.total is None else total + other.total
         most = max(end for claim in (first, *others) for end in (-claim.low, claim.high))
-        for node in nodes_of_row(written):
-            if isinstance(node, Aggregate) and node.name == "SUM":
-                self.proof.sum_fits(node, self.made, -most, most)
+        self.proof.sums_fit(written, self.made, -most, most)
         return Number(int(low), int(high), None if total is None else int(total))
 
     def _claim(self, part: Counted) -> Claim:
@@ -126,8 +122,9 @@ class _Rule:
         low, high, total = self._of(part, names)
         if INFINITY in (-low, high):
             self.proof.refuse("a sum of values without bounds", part)
-        self.proof.note(_NOTES[type(part)], f"a unit adds from {min(low, 0)} to {max(high, 0)} in each group")
-        return Claim(min(low // 1, 0), max(-(-high // 1), 0), total)
+        least, greatest = int(min(low // 1, 0)), int(max(-(-high // 1), 0))
+        self.proof.note(_NOTES[type(part)], f"a unit adds from {least:,} to {greatest:,} in each group")
+        return Claim(least, greatest, total)
 
     def _of(self, part: Counted, names: Names) -> Claim:
         match part:
@@ -231,7 +228,7 @@ class _Rule:
         for part, of in found.items():
             if len(of) > 1:
                 _, most, total = self._claim(part)
-                self.proof.note("together", f"a unit changes {len(of)} numbers by at most {most}")
+                self.proof.note("together", f"a unit changes {len(of)} numbers by at most {int(most):,}")
                 yield Together(frozenset(of.values()), int(most), None if total is None else int(total))
 
 

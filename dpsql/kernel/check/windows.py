@@ -4,7 +4,7 @@ A window with a unit among its PARTITION BY computes the values of a unit's rows
 So what is owned stays owned. `values` proves that no value depends on the order of rows.
 
 `ROW_NUMBER` with the unit and P among PARTITION BY is 1, 2, .. in the rows of a unit that are equal in P: the
-number and P are unique within a unit.
+number and P are unique within a unit, and so are the number and all columns that P is computed from.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dpsql.kernel.check.proof import (
     nodes_of_row,
     reads_of,
     strip_parens,
+    subqueries,
 )
 from dpsql.kernel.check.relation import Kind, Names, Relation, name_of
 from dpsql.kernel.tree import (
@@ -82,6 +83,6 @@ def unique_by_number(expr: Expr, relation: Relation) -> Names | None:
     if not isinstance(window, Window) or _function(window) != "ROW_NUMBER" or relation.kind is not Kind.OWNED:
         return None
     rest = [part for part in window.partition if part not in relation.unit]
-    if len(rest) == len(window.partition) or not all(isinstance(part, Column) for part in rest):
+    if len(rest) == len(window.partition) or any(subqueries(part) or has_window(part) for part in rest):
         return None
-    return frozenset(name_of(part) for part in rest if isinstance(part, Column))
+    return frozenset[str]().union(*map(reads_of, rest))

@@ -64,7 +64,8 @@ def reserve(
     content = {"entries": [entry_content(connection, entry) for entry in entries]}
     events.append(connection, "reserve", content, names_of(connection, analyst))
     parts = tuple(zip(entries, losses, strict=True))
-    return Reservation(entries[0], loss, parts if len(parts) > 1 else (), stream=stream)
+    parents = tuple(None if request.refines is None else request.refines.parent for request in requests)
+    return Reservation(entries[0], loss, parts if len(parts) > 1 else (), stream=stream, parents=parents)
 
 
 def step(connection: sqlite3.Connection, reservation: Reservation, number: int, charge: Charge) -> None:

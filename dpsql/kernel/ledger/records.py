@@ -7,6 +7,7 @@ from datetime import datetime
 from fractions import Fraction
 
 from dpsql.kernel.ledger.events import Event
+from dpsql.kernel.levels import Level
 from dpsql.kernel.loss import Charge, PrivacyLoss
 
 
@@ -63,6 +64,8 @@ class Reservation:
     """Entry and largest loss of each release; empty: there is one."""
     stream: bool = False
     """Whether it takes its questions one by one."""
+    parents: tuple[int | None, ...] = (None,)
+    """The release that each release refines; None: none."""
 
     @property
     def entries(self) -> tuple[tuple[int, PrivacyLoss], ...]:
@@ -122,3 +125,5 @@ class StoredRelease:
     payload: bytes
     event: Event
     """The event that stored it; of a release older than the events, that of the migration."""
+    level: Level | None = None
+    """The number that a further release may go on from."""

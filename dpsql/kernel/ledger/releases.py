@@ -14,6 +14,7 @@ from dpsql.kernel.ledger.records import StoredRelease
 from dpsql.kernel.ledger.scopes import Caps
 from dpsql.kernel.ledger.spending import spend_own
 from dpsql.kernel.ledger.totals import names_of
+from dpsql.kernel.levels import split_level
 
 _EVENT: Final = "COALESCE(r.event, (SELECT CAST(value AS INTEGER) FROM setting WHERE name = 'migration'))"
 """The number of a release's event; of an older release, that of the migration, which has its hash too."""
@@ -43,7 +44,8 @@ def _stored(
     number, at, owner, payload, n, found = row
     if n is None:
         raise DamagedError(f"the event of release {number} is missing")
-    return StoredRelease(number, datetime.fromisoformat(at), owner, payload, Event(n, found))
+    payload, level = split_level(payload, number)
+    return StoredRelease(number, datetime.fromisoformat(at), owner, payload, Event(n, found), level)
 
 
 def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: str) -> None:

@@ -81,7 +81,7 @@ class Existing(Mechanism[ExistingGroups]):
         budget, m = positive(epsilon, "epsilon"), whole(groups_per_unit, "groups_per_unit")
         chance, scale = between(delta, "delta"), m / budget
         bits = grid_of("laplace", resolution, scale)
-        cutoff = symmetric_cutoff(chance / m, exact_noise.rate(scale, bits))
+        cutoff = _cutoff(chance, m, scale, bits)
         return cls(m, scale, bits, cutoff, loss=PrivacyLoss.of(budget, chance))
 
     @property
@@ -90,10 +90,15 @@ class Existing(Mechanism[ExistingGroups]):
         return 1 + Fraction(self.cutoff, 1 << self.resolution)
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: the numbers are those of units, each of which is in at most m groups."""
+        """See `Mechanism`: the numbers are those of units, each of which is in at most m groups.
+
+        The least cutoff grows with the scale and with m, and falls with delta: it is computed for these.
+        """
         m = self.groups_per_unit
         units = taken.low == 0 and taken.high <= 1 and taken.total <= m
-        return units and m <= (self.loss.epsilon or 0) * self.scale
+        if not (units and self.loss.delta and m <= (self.loss.epsilon or 0) * self.scale):
+            return False
+        return self.cutoff >= _cutoff(self.loss.delta, m, self.scale, self.resolution)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> ExistingGroups:
         """Add noise to the clamped numbers of units; groups without units are never released."""
@@ -108,3 +113,8 @@ class Existing(Mechanism[ExistingGroups]):
             return ExistingGroups(self, place, value)
         index, values = padded(trial, rows.shape, place, value)
         return ExistingGroups(self, index, values)
+
+
+def _cutoff(delta: Fraction, groups_per_unit: int, scale: Fraction, resolution: int) -> int:
+    """Return the least cutoff for a delta; the proof has its chance."""
+    return symmetric_cutoff(delta / groups_per_unit, exact_noise.rate(scale, resolution))

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
-from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
+from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP
 from dpsql.kernel.mechanisms.arguments import positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.kernel.mechanisms.histogram import (
@@ -70,6 +70,8 @@ class Extreme(Mechanism[Extremes]):
 
     *Order:* the law depends on the grid, which is public, and on which group is which.
     """
+
+    losses = (PureDP, BoundedRange)
 
     cells: int
     scale: Fraction

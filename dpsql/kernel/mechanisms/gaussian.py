@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel import loss
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
@@ -73,6 +74,8 @@ class Gaussian(Mechanism[GaussianMeasured]):
     rounded ones, in 2^`places` counts, rounded up: what moves by at most so many whole ones moves by no more
     when it is rounded, and in the same direction.
     """
+
+    losses = (loss.Gaussian,)
 
     bounds: tuple[int, ...]
     unit: int

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
-from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
+from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.exponential import distinct
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, placed
@@ -57,6 +57,8 @@ class GumbelTopK(Mechanism[GumbelChoice]):
     next round.
     *Order:* the law of a round depends on counts and not on positions.
     """
+
+    losses = (PureDP, BoundedRange)
 
     groups: int
     k: int

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
-from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
+from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.exponential import distinct
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, placed
@@ -61,6 +61,8 @@ class Joint(Mechanism[JointTopK]):
     *Order:* the law of a sequence depends on the counts of its groups and on the multiset of all counts, not
     on positions: the sets above contain all groups of equal count or none of them.
     """
+
+    losses = (PureDP, BoundedRange)
 
     groups: int
     k: int

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
-from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
+from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
 from dpsql.kernel.mechanisms.gumbel import GumbelTopK
@@ -92,6 +92,8 @@ class Ladder(NoisyOrder[Rung]):
     part of that pays for a larger least penalty: 7/(2 epsilon), with which the sum above is 1.14.
     """
 
+    losses = (PureDP, BoundedRange)
+
     penalty: Fraction
     sensitivity: int = 1
     ranged: bool = False
@@ -131,9 +133,11 @@ class Ladder(NoisyOrder[Rung]):
         return float(self.penalty) + scale * max(0.0, -math.log(2 * (1 - confidence)))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: all scores go one way, by at most the sensitivity."""
+        """See `Mechanism`: scores go one way, by at most the sensitivity; a range needs its own noise."""
         if not self.scale:
             return self.groups < 2
+        if not self.ranged and any(isinstance(part, BoundedRange) for part in self.loss.parts):
+            return False
         return taken.span <= (self.loss.epsilon or 0) * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Rung:

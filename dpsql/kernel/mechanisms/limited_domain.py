@@ -117,7 +117,7 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
             raise ValueError("candidates must be at least k")
         scale = k * moved / epsilon
         bits = grid_of("exponential", resolution, scale)
-        clearance = (int(moved) << bits) + exponential_cutoff(delta / many, exact_noise.rate(scale, bits))
+        clearance = _clearance(int(moved), delta, many, scale, bits)
         if clearance > exact_noise.LARGEST:
             raise ValueError("the noise's scale is too large for so small a delta")
         level = Fraction(0) if threshold is None else exact(threshold)
@@ -136,8 +136,12 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
         return self.groups + 1
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: all counts go one way, by at most c; so far is the cutoff for, too."""
-        return taken.low == 0 and self.k * taken.high <= (self.loss.epsilon or 0) * self.scale
+        """See `Mechanism`: all counts go one way, by at most c; so far is the clearance for, too."""
+        paid = taken.low == 0 and self.k * taken.high <= (self.loss.epsilon or 0) * self.scale
+        if not (paid and self.loss.delta and self.noise == "exponential" and self.k <= self.groups):
+            return False
+        least = _clearance(taken.high, self.loss.delta, self.groups, self.scale, self.resolution)
+        return self.clearance >= least
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that placed so many items, the cutoff or an empty place included."""
@@ -165,3 +169,9 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
             return LimitedTopK(self, index[:number], gap[:number], reached, units=int(units))
         parts = (np.where(before, index, -1), np.where(before, gap, np.nan))
         return LimitedTopK(self, *parts, reached, units=units)
+
+
+def _clearance(moved: int, delta: Fraction, candidates: int, scale: Fraction, resolution: int) -> int:
+    """Return the least clearance for a delta, in grid steps; the proof has its chance."""
+    rate = exact_noise.rate(scale, resolution)
+    return (moved << resolution) + exponential_cutoff(delta / candidates, rate)

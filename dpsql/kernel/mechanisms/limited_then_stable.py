@@ -138,8 +138,11 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
         return self.limited.reads
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: that of both mechanisms."""
-        return taken.most <= self.sensitivity and self.limited.covers(taken)
+        """See `Mechanism`: that of both mechanisms, of which the second is planned for what is left."""
+        first, both = self.limited.loss, self.loss
+        within = (first.epsilon or 0) <= (both.epsilon or 0) and first.delta < both.delta
+        known = self.k == self.limited.k and taken.most <= self.sensitivity
+        return within and known and self.limited.admits(taken)
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run: twice the items that were placed, and 1 more if a set was stable."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.kernel.changes import Taken
-from dpsql.kernel.loss import Charge, PrivacyLoss, settled
+from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, settled
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
 
 R = TypeVar("R")
@@ -59,6 +59,8 @@ class Mechanism(ABC, Generic[R]):
     """Whether `run` takes the counts of a domain of which only groups with rows are listed."""
     undeclared: ClassVar[bool] = False
     """Whether the groups may be those that have rows, which are private."""
+    losses: ClassVar[tuple[type[Part], ...]] = (PureDP,)
+    """The kinds of loss that its proof shows."""
 
     loss: PrivacyLoss = field(kw_only=True)
 
@@ -77,11 +79,20 @@ class Mechanism(ABC, Generic[R]):
     def covers(self, taken: Taken) -> bool:
         """Whether `loss` holds for counts that one unit changes so far.
 
-        It follows from the scales of the noise and from the loss, not from what was said when it was planned.
+        It follows from the scales of the noise, its cutoffs and the loss, not from what was said when it was
+        planned: a cutoff is no less than that of the delta of the loss, of this noise and these changes.
         A mechanism that does not say it takes no counts of a statement.
         """
         del taken
         return False
+
+    def admits(self, taken: Taken) -> bool:
+        """Whether it may run on such counts: it is one of the kernel's, with a loss of a kind that is proved.
+
+        Whoever plans it may have made it without `plan`, or changed it: `covers` has the rest.
+        """
+        own = type(self).__module__.startswith(f"{__package__}.")
+        return own and all(isinstance(part, self.losses) for part in self.loss.parts) and self.covers(taken)
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return what a run that spent so many units realised; the same for all unless a mechanism says so.

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
-from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, exact
+from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP, exact
 from dpsql.kernel.mechanisms.arguments import positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.kernel.mechanisms.histogram import (
@@ -85,6 +85,8 @@ class Quantile(Mechanism[Quantiles]):
     *Exact:* candidates of equal or of equally spaced distances are drawn by `Ramps`.
     *Order:* the law depends on the grid, which is public, and on which group is which.
     """
+
+    losses = (PureDP, BoundedRange)
 
     cells: int
     quantiles: tuple[Fraction, ...]

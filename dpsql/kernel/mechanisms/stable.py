@@ -101,9 +101,7 @@ class StabilityTests:
         first, each = part * budget, (1 - part) * budget / paid
         scales = (moved / first, 2 * moved / each)
         bits = grid_of("exponential", resolution, *scales)
-        least = laplace_cutoff if noise == "laplace" else one_sided_cutoff
-        cutoff = least(delta / max(tests, 1), *(exact_noise.rate(scale, bits) for scale in scales))
-        return cls(noise, first, each, delta, *scales, bits, cutoff)
+        return cls(noise, first, each, delta, *scales, bits, _cutoff(noise, delta, tests, scales, bits))
 
     @property
     def threshold(self) -> Fraction:
@@ -112,9 +110,13 @@ class StabilityTests:
         means = [mean_noise(law, scale, self.resolution) for scale in (self.threshold_scale, self.scale)]
         return Fraction(self.cutoff, 1 << self.resolution) + means[0] - means[1]
 
-    def cover(self, most: int) -> bool:
-        """Whether the charges are for distances that one unit changes by so much."""
-        return most <= self.threshold_epsilon * self.threshold_scale and 2 * most <= self.epsilon * self.scale
+    def cover(self, most: int, tests: int) -> bool:
+        """Whether the charges are for so many tests of distances that one unit changes by so much."""
+        scales = (self.threshold_scale, self.scale)
+        paid = most <= self.threshold_epsilon * scales[0] and 2 * most <= self.epsilon * scales[1]
+        if not (paid and self.delta and self.noise in get_args(StableNoise)):
+            return False
+        return self.cutoff >= _cutoff(self.noise, self.delta, tests, scales, self.resolution)
 
     def loss(self, paid: int) -> PrivacyLoss:
         """Return the loss of the threshold and of so many tests that are paid for: of one mechanism.
@@ -133,6 +135,14 @@ class StabilityTests:
         steps -= self.cutoff + source.draw(law, self.threshold_scale, self.resolution, (len(steps), 1))
         steps += source.draw(law, self.scale, self.resolution, steps.shape)
         return steps
+
+
+def _cutoff(
+    noise: StableNoise, delta: Fraction, tests: int, scales: tuple[Fraction, Fraction], resolution: int
+) -> int:
+    """Return the least cutoff at which any of so many tests passes at distance 0 with a chance of delta."""
+    least = laplace_cutoff if noise == "laplace" else one_sided_cutoff
+    return least(delta / max(tests, 1), *(exact_noise.rate(scale, resolution) for scale in scales))
 
 
 def first_test(steps: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -159,9 +159,12 @@ class TopStable(Mechanism[StableSet]):
 
     def covers(self, taken: Taken) -> bool:
         """See `Mechanism`: all counts go one way, by at most c; so far is every test for, and the choice."""
-        if taken.low or not self.tests.cover(min(taken.high, int(self.sensitivity))):
+        if taken.low or taken.high > self.sensitivity or not self.tests.cover(taken.high, self.candidates):
             return False
-        return taken.high <= self.sensitivity and (self.choice is None or self.choice.covers(taken))
+        if self.choice is None:
+            return self.loss == self.tests.loss(1)
+        chosen = self.choice.groups == self.candidates and self.choice.admits(taken)
+        return chosen and self.loss == self.tests.loss(1) + self.choice.loss
 
     def realised(self, units: int) -> PrivacyLoss:
         """Return the loss of a run in which no test passed (0), one did (1), and noisy top-k chose (2)."""

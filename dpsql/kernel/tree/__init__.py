@@ -37,7 +37,7 @@ functions; ``guards`` the TRY around what could fail; ``exact`` sums of whole nu
 from dpsql.kernel.tree.bounded import Bounded, Sampled
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
 from dpsql.kernel.tree.counted import CappedRows, Counted, FewUnits, KeptValues, Units, WeightedRows
-from dpsql.kernel.tree.counted_sums import COUNTED, CappedSum, Moment, RowSum, UnitMean, UnitValue
+from dpsql.kernel.tree.counted_sums import CappedSum, Moment, RowSum, UnitMean, UnitValue
 from dpsql.kernel.tree.expressions import (
     EXACT,
     MOST,
@@ -127,7 +127,6 @@ from dpsql.kernel.tree.weighted import Weighted
 from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql, with_text
 
 __all__ = [
-    "COUNTED",
     "DOMAIN_SCHEMA",
     "EXACT",
     "FULL",

@@ -9,13 +9,8 @@ from typing import ClassVar
 
 from dpsql.kernel.tree.build import kept
 from dpsql.kernel.tree.counted import (
-    CappedRows,
     Counted,
     Exprs,
-    FewUnits,
-    KeptValues,
-    Units,
-    WeightedRows,
 )
 from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, in_least_steps, saturated, whole, within
 from dpsql.kernel.tree.expressions import (
@@ -279,10 +274,3 @@ class Moment(Counted):
 
 def _times(number: Expr, factor: int) -> Expr:
     return Paren(Binary("*", number, whole(factor))) if factor != 1 else number
-
-
-COUNTED: tuple[type[Counted], ...] = (
-    *(Units, FewUnits, CappedRows, KeptValues, WeightedRows),
-    *(UnitValue, UnitMean, CappedSum, RowSum, Moment),
-)
-"""All that is counted."""

@@ -44,18 +44,19 @@ class Scores(Lowered):
     perhaps after 0. The score at a bound B is floor(2^20 min((a - B)+ / (B/8), 1)), and without `by_excess`,
     or at 0, that of any excess is full. A unit with B < a <= 2B counts in full at all bounds below B, by the
     formula at B, and not at all above: no more is to be known (`RungBins`). `wide` says that a is a HUGEINT;
-    else it is a BIGINT, as is all that is computed. With `fine`, `n3` of signed units is in steps of the last
-    bound divided by it, or of 1 if that is less. An engine that is a `server` puts the expression of a column
-    in the place of each of its names: its query names a few times, and is slower.
+    else it is a BIGINT, as is all that is computed. With `fine`, a power of two, `n3` of `SIGNED` is in steps
+    of the last bound divided by it, or of 1 if that is less. An engine that is a `server` puts the expression
+    of a column in the place of each of its names: its query names a few times, and is slower.
 
     *Claim.* Of B_1 < B_2 < .. let B_j be the last bound that a unit exceeds, or B_0 = 0 if it exceeds none.
     It is in the row of j alone, and all other units there have the same j. It adds 1 to `n1`, 0 to `FULL` to
     `n2`, t to `n3`, a - B_j to `n4`, 1 or 0 to `n5` and the same as to `n4`, with the sign of t, to `n6`;
     |t| = a <= B_(j+1), if there is one.
 
-    *By a tree.* k is found by halves: B_j, -1 for none, and -B_j/2^31 if that is no BIGINT: one value for
-    each j, all above -1 or below, so both formulas of j are right: bit_count(2^i - 1) = i. A group has one k,
-    so B_j is a constant of it, also as MAX(k). `b` is a, cut above all bounds of 63 bits.
+    *By a tree.* k is found by halves: B_j, -1 for none, and -B_j/2^31 if that is no BIGINT: another one for
+    each j. It is -1, or from 0 on, or at most -2^32, so that the formulas of j are right: bit_count(2^i - 1)
+    is i. A group has one k, so B_j is a constant of it, also as MAX(k). `b` is a, cut above all bounds of 63
+    bits.
     *By rows* of constants: the intervals from B_j (excluded) to B_(j+1) are apart, from -1 to more than a.
     *Scores* of k >= 0: if a - k >= k//8, the full one. Else a - k < k//8, so the partial one is less than
     (k/8) 2^23/k = `FULL`, since either factor or divisor is 1 and both are exact. Beyond BIGINT and by rows

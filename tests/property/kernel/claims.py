@@ -12,7 +12,7 @@ from dpsql.kernel.check import Certificate, Change, Keys
 from dpsql.kernel.tree import Query, Select, plain
 from kernel.sites import remade
 
-__all__ = ["Broken", "Counted", "broken", "count", "cut_wrongly", "uncut"]
+__all__ = ["Broken", "Counted", "broken", "count", "cut_wrongly", "ends_of_row", "uncut"]
 
 
 class Broken(Exception):  # noqa: N818  what it says
@@ -164,12 +164,20 @@ def _decided(change: Change | None, before: dict[Group, int], after: dict[Group,
 
 def _ends(claim: Certificate, change: Change, names: tuple[str, ...], group: Group) -> tuple[int, int]:
     """Return the ends of the change of a number in a group, of a search that of the group's rung."""
-    if change.rungs and len(claim.columns) == 1:
-        rung = group[names.index(claim.columns[0])]
-        for key, low, high in change.rungs:
-            if str(key) == rung:
-                return low, high
+    if claim.bounds and claim.columns == ("n0",):
+        return ends_of_row(claim.bounds, claim.fine, int(group[names.index("n0")]), change)
     return change.low, change.high
+
+
+def ends_of_row(bounds: tuple[int, ...], fine: int | None, row: int, change: Change) -> tuple[int, int]:
+    """Return the ends of the change of a number of a search, in the row of units above so many bounds."""
+    if change.column not in ("n3", "n4", "n6") or row >= len(bounds):
+        return change.low, change.high
+    last = bounds[row - 1] if row else 0
+    most = bounds[row] - (last if change.column != "n3" else 0)
+    if fine is not None and change.column == "n3":
+        most = -(-most // max(last // fine, 1))
+    return (-most if change.low < 0 else 0), most
 
 
 def _there(claim: Certificate, whole: Counted) -> str:

@@ -18,22 +18,38 @@ from dpsql.kernel.facts import ByColumn, Facts, TableFacts
 from dpsql.kernel.tree import (
     Binary,
     Call,
+    CappedRows,
+    CappedSum,
     Case,
     Column,
+    Counted,
     Expr,
+    FewUnits,
     IsNull,
     Item,
+    KeptValues,
+    Moment,
     Query,
+    RowSum,
     Scan,
     Select,
+    UnitMean,
+    Units,
+    UnitValue,
+    WeightedRows,
     duckdb_sql,
     kept,
 )
 from dpsql.kernel.tree.exact import whole
 from dpsql.types import BIGINT, BOOLEAN, SqlType
 
-__all__ = ["DECIMAL", "FIELDS", "Counting", "broken", "claimed", "cut", "values"]
+__all__ = ["COUNTED", "DECIMAL", "FIELDS", "Counting", "broken", "claimed", "cut", "values"]
 
+COUNTED: tuple[type[Counted], ...] = (
+    *(Units, FewUnits, CappedRows, KeptValues, WeightedRows),
+    *(UnitValue, UnitMean, CappedSum, RowSum, Moment),
+)
+"""All that is counted."""
 DECIMAL = SqlType("DECIMAL", 9, 2)
 STORED = (("u", BIGINT), ("k", BIGINT), ("x", BIGINT), ("d", DECIMAL), ("b", BOOLEAN))
 FACTS = Facts((TableFacts("t", ByColumn("u"), STORED, frozenset(), kind="person"),))

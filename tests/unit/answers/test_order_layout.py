@@ -98,7 +98,7 @@ def explained(session: Session, rest: str, options: str = "epsilon = 0.1") -> di
 
 
 RUNS = [
-    (f"{N} AS n FROM visits", "", "Gaussian noise on all 1 counts", (Gaussian,)),
+    (f"{N} AS n FROM visits", "", "Gaussian noise on one count", (Gaussian,)),
     (SITES, "", "Gaussian noise on every group", (Gaussian,)),
     (SITES, "noise = LAPLACE", "Laplace on every group", (PureDP,)),
     (PAGES, "noise = LAPLACE", "Laplace on every group", (PureDP,)),

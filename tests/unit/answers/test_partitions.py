@@ -33,7 +33,7 @@ from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
-from tests.support.exact import ample, answer_of, counts_of, exact_of, made_up, with_exact
+from tests.support.exact import ample, answer_of, counts_of, exact_of, made_up
 
 CITIES, PAGES = 150, 12
 POLICY = """
@@ -319,13 +319,23 @@ def test_partitions_that_where_leaves_out_are_refused(session: Session) -> None:
         )
 
 
-def test_counts_of_other_partitions_are_refused(session: Session) -> None:
-    made = prepared(session, f"{BY_CITY} <= 2")
+def test_partitions_of_keys_without_a_domain_are_listed(session: Session) -> None:
+    """Whether a group is in one of them follows from its keys: no list makes a statement fail."""
+    made = prepared(
+        session,
+        f"v.page, u.user_id % 7 AS x, {N} {FROM} WHERE page IN ('p0', 'p1', 'nobody') "
+        "GROUP BY 1, 2 QUALIFY ROW_NUMBER() OVER (PARTITION BY v.page ORDER BY n DESC) <= 2",
+        "epsilon = 1, delta = 1e-6",
+    )
+    method, own = made.method, present(made.plan.partitions)
+    assert isinstance(method, LargestOfPartitions)
+    listed = present(own.listed)
+    assert sorted(listed.column(0).to_pylist()) == ["nobody", "p0", "p1"]
     counts = engine_of(session).count(made.plan.compiled)
-    own = exact_of(counts)
-    short = with_exact(counts, keys=own.keys.slice(0, 20), n=tuple(n[:20] for n in own.n), order=None)
-    with pytest.raises(InternalError, match="not those of the plan"):
-        answer_of(made.method, made.plan, short)
+    for names, most in ((["p1"], 2), (["nobody"], 0), (["p1", "p0", "others"], 4)):
+        other = replace(own, listed=pa.table({"k0": pa.array(names, pa.string())}))
+        answer = answer_of(replace(method, partitions=other), made.plan, counts)
+        assert len(answer.rows) <= most
 
 
 def test_the_largest_loss_of_a_partition_is_charged_for_each_that_a_unit_is_in() -> None:
@@ -334,7 +344,7 @@ def test_the_largest_loss_of_a_partition_is_charged_for_each_that_a_unit_is_in()
         keys = pa.table({"k0": [f"p{i}" for i in range(len(losses))]})
         changes = UnitChanges((NumberChange(0, 1),), grouped=((frozenset({"k0"}), times),))
         run = Run(made_up(keys, (np.arange(len(losses)),), changes), ample())
-        parted = Parted.of(run, (0,), len(losses), 1, times)
+        parted = Parted.of(run, (0,), 1, times)
         for part, loss in zip(parted.runs, losses, strict=True):
             part.spending.add(loss)
         parted.joined([part.every() for part in parted.runs])
@@ -355,7 +365,6 @@ def test_the_largest_loss_of_a_partition_is_charged_for_each_that_a_unit_is_in()
                 ample(),
             ),
             (0,),
-            2,
             1,
             1,
         )

@@ -580,7 +580,8 @@ def test_facts_are_shown_as_proofs_have_them(owner: Owner) -> None:
     assert "unique      visit_id" in visits
     pages, *_, domain = facts_of_json(owner)
     assert (pages["table"], pages["rows"], pages["unique"]) == ("pages", "public", "page")
-    assert domain["rows"] == "distinct public values, 2 at most"
+    assert domain["table"] == "domain of visits.page"
+    assert domain["rows"].startswith("distinct public values, 2 at most, in d_")
 
 
 def test_facts_that_do_not_hold_of_a_public_table_are_told(owner: Owner) -> None:

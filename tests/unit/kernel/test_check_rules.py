@@ -486,7 +486,9 @@ def test_only_certify_makes_a_certificate() -> None:
     with pytest.raises(InternalError):
         replace(found, most_groups=2, seal=None)
     with pytest.raises(InternalError):
-        Certificate(found.query, (), Keys.ONE, (), (), 1, None, None, (), (), False, (), (), None)
+        Certificate(
+            found.query, (), Keys.ONE, (), (), 1, None, None, (), (), False, False, (), (), None, (), None
+        )
 
 
 def test_columns_are_compared_without_case() -> None:

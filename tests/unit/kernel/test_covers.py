@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -21,7 +22,8 @@ from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.noise import SystemEntropy
 from dpsql.kernel.release import Run
 from dpsql.kernel.step_costs import Spending
-from tests.support.exact import ample, made_up, with_exact
+from tests.kernel_trees import CELLS
+from tests.support.exact import ample, made_up, stored_level, with_exact
 
 
 def taken(
@@ -213,7 +215,7 @@ def test_squares_of_rounded_changes_are_at_most_what_is_said(groups: int, most: 
 def run_on(changes: UnitChanges, numbers: int = 1, groups: int = 9) -> Run:
     keys = pa.table({"k0": [f"g{i}" for i in range(groups)]})
     counts = made_up(keys, [np.arange(groups)] * numbers, changes)
-    return Run(with_exact(counts, order=(("k0", False),)), ample())
+    return Run(with_exact(counts, order=(("k0", False),), query=CELLS), ample())
 
 
 REFUSED = "less than one unit is known to change"
@@ -232,10 +234,13 @@ def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(SystemEntropy, "words", words)
     wide = UnitChanges((NumberChange(0, 2, 100),))
     unknown = UnitChanges((NumberChange(0, 2, 100),), public=False, declared=False, decides=0)
-    cells = UnitChanges((None, NumberChange(0, 2, 100), NumberChange(0, 2, 100)), cells=(0, 15))
-    searched = UnitChanges((None, NumberChange(0, 2, 2), NumberChange(0, 9)), one_row=True)
+    cells = UnitChanges(
+        (None, NumberChange(0, 2, 100), NumberChange(0, 2, 100)), every_group=True, cells=(0, 15)
+    )
+    searched = UnitChanges((None, NumberChange(0, 2, 2), NumberChange(0, 9)), one_row=True, bounds=(1,) * 9)
     nine = m.Laplace.plan(9, 1, groups_per_unit=1)
     run, hidden, celled = run_on(wide), run_on(unknown), run_on(cells, 3)
+    first = stored_level(CELLS, m.Laplace.plan(1, 1, resolution=0), 3)
     steps: list[Callable[[], object]] = [
         lambda: run.measure(nine, (0,), run.every()),
         lambda: run.measure_apart([(nine, (0,))], run.every()),
@@ -244,9 +249,9 @@ def test_nothing_is_drawn_for_less_than_is_known(monkeypatch: pytest.MonkeyPatch
         lambda: run.select(m.HybridTopK.plan(9, 2, 2, 1), 0),
         lambda: hidden.select(m.LimitedDomain.plan(2, 1, "1e-6"), 0),
         lambda: hidden.existence(m.Existing.plan(1, "1e-6"), 0),
-        lambda: celled.draw(m.Quantile.plan(16, 1), celled.groups_of_cells(9)),
+        lambda: celled.draw(m.Quantile.plan(16, 1), celled.groups_of_cells()),
         lambda: run_on(searched, 3).search(m.Ladder.plan(9, 1, sensitivity=m.FULL), 9),
-        lambda: run_on(wide, groups=1).refine(m.Refinement.plan(1, [1, 2]), 0, [3]),
+        lambda: run_on(wide, groups=1).refine(m.Refinement.plan(1, [1, 2], resolution=0), 0, first),
         lambda: run_on(wide, groups=1).check(checker, 4),
         lambda: run_on(wide, groups=1).ask(oracle, [1, 0]),
     ]
@@ -296,54 +301,44 @@ def test_several_mechanisms_are_admitted_together() -> None:
     assert run.loss == PrivacyLoss()
 
 
-def certified(*rungs: dict[int, tuple[int, int]]) -> UnitChanges:
-    """Return a search whose rows have units, scores, and further sums that a unit changes by so much."""
-    sums = [NumberChange(0, 0, rungs=tuple((row, *ends) for row, ends in each.items())) for each in rungs]
-    return UnitChanges((None, NumberChange(0, 1), NumberChange(0, m.FULL), *sums), one_row=True)
-
-
 BOUNDS = (1, 2, 4, 8, 16)
-TOTALS = {row: (-bound, bound) for row, bound in enumerate(BOUNDS)}
-BEYOND = {row: (0, bound) for row, bound in enumerate(BOUNDS[:-1], 1)}
-NET = {row: (-high, high) for row, (_, high) in BEYOND.items()}
+SEARCH = UnitChanges((None, NumberChange(0, 1), NumberChange(0, m.FULL)), one_row=True, bounds=BOUNDS, fine=2)
 
 
 @pytest.mark.parametrize(
-    ("of", "times", "size", "rungs", "ends"),
+    ("of", "times", "size", "ends"),
     [
-        (Of.CLIPPED, 1, 1, (TOTALS, BEYOND), (-4, 4)),
-        (Of.CLIPPED, 1, 2, (TOTALS, BEYOND), (-2, 2)),
-        (Of.CLIPPED, 1, 1, (TOTALS | {2: (-5, 4)}, BEYOND), (-5, 5)),
-        (Of.CLIPPED, 1, 1, (TOTALS | {3: (-99, 99)}, BEYOND), (-4, 4)),
-        (Of.EXCESS, 1, 1, (TOTALS, BEYOND), (0, 4)),
-        (Of.EXCESS, 3, 1, (TOTALS, BEYOND), (0, 12)),
-        (Of.EXCESS, 3, 2, (TOTALS, BEYOND), (0, 6)),
-        (Of.EXCESS, 0, 1, (TOTALS, BEYOND), (0, 0)),
-        (Of.EXCESS, 1, 1, (TOTALS, BEYOND | {3: (0, 6)}), (0, 6)),
-        (Of.EXCESS, 3, 1, (TOTALS, BEYOND | {4: (0, 10)}), (0, 14)),
-        (Of.EXCESS, 1, 1, (TOTALS, BEYOND | {4: (0, 99)}), (0, 4)),
-        (Of.LEAD, 1, 1, (TOTALS, BEYOND, {}, NET), (-4, 4)),
-        (Of.LEAD, 1, 1, (TOTALS, BEYOND, {}, NET | {3: (-5, 4)}), (-6, 6)),
+        (Of.CLIPPED, 1, 1, (-4, 4)),
+        (Of.CLIPPED, 1, 2, (-2, 2)),
+        (Of.EXCESS, 1, 1, (0, 4)),
+        (Of.EXCESS, 3, 1, (0, 12)),
+        (Of.EXCESS, 3, 2, (0, 6)),
+        (Of.EXCESS, 0, 1, (0, 0)),
+        (Of.LEAD, 1, 1, (-4, 4)),
     ],
 )
-def test_figures_move_by_what_rows_are_certified_for(
-    of: Of, times: int, size: int, rungs: tuple[dict[int, tuple[int, int]], ...], ends: tuple[int, int]
-) -> None:
-    change = Figure(of, 0, BOUNDS, 2, times, Fraction(size)).change(certified(*rungs), signed=True)
+def test_figures_move_by_their_bound(of: Of, times: int, size: int, ends: tuple[int, int]) -> None:
+    figure = Figure(of, 0, BOUNDS, 2, times, Fraction(size), 2)
+    change = figure.change(SEARCH, signed=True)
     assert (change.low, change.high) == ends
+    assert (figure.change(SEARCH, signed=False).low < 0) == (of is Of.LEAD)
 
 
 @pytest.mark.parametrize("of", Of)
-def test_figures_of_rows_of_which_nothing_is_certified_are_refused(of: Of) -> None:
-    with pytest.raises(InternalError, match="nothing is proved"):
-        Figure(of, 0, BOUNDS, 2).change(certified({}, {}), signed=True)
+def test_figures_of_other_bounds_than_those_of_the_search_are_refused(of: Of) -> None:
+    others = (replace(SEARCH, bounds=BOUNDS[1:]), replace(SEARCH, bounds=()), replace(SEARCH, fine=4))
+    for search in others[: 2 if of is Of.EXCESS else 3]:
+        with pytest.raises(InternalError, match="no bounds of the search"):
+            Figure(of, 0, BOUNDS, 2, fine=2).change(search, signed=True)
+    with pytest.raises(InternalError, match="whole number of steps"):
+        Figure(of, 0, BOUNDS, 2, size=Fraction(3), fine=2).change(SEARCH, signed=True)
 
 
 def test_figures_move_by_no_more_than_is_said() -> None:
     """Every unit with -16 to 16: what it adds to the figures of each bound."""
     for bound in range(len(BOUNDS) - 1):
         figures = [Figure(of, 0, BOUNDS, bound) for of in Of]
-        said = [each.change(certified(TOTALS, BEYOND, {}, NET), signed=True) for each in figures]
+        said = [each.change(replace(SEARCH, fine=None), signed=True) for each in figures]
         for own in range(-BOUNDS[-1], BOUNDS[-1] + 1):
             row = sum(abs(own) > each for each in BOUNDS)
             past = abs(own) - BOUNDS[row - 1] if row else 0

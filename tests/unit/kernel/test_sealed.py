@@ -25,7 +25,8 @@ from dpsql.kernel.kept import KeptCopy
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Rows, Run
 from dpsql.kernel.sealed import unseal
-from tests.support.exact import ample, exact_of, made_up, with_exact
+from tests.kernel_trees import CELLS
+from tests.support.exact import ample, exact_of, made_up, stored_level, with_exact
 
 CANARIES = 7_310_001 + 97 * np.arange(12)
 """Counts of 7 digits that stand nowhere else."""
@@ -94,9 +95,9 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
     """Return steps of each kind, with the keys of what they released."""
     public = UnitChanges((UNITS,))
     unknown = UnitChanges((UNITS,), public=False, declared=False, decides=0)
-    cells = UnitChanges((None, UNITS, UNITS), one_cell=True, cells=(0, 15))
-    numbers = tuple(NumberChange(0, m.FULL, rungs=tuple((row, 0, 1) for row in range(4))) for _ in range(4))
-    searched = UnitChanges((None, NumberChange(0, 1), *numbers), one_row=True)
+    cells = UnitChanges((None, UNITS, UNITS), one_cell=True, every_group=True, cells=(0, 15))
+    numbers = (NumberChange(0, m.FULL),) * 4
+    searched = UnitChanges((None, NumberChange(0, 1), *numbers), one_row=True, bounds=(1, 2, 4, 8))
     bins = [np.array([0, 1, 2]), *(CANARIES[:3] + i for i in range(4))]
     run = Run(counts(public), ample())
     hidden, celled = (
@@ -104,13 +105,15 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
         Run(counts(cells, np.arange(12), CANARIES, CANARIES), ample()),
     )
     search = Run(counts(searched, *bins, keys=KEYS[:3]), ample())
-    one = Run(counts(public, CANARIES[:1], keys=KEYS[:1]), ample())
+    one = Run(with_exact(counts(public, CANARIES[:1], keys=KEYS[:1]), query=CELLS), ample())
+    first = stored_level(CELLS, m.Laplace.plan(1, "1/9", resolution=0), 3)
+    finer = m.Refinement.plan(1, ["1/9", "1/8"], resolution=0)
     noise = m.Laplace.plan(12, "1/1000", groups_per_unit=1, sensitivity=12)
 
     def parted() -> tuple[object, ...]:
         prefix = pa.table({"k0": [key[0] for key in KEYS], "k1": KEYS})
         whole = Run(with_exact(run.counts, keys=prefix, order=(("k1", False),)), ample())
-        made = Parted.of(whole, (0,), 2, 6, 2)
+        made = Parted.of(whole, (0,), 6, 2)
         chosen = [each.select(m.NoisyTopK.plan(6, 1, "1/1000"), 0) for each in made.runs]
         rows = made.joined([each.rows for each in chosen])
         return made, chosen, rows, whole
@@ -130,12 +133,12 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
         ),
         "cells": lambda: (
             celled,
-            celled.draw(m.Quantile.plan(16, 1, rows_per_unit=12), celled.groups_of_cells(12)),
+            celled.draw(m.Quantile.plan(16, 1, rows_per_unit=12), celled.groups_of_cells()),
         ),
         "partitions": parted,
         "a search": lambda: (search, search.search(m.Ladder.plan(4, 1, sensitivity=m.FULL), 4)),
         "figures": lambda: (run_of_figures([search], [figure], ample(), ()),),
-        "a refinement": lambda: (one, one.refine(m.Refinement.plan(1, ["1/9", "1/8"]), 0, [3])),
+        "a refinement": lambda: (one, one.refine(finer, 0, first)),
         "a check": lambda: (one, one.check(m.GuessAndCheck(2, "1/1000", 1), 4)),
         "hypotheses": lambda: (one, one.ask(m.MedianOracle([[1, 2], [3, 4]], 2, "1/1000"), [1, 0])),
     }
@@ -206,7 +209,7 @@ def test_rows_that_no_step_released_are_refused() -> None:
         run.keys(other.every())
     with pytest.raises(InternalError, match="did not make"):
         run.keys(Rows())
-    for refused in (hidden.every, lambda: hidden.groups_of_cells(12)):
+    for refused in (hidden.every, hidden.groups_of_cells):
         with pytest.raises(InternalError, match="which groups there are"):
             refused()
     chosen = hidden.existence(m.Existing.plan(1000, "1/10", groups_per_unit=12), 0).rows
@@ -255,9 +258,9 @@ def test_numbers_of_several_groups_are_not_joined() -> None:
 
 # --- the sources of dpsql -----------------------------------------------------------------------------------
 
-DOORS = {"unseal", "_CONTENTS", "exact", "Exact", "positions_of", "released_at"}
-"""What reads sealed contents, or makes rows: names of modules of the kernel."""
-SEALED = {"dpsql.kernel.sealed", "dpsql.kernel.counts", "dpsql.kernel.release", "dpsql.kernel.kept"}
+DOORS = {"unseal", "_CONTENTS", "exact", "Exact", "positions_of", "released_at", "level_of", "split_level"}
+"""What reads sealed contents, or makes rows and levels: names of modules of the kernel."""
+SEALED = {f"dpsql.kernel.{name}" for name in ("sealed", "counts", "release", "kept", "levels")}
 
 
 def opened(source: str) -> list[str]:
@@ -290,6 +293,7 @@ def test_no_module_outside_the_kernel_reads_exact_numbers() -> None:
         "import dpsql.kernel.counts",
         "from dpsql.kernel import sealed",
         "from dpsql.kernel.counts import *",
+        "from dpsql.kernel.levels import split_level",
     ],
 )
 def test_a_door_is_found(source: str) -> None:

@@ -71,14 +71,20 @@ def test_a_unit_adds_a_full_score_at_most(server: bool) -> None:
 
 
 @pytest.mark.parametrize("server", [False, True])
-def test_sums_of_a_row_change_by_its_bounds(server: bool) -> None:
+def test_a_certificate_has_the_bounds(server: bool) -> None:
     found = certified(search(server=server, sums=Sums.SIGNED))
-    totals, beyond, net = ({r[0]: r[1:] for r in present(found.number(x)).rungs} for x in ("n3", "n4", "n6"))
-    for place in range(1, len(BOUNDS)):
-        width = BOUNDS[place] - BOUNDS[place - 1]
-        assert totals[place] == (-BOUNDS[place], BOUNDS[place])
-        assert beyond[place] == (0, width)
-        assert net[place] == (-width, width)
+    assert (found.bounds, found.fine) == (BOUNDS, None)
+    assert [each.low for each in found.numbers] == [
+        0,
+        0,
+        -found.numbers[2].high,
+        0,
+        0,
+        -found.numbers[5].high,
+    ]
+    plain = certified(search(server=server, sums=Sums.SIZES))
+    assert {each.low for each in plain.numbers} == {0}
+    assert {certified(search(server=server)).number(name) for name in ("n3", "n4")} == {None}
 
 
 @pytest.mark.parametrize("server", [False, True])
@@ -88,8 +94,8 @@ def test_bounds_beyond_64_bits(server: bool) -> None:
 
 
 def test_totals_in_steps_of_the_last_bound() -> None:
-    found = present(certified(replace(search(sums=Sums.SIGNED), fine=4)).number("n3"))
-    assert [high for _, _, high in found.rungs[:6]] == [1, 2, 4, 8, 8, 8]
+    assert certified(replace(search(sums=Sums.SIGNED), fine=4)).fine == 4
+    assert certified(replace(search(sums=Sums.SIZES), fine=4)).fine is None
 
 
 def several(search: Scores) -> Scores:
@@ -142,6 +148,7 @@ WRONG: dict[str, Callable[[Scores], Scores]] = {
     "sizes that may be NULL": of(Call("NULLIF", (COUNT, n(3)))),
     "sizes beyond BIGINT": of(Cast(Binary("*", Cast(COUNT, HUGEINT), n(1 << 40)), HUGEINT)),
     "no steps": lambda search: replace(search, fine=0),
+    "steps of which a bound is no whole number": lambda search: replace(search, fine=3),
 }
 
 

@@ -287,6 +287,7 @@ def test_parts_of_a_statement_after_by_are_not_swallowed() -> None:
     ("text", "kind", "check"),
     [
         ("SHOW PRIVACY BUDGET", Show, lambda s: s.what == "budget"),
+        ("show budget;", Show, lambda s: s.what == "budget"),
         ("show tables", Show, lambda s: s.what == "tables"),
         ("-- mine\nSHOW RELEASES;", Show, lambda s: s.what == "releases"),
         ("DESCRIBE visits", Describe, lambda s: s.table == "visits"),
