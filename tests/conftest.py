@@ -116,6 +116,7 @@ def _files_in_memory() -> Callable[[], None]:
     if "PYTEST_DEBUG_TEMPROOT" in os.environ or not memory.is_dir() or shutil.disk_usage(memory).free < _ROOM:
         return lambda: None
     folder = tempfile.mkdtemp(prefix="dpsql-", dir=memory)
+    Path(folder).chmod(0o711)  # another user, as whom some tests look at files, may pass through it
     before = os.environ.get("TMPDIR")
     os.environ["PYTEST_DEBUG_TEMPROOT"] = os.environ["TMPDIR"] = folder
     tempfile.tempdir = None
