@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
@@ -16,7 +15,6 @@ from dpsql.kernel.check.types_of import Number, Value, common, ends, exact
 from dpsql.kernel.check.values import value_of
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (
-    OPAQUE,
     Aggregate,
     Binary,
     Cast,
@@ -32,7 +30,6 @@ from dpsql.kernel.tree import (
     Try,
     Unary,
     Window,
-    facts,
     parts,
     walk,
 )
@@ -68,13 +65,14 @@ class Proof:
     selects: list[Select] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    known: dict[Query, Relation] = field(default_factory=dict)
+    known: dict[int, Relation] = field(default_factory=dict)
+    """By the identity of the query: an equal one may have columns of other types."""
     fitting: list[tuple[Scope, Node]] = field(default_factory=list)
 
     def sum_fits(self, node: Node, select: Select, low: Number, high: Number) -> None:
         """Record that a sum of one row a unit is of values between two ends, so that it does not overflow."""
         if max(-low, high) * ROWS < 1 << 127:
-            self.fitting.append((self.values.scopes[select], node))
+            self.fitting.append((self.values.scope_of(select), node))
 
     def overflowing(self) -> Node | None:
         """Return a sum of which nothing shows that it does not overflow; None if there is none."""
@@ -93,13 +91,13 @@ class Proof:
 
     def query(self, query: Query, part: str) -> Relation:
         """Return the relation of a query that is a part of the node that is looked at."""
-        if not self.outer and query in self.known:
-            return self.known[query]
-        self.path.append(part)
-        made = self.prove(self, query)
-        self.path.pop()
-        if not self.outer:
-            self.known[query] = made
+        made = None if self.outer else self.known.get(id(query))
+        if made is None:
+            self.path.append(part)
+            made = self.prove(self, query)
+            self.path.pop()
+            if not self.outer:
+                self.known[id(query)] = made
         return made
 
     def keeps(self, expr: Expr, other: Expr) -> bool:
@@ -118,7 +116,7 @@ class Proof:
 
     def value(self, expr: Expr, select: Select) -> Value:
         """Return the type and the interval of an expression of a SELECT."""
-        return value_of(expr, self.values.scopes[select])
+        return value_of(expr, self.values.scope_of(select))
 
 
 def _injective(one: SqlType, other: SqlType) -> bool:
@@ -223,89 +221,102 @@ def nodes_of_row(expr: Expr) -> Iterator[Expr]:
         waiting += [part for part in parts(node) if not isinstance(part, (Query, Source))]
 
 
+def aggregates_of(expr: Expr) -> Iterator[Aggregate]:
+    """Return the aggregates of an expression, beside those of windows."""
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Aggregate):
+            yield node
+        elif traits(node).aggregates:
+            waiting += [part for part in parts(node) if isinstance(part, Expr)]
+
+
 class Traits(NamedTuple):
-    """What an expression has among its nodes, those of its subqueries aside.
+    """What an expression has among its nodes, those of its subqueries aside."""
 
-    It is the same for all equal expressions, so it has no nodes: those of an equal expression of another
-    query may have columns of other types.
-    """
-
-    aggregates: bool
+    aggregates: bool = False
     """Whether it aggregates rows, beside in windows."""
-    windows: bool
-    subqueries: bool
-    reads: Names
+    windows: bool = False
+    subqueries: bool = False
+    reads: Names = NONE
     """The columns that it reads, also in subqueries."""
-    bare: Names
+    bare: Names = NONE
     """The columns that it reads without the name of an item of FROM, beside in subqueries."""
 
 
-_LEAVES = (Column, Constant)
+_OF_CONSTANT = Traits()
 
 
-@lru_cache(maxsize=16384)
-def _traits(expr: Expr) -> Traits:
+def traits(expr: Expr) -> Traits:
+    """Return what an expression has among its nodes, computed once for each node from those of its parts."""
+    found: Traits | None = getattr(expr, "_traits", None)
+    if found is None:
+        kind = type(expr)
+        if kind is Constant:
+            return _OF_CONSTANT
+        found = _of_column(expr) if isinstance(expr, Column) else _of_parts(expr, kind)
+        object.__setattr__(expr, "_traits", found)
+    return found
+
+
+def _of_column(column: Column) -> Traits:
+    reads = frozenset((name_of(column),))
+    return Traits(reads=reads, bare=NONE if column.table else reads)
+
+
+def _of_parts(expr: Expr, kind: type[Expr]) -> Traits:
     aggregates = windows = subqueries = False
-    bare: set[str] = set()
-    waiting: list[tuple[Node, bool]] = [(expr, False)]
-    while waiting:
-        node, inside = waiting.pop()
-        if isinstance(node, _LEAVES):
-            if isinstance(node, Column) and not node.table:
-                bare.add(name_of(node))
-            continue
-        if isinstance(node, Window):
-            windows = inside = True
-        elif isinstance(node, Aggregate):
-            aggregates |= not inside
-        for part in parts(node):
-            if isinstance(part, Query):
-                if not isinstance(node, Expr):
-                    raise NotCertified("a query in what is no expression", node)
-                subqueries = True
-            elif not isinstance(part, Source):
-                waiting.append((part, inside))
-    reads = facts(expr).reads
-    if OPAQUE in reads:
-        reads = frozenset(name_of(node) for node in walk(expr) if isinstance(node, Column))
-    return Traits(aggregates, windows, subqueries, reads, frozenset(bare))
+    reads = bare = NONE
+    waiting = [*parts(expr)]
+    for part in waiting:
+        if isinstance(part, Expr):
+            below = traits(part)
+            aggregates |= below.aggregates
+            windows |= below.windows
+            subqueries |= below.subqueries
+            if below.reads:
+                reads = reads | below.reads if reads else below.reads
+                bare = bare | below.bare if bare else below.bare
+        elif isinstance(part, Query):
+            subqueries = True
+            reads |= {name_of(node) for node in walk(part) if isinstance(node, Column)}
+        else:
+            waiting += parts(part)
+    if kind is Window:
+        return Traits(False, True, subqueries, reads, bare)
+    return Traits(aggregates or kind is Aggregate, windows, subqueries, reads, bare)
 
 
 def has_aggregate(expr: Expr) -> bool:
     """Return whether an expression aggregates the rows of its query, beside in windows."""
-    return not isinstance(expr, _LEAVES) and _traits(expr).aggregates
+    return traits(expr).aggregates
 
 
 def has_window(expr: Expr) -> bool:
     """Return whether an expression has a window function, beside those in subqueries."""
-    return not isinstance(expr, _LEAVES) and _traits(expr).windows
+    return traits(expr).windows
 
 
 def subqueries(expr: Expr) -> list[tuple[Expr, Query]]:
     """Return the subqueries of an expression, but not those in them, with the nodes that have them."""
     found: list[tuple[Expr, Query]] = []
-    waiting: list[Node] = [] if isinstance(expr, _LEAVES) or not _traits(expr).subqueries else [expr]
+    waiting: list[Node] = [expr] if traits(expr).subqueries else []
     while waiting:
         node = waiting.pop()
         for part in parts(node):
-            if isinstance(part, Query) and isinstance(node, Expr):
-                found.append((node, part))
-            elif not isinstance(part, Source):
+            if not isinstance(part, Query):
                 waiting.append(part)
+            elif isinstance(node, Expr):
+                found.append((node, part))
+            else:
+                raise NotCertified("a query in what is no expression", node)
     return found
-
-
-def bare_columns(expr: Expr) -> Names:
-    """Return the columns that an expression names without their item of FROM, beside in subqueries."""
-    if isinstance(expr, Column):
-        return NONE if expr.table else frozenset((name_of(expr),))
-    return NONE if isinstance(expr, Constant) else _traits(expr).bare
 
 
 def reads_of(expr: Expr) -> Names:
     """Return all columns that an expression reads, also in subqueries."""
-    found = facts(expr).reads
-    return found if OPAQUE not in found else _traits(expr).reads
+    return traits(expr).reads
 
 
 def operand_in(expr: Expr) -> Expr | None:
@@ -316,7 +327,7 @@ def operand_in(expr: Expr) -> Expr | None:
 __all__ = [
     "NONE",
     "Proof",
-    "bare_columns",
+    "aggregates_of",
     "conjuncts",
     "equalities",
     "has_aggregate",
@@ -330,5 +341,6 @@ __all__ = [
     "strip_parens",
     "strip_wide_casts",
     "subqueries",
+    "traits",
     "whole_number",
 ]

@@ -129,7 +129,7 @@ def _cells_of_rows(
         values = [row[place] for row in found[1]]
         constants[f"{rows.alias}.{name}"] = Ends(values, values)
     # Derived for the join already, so that no step of it is taken again.
-    own = proof.known.get(units.query)
+    own = proof.known.get(id(units.query))
     if own is None or not _is_row_of_unit(own):
         return None
     keys = constants.get(name_of(key))

@@ -79,16 +79,26 @@ class Checked:
     rows
         What is known of its result.
     scopes
-        The scope of the items of each SELECT in it, by node; of a SELECT that is in several subqueries, that
-        of the last.
+        Each SELECT in it, by its identity, with the scope of its items; of one that is in several subqueries,
+        that of the last.
     large
         Sums of whole numbers, with their scopes, of which only what they count of one unit can show that they
         do not overflow.
     """
 
     rows: Rows
-    scopes: dict[Select, Scope]
+    scopes: dict[int, tuple[Select, Scope]]
     large: tuple[tuple[Scope, Node], ...] = ()
+
+    def scope_of(self, select: Select) -> Scope:
+        """Return the scope of the items of a SELECT of the query, or of an equal one."""
+        found = self.scopes.get(id(select))
+        if found is not None:
+            return found[1]
+        for other, scope in self.scopes.values():
+            if other == select:
+                return scope
+        raise NotCertified("a query that is no part of the one that was checked", select)
 
 
 def check_total(query: Query, facts: Facts) -> Checked:
@@ -118,15 +128,15 @@ class Walk:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.scopes: dict[Select, Scope] = {}
+        self.scopes: dict[int, tuple[Select, Scope]] = {}
         self.large: list[tuple[Scope, Node]] = []
-        self.known: dict[Query, Rows] = {}
+        self.known: dict[int, Rows] = {}
         self._tables: dict[str, Rows] = {}
 
     def rows(self, query: Query, outer: Scope | None) -> Rows:
         """Check a query and return what is known of its rows; `outer` is the scope of the query around it."""
         query = plain(query)
-        found = self.known.get(query) if outer is None else None
+        found = self.known.get(id(query)) if outer is None else None
         if found is None:
             if isinstance(query, Select):
                 found = self._select(query, outer)
@@ -135,7 +145,7 @@ class Walk:
             else:
                 raise NotCertified("a query of an unknown kind", query)
             if outer is None:
-                self.known[query] = found
+                self.known[id(query)] = found
         return found
 
     def settled(self, query: Query, outer: Scope | None) -> Rows:
@@ -240,10 +250,10 @@ class Walk:
             condition(query.where, Around(scope))
             present = present_columns(query.where)
             scope = replace(scope, present=present, known={}) if present else scope
-        known = self.scopes.setdefault(query, scope)
+        _, known = self.scopes.get(id(query), (query, scope))
         if known.outer is not scope.outer and _around(query, known) != _around(query, scope):
             raise NotCertified("one query at two places, among other columns", query)
-        self.scopes[query] = scope
+        self.scopes[id(query)] = query, scope
         found: list[Expr] = []
         at = Around(scope, found=found)
         columns: dict[str, Value] = {}

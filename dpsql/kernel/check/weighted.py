@@ -18,11 +18,11 @@ from dpsql.kernel.check.implied import implies
 from dpsql.kernel.check.moments import counted_rows, most_of_means, most_of_moments
 from dpsql.kernel.check.proof import (
     Proof,
+    aggregates_of,
     conjuncts,
     equalities,
     has_aggregate,
     has_window,
-    nodes_of_row,
     reads_of,
     strip_parens,
     subqueries,
@@ -31,7 +31,6 @@ from dpsql.kernel.check.relation import NONE, Kind, Names, Number, Relation, nam
 from dpsql.kernel.check.types_of import INFINITY, Value, exact, fits
 from dpsql.kernel.check.types_of import Number as Real
 from dpsql.kernel.tree import (
-    Aggregate,
     CappedRows,
     CappedSum,
     Column,
@@ -69,9 +68,10 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
     rows = under(proof.query(node.rows, "rows"), "s")
     if rows.kind is not Kind.OWNED or UNIT not in rows.unit or proof.outer:
         return proof.refuse("numbers of what are no rows of units", node)
-    if rows.by_row and not node.by_rows:
+    by_rows = node.by_rows
+    if rows.by_row and not by_rows:
         return proof.refuse("rows of units that no column tells apart", node)
-    if node.merges:
+    if not by_rows and node.merges:
         _check_alone(proof, node)
     if node.keys < 0 or node.fields < 0:
         proof.refuse("groups by what is no column of the rows", node)
@@ -80,7 +80,7 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
         return proof.refuse("groups by what is no column of the rows", node)
     made = plain(node)
     assert isinstance(made, Select)  # noqa: S101  as it is written
-    rule = _Rule(proof, node, rows, made)
+    rule = _Rule(proof, node, rows, made, by_rows=by_rows)
     numbers = {
         f"n{i}": rule.number(parts, made.items[node.keys + i].expr) for i, parts in enumerate(node.numbers)
     }
@@ -93,8 +93,8 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
 class _Rule:
     """The rule of one node: its rows, what it is written as, and the SELECT that reads the rows as `s`."""
 
-    def __init__(self, proof: Proof, node: Weighted, rows: Relation, made: Select) -> None:
-        self.proof, self.node, self.rows, self.made = proof, node, rows, made
+    def __init__(self, proof: Proof, node: Weighted, rows: Relation, made: Select, *, by_rows: bool) -> None:
+        self.proof, self.node, self.rows, self.made, self.by_rows = proof, node, rows, made, by_rows
         self.reader = _reader(made)
         self.single = rows.single(f"s.k{i}" for i in range(node.keys))
         self.one_row = rows.single(NONE)
@@ -107,8 +107,8 @@ class _Rule:
             low, high = low - other.high, high - other.low
             total = None if total is None or other.total is None else total + other.total
         most = max(end for claim in (first, *others) for end in (-claim.low, claim.high))
-        for node in nodes_of_row(written):
-            if isinstance(node, Aggregate) and node.name == "SUM":
+        for node in aggregates_of(written):
+            if node.name == "SUM":
                 self.proof.sum_fits(node, self.made, -most, most)
         return Number(int(low), int(high), None if total is None else int(total))
 
@@ -122,7 +122,7 @@ class _Rule:
             isinstance(x, Column) and x.table == "s" for x in part.row
         ):
             self.proof.refuse("a number of what are no columns of the rows", part)
-        if self.node.by_rows and self.rows.strays and not isinstance(part, (Units, KeptValues)):
+        if self.by_rows and self.rows.strays and not isinstance(part, (Units, KeptValues)):
             self.proof.refuse("a sum of rows without a unit", part)
         low, high, total = self._of(part, names)
         if INFINITY in (-low, high):
@@ -135,7 +135,7 @@ class _Rule:
             case FewUnits(_, _, most):
                 return Claim(0, 1, self._most(most, part))
             case Units(_, single):
-                if self.node.by_rows and (single or self.rows.by_row):
+                if self.by_rows and (single or self.rows.by_row):
                     self._check_single(self.single and single, part)
                 return Claim(0, 1)
             case CappedRows(_, most):
@@ -150,7 +150,7 @@ class _Rule:
                 return self._value(part, names)
             case UnitMean(_, _, width, fine):
                 self._scale(part, part.scale)
-                if self.node.by_rows:
+                if self.by_rows:
                     self._check_single(self.single, part)
                 return Claim(0, self._most(width, part) * self._most(fine, part))
             case CappedSum(_, most):
@@ -173,9 +173,9 @@ class _Rule:
 
     def _alone(self, part: RowSum | Moment | CappedSum) -> bool:
         """Return whether the only row of each unit is counted; it must be the only one."""
-        if self.node.by_rows:
+        if self.by_rows:
             self._check_single(self.one_row, part)
-        return self.node.by_rows
+        return self.by_rows
 
     def _x(self, part: Counted) -> Value:
         return self.proof.value(part.row[0], self.reader)
@@ -186,14 +186,14 @@ class _Rule:
 
     def _value(self, part: UnitValue, names: Names) -> Claim:
         value, select = part.value, self.made
-        if self.node.by_rows and part.alone is not None:
+        if self.by_rows and part.alone is not None:
             self._check_single(self.single, part)
             value = part.alone
         elif reads_of(value):
             self.proof.refuse("a value of a unit that reads more than its sums", part)
         if not reads_of(value) <= names or subqueries(value) or has_window(value) or has_aggregate(value):
             self.proof.refuse("a value of a unit that reads more than its row", part)
-        found = self.proof.value(value if self.node.by_rows else self.node.value_of(part), select)
+        found = self.proof.value(value if self.by_rows else self.node.value_of(part), select)
         return Claim(found.low, found.high)
 
     def _scale(self, part: Counted, scale: int) -> Value:
@@ -224,7 +224,7 @@ class _Rule:
         low, high = (x.low, x.high) if x.low <= x.high else (0, 0)
         if INFINITY in (-low, high):
             return None
-        return most_of_moments(parts, int(low), int(high), by_rows=self.node.by_rows)
+        return most_of_moments(parts, int(low), int(high), by_rows=self.by_rows)
 
     def together(self) -> Iterator[Together]:
         """Yield numbers of which it is known what a unit changes them by together, each once."""

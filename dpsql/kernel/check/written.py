@@ -53,23 +53,16 @@ def level_of(node: Node) -> int:
     match node:
         case Binary(operator):
             return _LEVELS.get(operator, OTHER)
-        case Not():
-            return NOT
-        case IsNull() | IsTruth():
-            return IS
-        case Between() | Like() | InList() | InQuery():
-            return MATCHED
-        case Moved():
-            return ADDED
-        case Unary():
-            return SIGNED
         case Apply(form):
             return CLOSED if _delimited(form.template) else 0
         case Cut(written):
             return level_of(written)
-        case Lambda():
-            return 0
-    return CLOSED
+    return _LEVELS_OF.get(type(node), CLOSED)
+
+
+_LEVELS_OF: dict[type[Node], int] = {Not: NOT, Moved: ADDED, Unary: SIGNED, Lambda: 0}
+_LEVELS_OF |= dict.fromkeys((IsNull, IsTruth), IS)
+_LEVELS_OF |= dict.fromkeys((Between, Like, InList, InQuery), MATCHED)
 
 
 @lru_cache(maxsize=2048)
