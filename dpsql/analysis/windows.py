@@ -30,6 +30,7 @@ from dpsql.kernel.tree import (
     Paren,
     Saturated,
     Window,
+    walk,
 )
 from dpsql.language import copied
 from dpsql.policy import fold
@@ -112,13 +113,26 @@ def _parts(
             )
     unit = [block.unit] if block.unit is not None else []
     partition = [*unit, *(v.guarded_node for v in values)]
+    for made, part in zip(values, node.args.get("partition_by") or (), strict=True):
+        _has_no_window(compiler, made, part)
     terms = []
     for term in order_terms(compiler.source, node.args.get("order")):
         value = compiler.expression(term.this, inner)
         if value.literal is not None:
             raise compiler.source.refuse("a window is not ordered by a constant", term)
+        _has_no_window(compiler, value, term)
         terms.append(order_term(term, value.guarded_node))
     return partition, terms, node.args.get("spec")
+
+
+def _has_no_window(compiler: Compiler, value: Typed, node: exp.Expr) -> None:
+    """Refuse a subquery with a window in the definition of another one, which DuckDB does not bind."""
+    if any(isinstance(part, Window) for part in walk(value.node)):
+        raise compiler.source.refuse(
+            "the definition of a window has a subquery with a window in it",
+            node,
+            "give the subquery a name first: OVER (.. x ..) FROM (SELECT *, (SELECT ..) AS x FROM ..)",
+        )
 
 
 def _frame(compiler: Compiler, spec: exp.Expr | None) -> Frame | None:

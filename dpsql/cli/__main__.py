@@ -1,4 +1,4 @@
-"""The process `dpsql`, also as `python -m dpsql.cli`."""
+"""The process `dpsql`, also as `python -m dpsql`."""
 
 from __future__ import annotations
 

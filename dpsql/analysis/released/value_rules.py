@@ -30,6 +30,7 @@ from dpsql.analysis.released.values import ValueCall
 from dpsql.analysis.typed import Typed
 from dpsql.analysis.whole_sources import declared_name
 from dpsql.errors import Fix
+from dpsql.estimates import decimal
 
 _PER_GROUP, _PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 _GROUPED = ("sum", "avg", "mean")
@@ -227,17 +228,35 @@ def _by_rows(
 
 def _written(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tuple[Fraction, Fraction]:
     """Return the two bounds that a call writes."""
-    pair = named[0].expression
-    values = pair.expressions if isinstance(pair, exp.Tuple) else []
+    tuple_, name = named[0].expression, named[0].name.lower()
+    values = tuple_.expressions if isinstance(tuple_, exp.Tuple) else []
     bounds = [found for v in values if (found := number(v)) is not None]
-    known = named[0].name.lower() in (_PER_GROUP, _PER_ROW)
-    if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] >= bounds[1]:
+    right = len(bounds) == len(values) == 2 and bounds[0] != bounds[1]
+    known, pair = name in (_PER_GROUP, _PER_ROW), sorted(bounds) if right else [Fraction(0), Fraction(100)]
+    if not known or len(named) > 1:
+        what = "takes one pair of bounds" if known else f"has no argument {name}"
+        hint = f"{_call_with(call, _PER_ROW, pair)} bounds each value"
+        if call.name in _GROUPED:
+            own = (
+                f"the {'total' if call.name == 'sum' else 'average'} of a {unit_name(call.source)} in a group"
+            )
+            hint += f", {_call_with(call, _PER_GROUP, pair)} {own}"
+        raise call.refuse(f"{call.name.upper()} {what}", named[-1], hint)
+    if not right or bounds != pair:
         raise call.refuse(
-            "the bounds of values are two numbers, the smaller first", named[0], *_bounded(call, _PER_GROUP)
+            "the bounds of values are two numbers, the smaller first",
+            named[0],
+            _call_with(call, name, pair),
         )
     if max(map(abs, bounds)) > 2**53:
         raise call.refuse("a bound is at most 2^53", named[0], *_bounded(call, _PER_GROUP))
     return bounds[0], bounds[1]
+
+
+def _call_with(call: AggregateCall, name: str, pair: Sequence[Fraction]) -> str:
+    """Return the text of a call with a pair of bounds."""
+    argument = argument_text(call_arguments(call.node)[1][0])
+    return f"{call.name.upper()}({argument}, {name} => ({decimal(pair[0])}, {decimal(pair[1])}))"
 
 
 def _unbounded(call: AggregateCall) -> Exception:

@@ -555,3 +555,9 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits v LEFT JOIN (SELECT COUNT(*) AS 
 -- at: country
 -- hint: FROM dp_domain(visits.country)
 SELECT COUNT(DISTINCT u.user_id) AS n FROM (SELECT DISTINCT country FROM visits) c JOIN users u ON u.city < c.country
+
+-- R2590 a subquery with a window in the definition of another one
+-- error: the definition of a window has a subquery with a window in it
+-- at: 1
+-- hint: give the subquery a name first: OVER (.. x ..) FROM (SELECT *, (SELECT ..) AS x FROM ..)
+SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT v.user_id, v.page, ROW_NUMBER() OVER (PARTITION BY v.user_id, CASE WHEN EXISTS (SELECT 1 FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) x WHERE x.user_id = v.user_id AND x.r > 1) THEN 1 ELSE 0 END ORDER BY v.ms) AS c FROM visits v) WHERE c = 1 GROUP BY page ORDER BY n DESC LIMIT 2

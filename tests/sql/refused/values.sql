@@ -26,26 +26,32 @@ SELECT LISTAGG(page) FROM visits
 -- R2507 bounds the wrong way round
 -- error: the bounds of values are two numbers, the smaller first
 -- at: 10
--- hint: SUM(x, contribution_bounds_per_group => (0, 100))
+-- hint: SUM(ms, contribution_bounds_per_group => (0, 10))
 SELECT SUM(ms, contribution_bounds_per_group => (10, 0)) FROM visits
 
 -- R2508 equal bounds
 -- error: the bounds of values are two numbers, the smaller first
 -- at: 5
--- hint: AVG(x, contribution_bounds_per_group => (0, 100))
+-- hint: AVG(ms, contribution_bounds_per_row => (0, 100))
 SELECT AVG(ms, contribution_bounds_per_row => (5, 5)) FROM visits
 
 -- R2509 bounds of the data itself
 -- error: the bounds of values are two numbers, the smaller first
 -- at: 0
--- hint: SUM(x, contribution_bounds_per_group => (0, 100))
+-- hint: SUM(ms, contribution_bounds_per_group => (0, 100))
 SELECT SUM(ms, contribution_bounds_per_group => (0, ms)) FROM visits
 
 -- R2510 two kinds of bounds
--- error: the bounds of values are two numbers, the smaller first
--- at: 0
--- hint: SUM(x, contribution_bounds_per_group => (0, 100))
+-- error: SUM takes one pair of bounds
+-- at: 0 #2
+-- hint: SUM(ms, contribution_bounds_per_row => (0, 5)) bounds each value, SUM(ms, contribution_bounds_per_group => (0, 5)) the total of a user_id in a group
 SELECT SUM(ms, contribution_bounds_per_group => (0, 5), contribution_bounds_per_row => (0, 5)) FROM visits
+
+-- R2510a an argument that is not there
+-- error: SUM has no argument contribution_bounds
+-- at: 0
+-- hint: SUM(ms, contribution_bounds_per_row => (0, 5)) bounds each value, SUM(ms, contribution_bounds_per_group => (0, 5)) the total of a user_id in a group
+SELECT SUM(ms, contribution_bounds => (0, 5)) FROM visits
 
 -- R2511 a bound that is no useful number
 -- error: a bound is at most 2^53

@@ -531,8 +531,9 @@ def test_help_loads_nothing_heavy() -> None:
     assert "dpsql.cli.app" in loaded
 
 
-def test_the_module_runs() -> None:
-    done = process("-m", "dpsql.cli", "-p", "/nowhere/x.toml", "-c", "SELECT 1")
+@pytest.mark.parametrize("module", ["dpsql", "dpsql.cli"])
+def test_the_module_runs(module: str) -> None:
+    done = process("-m", module, "-p", "/nowhere/x.toml", "-c", "SELECT 1")
     assert done.returncode == ExitCode.USAGE
     assert done.stdout == ""
     assert done.stderr.startswith("dpsql: error: x.toml")
