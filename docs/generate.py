@@ -95,7 +95,8 @@ _RULE = re.compile(r"\*[A-Z][^*\n]*[.:]\*|\b(Proof|Lemma)\b")
 def _rules() -> str:
     """Return the rules of the kernel's checker with their proofs: docstrings of its modules."""
     kernel = ROOT / "dpsql" / "kernel"
-    nodes = [kernel / "tree" / f"{name}.py" for name in ("counted", "counted_sums", "weighted", "bounded")]
+    names = ("counted", "counted_sums", "weighted", "bounded", "scores", "measured")
+    nodes = [kernel / "tree" / f"{name}.py" for name in names]
     parts = [
         "# Rules of the checker",
         "The kernel certifies counting queries. These are the rules by which it does, with their "

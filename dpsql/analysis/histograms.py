@@ -9,7 +9,6 @@ from dpsql.analysis.domains import Candidates, same
 from dpsql.analysis.groups import CountingQuery, Rows, all_groups, groups_with_units
 from dpsql.analysis.released import CellRows, ReleasedAggregate
 from dpsql.kernel.tree import (
-    Aggregate,
     Call,
     Column,
     Constant,
@@ -21,7 +20,6 @@ from dpsql.kernel.tree import (
     Select,
     columns,
     conjunction,
-    count_cells,
 )
 from dpsql.types import BIGINT
 
@@ -61,13 +59,5 @@ def cells(rows: Rows, part: CellRows) -> Query:
 
     For an extreme a unit keeps one row in each group, with its least or greatest cell.
     """
-    sampled = Sampled(rows.query, rows.keys, part.most)
-    if rows.by_row or part.single:
-        return count_cells(sampled.counted, rows.keys)
-    if not part.extreme:
-        return sampled
-    own, cell = sampled.counted, Column("s", "f0")
-    by = (Column("s", "u"), *columns("s", "k", rows.keys))
-    furthest = Aggregate("MIN" if part.extreme == "least" else "MAX", (cell,))
-    furthest_of_units = replace(own, items=(*map(Item, by), Item(furthest, "f0")), group=by)
-    return count_cells(furthest_of_units, rows.keys)
+    one = "rows" if rows.by_row or part.single else part.extreme or None
+    return Sampled(rows.query, rows.keys, part.most, one)

@@ -8,8 +8,7 @@ from fractions import Fraction
 from functools import lru_cache, reduce
 
 from dpsql.analysis.grids import SMALL, narrow_steps, steps_as_double
-from dpsql.analysis.score_queries import Sums
-from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren
+from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, Sums
 from dpsql.kernel.tree.exact import BEYOND, absolute, huge, in_least_steps, whole, within
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DOUBLE, SqlType

@@ -104,7 +104,7 @@ class ValuesOfGroup:
 
 @dataclass(frozen=True, slots=True)
 class BoundSearch:
-    """A bound to be found privately, and the query of the scores of its rungs (`score_queries`)."""
+    """A bound to be found privately, and the query of the scores of its rungs (`kernel.tree.scores`)."""
 
     ladder: Ladder
     compiled: CompiledQuery

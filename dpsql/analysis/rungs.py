@@ -7,13 +7,12 @@ from dataclasses import replace
 from dpsql.analysis.grids import SMALL
 from dpsql.analysis.groups import Rows
 from dpsql.analysis.ladders import Contribution, Ladder
-from dpsql.analysis.score_queries import score_query
 from dpsql.errors import InternalError
-from dpsql.kernel.tree import Bounded, Call, Column, Derived, IsNull, Item, Query, Select
+from dpsql.kernel.tree import Bounded, Call, Column, Derived, IsNull, Item, Query, Scores, Select, Sums
 
 
 def rungs(rows: Rows, ladder: Ladder, *, server: bool = False) -> Query:
-    """Return the query of the scores of bounds (`score_queries.score_query`): units alone are grouped."""
+    """Return the query of the scores of bounds (`kernel.tree.scores`): units alone are grouped."""
     terms = [Column("s", f"f{rows.row.index(each)}") for each in ladder.rows]
     source = Derived(_only(rows.query, *(term.name for term in terms)), "s")
     unit, keys = Column("s", "u"), bool(rows.keys)
@@ -26,15 +25,10 @@ def rungs(rows: Rows, ladder: Ladder, *, server: bool = False) -> Query:
     else:
         there, own = IsNull(unit, negated=True), ladder.of_unit(terms, keys=keys)
         units = Select((Item(own, "t"),), source, there, group=(unit,))
-    return score_query(
-        _sized(ladder, units),
-        ladder.bounds,
-        by_excess=ladder.by_excess,
-        wide=ladder.wide,
-        sums=ladder.sums(keys=keys),
-        fine=ladder.fine,
-        server=server,
-    )
+    sums = ladder.sums(keys=keys)
+    signed = sums is Sums.SIGNED
+    units = units if signed else _sized(ladder, units)
+    return Scores(units, ladder.bounds, ladder.by_excess, ladder.wide, sums, ladder.fine, server, signed)
 
 
 def small_rungs(rows: Rows, ladder: Ladder) -> tuple[tuple[Query, int], ...]:
@@ -48,17 +42,9 @@ def small_rungs(rows: Rows, ladder: Ladder) -> tuple[tuple[Query, int], ...]:
     unit, keys, name = Column("s", "u"), bool(rows.keys), f"f{rows.row.index(ladder.small)}"
     own, there = ladder.of_small_unit(Column("s", name)), IsNull(unit, negated=True)
     units = Select((Item(own, "t"),), Derived(_only(rows.query, name), "s"), there, group=(unit,))
-    bounds = [bound for bound in ladder.bounds if bound < SMALL]
-    query = score_query(
-        Select((Item(Column("x", "t"), "a"),), Derived(units, "x")),
-        bounds,
-        by_excess=True,
-        wide=False,
-        sums=ladder.sums(keys=keys),
-        fine=ladder.fine,
-        total="a",
-    )
-    return ((query, len(bounds)),)
+    bounds = tuple(bound for bound in ladder.bounds if bound < SMALL)
+    sized = Select((Item(Column("x", "t"), "a"),), Derived(units, "x"))
+    return ((Scores(sized, bounds, True, False, ladder.sums(keys=keys), ladder.fine), len(bounds)),)
 
 
 def _sized(ladder: Ladder, units: Select) -> Select:

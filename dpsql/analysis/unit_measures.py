@@ -24,23 +24,24 @@ from dpsql.analysis.kept_bounds import ROWS, total_of
 from dpsql.analysis.relation import From, select_list
 from dpsql.analysis.released.auto import HIGHEST, HIGHEST_ROWS, power_of
 from dpsql.analysis.rules import RULES_BY_NODE
-from dpsql.analysis.score_queries import Sums, score_query
 from dpsql.errors import ProgrammingError
+from dpsql.kernel import tree
 from dpsql.kernel.tree import (
+    Above,
     Aggregate,
-    Binary,
     Call,
-    Case,
     Column,
     Derived,
     Expr,
     IsNull,
     Item,
+    Scores,
     Select,
+    Sums,
     items,
     quote,
 )
-from dpsql.kernel.tree.exact import BEYOND, huge, in_least_steps, whole, within
+from dpsql.kernel.tree.exact import BEYOND, huge, in_least_steps, within
 from dpsql.language import Query, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table
@@ -90,34 +91,31 @@ class UnitMeasure:
         return tuple(1 << power for power in range(self.top + 1))
 
     def scores(self) -> CompiledQuery:
-        """Return the query of the scores of all bounds (`score_queries.score_query`).
+        """Return the query of the scores of all bounds (`kernel.tree.scores`).
 
         One unit more moves each score by 0 to `FULL`, all in one direction.
         """
         server = self._policy.engine != "duckdb"
-        query = score_query(self._units, self.bounds, by_excess=True, wide=self.wide, server=server)
+        query = Scores(self._units, self.bounds, by_excess=True, wide=self.wide, server=server)
         made = self._sealed(query, Sums.NONE.value, one_row=False)
         check_search(made.certificate, self.bounds)
         return made
 
     def above(self, ends: Sequence[int]) -> tuple[CompiledQuery, ...]:
-        """Return the queries of how many units are above each of some ends, each of one row."""
-        value = Column("v", "a")
-        cases = (Case(((Binary(">", value, whole(end)), whole(1)),)) for end in ends)
-        return self._divided([Aggregate("COUNT", (case,)) for case in cases])
+        """Return the queries of how many units are above each of some ends, each of one row.
 
-    def _divided(self, numbers: Sequence[Expr]) -> tuple[CompiledQuery, ...]:
-        """Return one query of all numbers; for a server several, each of a length that servers take."""
-        most = len(numbers) if self._policy.engine == "duckdb" else _IN_A_QUERY
-        parts = (numbers[place : place + most] for place in range(0, len(numbers), most))
+        For a server they are several, each of a length that servers take.
+        """
+        most = len(ends) if self._policy.engine == "duckdb" else _IN_A_QUERY
+        parts = (tuple(ends[place : place + most]) for place in range(0, len(ends), most))
         return tuple(self._asked(part) for part in parts)
 
-    def _asked(self, numbers: Sequence[Expr]) -> CompiledQuery:
-        made = self._sealed(Select(items("n", numbers), Derived(self._units, "v")), len(numbers))
+    def _asked(self, ends: tuple[int, ...]) -> CompiledQuery:
+        made = self._sealed(Above(self._units, ends), len(ends))
         check_numbers(made.certificate, 1)
         return made
 
-    def _sealed(self, query: Select, size: int, *, one_row: bool = True) -> CompiledQuery:
+    def _sealed(self, query: tree.Query, size: int, *, one_row: bool = True) -> CompiledQuery:
         order = () if one_row else None
         return seal(query, self._catalog, self._policy, self._used, size, order=order, cells=not one_row)
 

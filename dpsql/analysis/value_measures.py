@@ -7,9 +7,7 @@ are weighted down: a unit with n > B values counts with B/n of what they have. `
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
-from functools import reduce
 
 from sqlglot import exp
 
@@ -22,25 +20,10 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.grids import grid_of
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.joins import from_clause
-from dpsql.analysis.relation import From, select_list
+from dpsql.analysis.relation import select_list
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.typed import Bounds
-from dpsql.kernel.tree import (
-    Aggregate,
-    Binary,
-    Call,
-    Case,
-    Column,
-    Derived,
-    Expr,
-    IsNull,
-    Paren,
-    Select,
-    items,
-    quote,
-)
-from dpsql.kernel.tree.counted_sums import in_ratio
-from dpsql.kernel.tree.exact import clamp, huge, saturated, whole
+from dpsql.kernel.tree import Beyond, Select, items, quote
 from dpsql.language import Query, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table
@@ -123,55 +106,12 @@ def _compiled(
     ends = math.floor(low / grid.step) - grid.low, math.ceil(high / grid.step) - grid.low
     width = max(ends[0], grid.width - ends[1], ends[1] - ends[0])
     row = grid.steps(value.guarded_node, shifted=True)
-    by_row = made.owner is not None and made.owner.row
-    units = _units(made, row, ends, by_row=by_row)
-    sums = _weighted(rows, width)
-    listed = items("n", tuple(saturated(Aggregate("SUM", (each,))) for each in sums))
-    found = Select(listed, Derived(units, "v"))
+    by_unit = made.owner is None or not made.owner.row
+    rows_of_units = Select((*select_list(made.unit, "k", ()), *items("f", (row,))), made.source)
+    found = Beyond(rows_of_units, *ends, width, rows, by_unit)
     used = tuple(sorted(compiler.used))
-    sealed = seal(found, catalog, policy, used, len(listed), order=())
+    sealed = seal(found, catalog, policy, used, 3, order=())
     measure = ValueMeasure(sealed, rows, width, grid.step, bounds.low, bounds.high)
     check_numbers(sealed.certificate, measure.moved)
     check_together(sealed.certificate, measure.moved)
     return measure
-
-
-def _units(made: From, row: Expr, ends: tuple[int, int], *, by_row: bool) -> Select:
-    """Return for each unit the steps above the bounds (`a0`) and below (`a1`), and how many values (`a2`)."""
-    rows = Select((*select_list(made.unit, "k", ()), *items("f", (row,))), made.source)
-    value, unit = Column("s", "f0"), Column("s", "u")
-    above = Call("GREATEST", (Paren(Binary("-", value, whole(ends[1]))), whole(0)))
-    below = Call("GREATEST", (Paren(Binary("-", whole(ends[0]), value)), whole(0)))
-    there = IsNull(value, negated=True)
-    if by_row:
-        sums: Sequence[Expr] = (_if(there, above), _if(there, below), _if(there, whole(1)))
-        return Select(items("a", tuple(sums)), Derived(rows, "s"))
-    sums = (
-        Aggregate("SUM", (_if(there, above),)),
-        Aggregate("SUM", (_if(there, below),)),
-        Aggregate("COUNT", (value,)),
-    )
-    known = IsNull(unit, negated=True)
-    return Select(items("a", tuple(sums)), Derived(rows, "s"), known, group=(unit,))
-
-
-def _if(condition: Expr, value: Expr) -> Expr:
-    # GREATEST leaves NULLs out: a NULL would be at a bound.
-    return Case(((condition, value),), whole(0))
-
-
-def _weighted(rows: int, width: int) -> tuple[Expr, ...]:
-    """Return what counts of a unit above, below, and of what these leave."""
-    values = Column("v", "a2")
-    counted = Call("LEAST", (values, whole(rows)))
-    parts: list[Expr] = []
-    for name in ("a0", "a1"):
-        own = huge(Call("COALESCE", (Column("v", name), whole(0))))
-        parts.append(clamp(in_ratio(own, rows, values), _rest(whole(rows * width), parts)))
-    every = Paren(Binary("*", huge(counted), whole(width)))
-    return (*parts, clamp(_rest(every, parts), whole(rows * width)))
-
-
-def _rest(every: Expr, parts: Sequence[Expr]) -> Expr:
-    """Return a number less some parts of it."""
-    return reduce(lambda left, part: Paren(Binary("-", left, part)), parts, every)

@@ -7,23 +7,18 @@ and each wrong text is noticed.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 from typing import Any
 
-import duckdb
 import pytest
+from kernel.counting import DECIMAL, FIELDS, Counting, broken, claimed, cut, values
 
-from dpsql.kernel.check.certificate import Together
-from dpsql.kernel.check.proof import Proof
-from dpsql.kernel.check.queries import relation_of_query
 from dpsql.kernel.check.relation import Groups
-from dpsql.kernel.check.totality import check_total
-from dpsql.kernel.facts import ByColumn, Facts, TableFacts
 from dpsql.kernel.tree import (
     COUNTED,
+    Aggregate,
     Argument,
     Binary,
     Bounded,
@@ -40,10 +35,10 @@ from dpsql.kernel.tree import (
     Item,
     KeptValues,
     Moment,
+    Paren,
     Query,
     RowSum,
     Sampled,
-    Scan,
     Select,
     UnitMean,
     Units,
@@ -53,37 +48,10 @@ from dpsql.kernel.tree import (
     counted,
     counted_sums,
     duckdb_sql,
-    kept,
     weighted,
 )
-from dpsql.kernel.tree.exact import furthest, huge, whole
-from dpsql.types import BIGINT, BOOLEAN, SqlType
-
-DECIMAL = SqlType("DECIMAL", 9, 2)
-STORED = (("u", BIGINT), ("k", BIGINT), ("x", BIGINT), ("d", DECIMAL), ("b", BOOLEAN))
-FACTS = Facts((TableFacts("t", ByColumn("u"), STORED, frozenset(), kind="person"),))
-UNITS, FIELDS = 4, 7
-HOLDS = (True, False, None)
-
-
-def stored(name: str) -> Column:
-    return Column("b", name, stored=True)
-
-
-def cut(x: Expr, low: int, high: int) -> Expr:
-    return Call("LEAST", (Call("GREATEST", (x, whole(low))), whole(high)))
-
-
-def values(low: int, high: int) -> Query:
-    """Rows with a unit: `k0`, `k1`, and a value, a DECIMAL, a condition, and a value where that holds."""
-    own, holds = cut(stored("x"), low, high), stored("b")
-    x = Case(((IsNull(stored("x"), negated=True), own),))
-    place = Case(((IsNull(stored("x"), negated=True), cut(stored("x"), 0, high - low)),))
-    columns = (x, stored("d"), holds, kept(x, (holds,)), stored("x"), place, kept(place, (holds,)))
-    keys = (stored("k"), Binary(">", stored("x"), whole(0)))
-    listed = (Item(stored("u"), "u"), *(Item(key, f"k{i}") for i, key in enumerate(keys)))
-    listed += tuple(Item(column, f"f{i}") for i, column in enumerate(columns))
-    return Select(listed, Scan("t", "b"), IsNull(stored("u"), negated=True))
+from dpsql.kernel.tree.exact import furthest, huge, saturated, whole
+from dpsql.types import BIGINT
 
 
 def f(place: int) -> Column:
@@ -125,83 +93,6 @@ def node(rng: Random, only: type[Counted] = Counted) -> Weighted:
         numbers.append((part, parts(rng, low, high - low)[0]) if counts else (part,))
     rows = values(low, high)
     return Weighted(rows, rng.choice((0, 1, 2)), FIELDS, tuple(numbers), rows if rng.random() < 0.6 else None)
-
-
-class Counting:
-    """Random rows, and the numbers of groups with and without each unit."""
-
-    def __init__(self) -> None:
-        self.connection = duckdb.connect()
-        self.connection.execute("SET threads = 1; PRAGMA disable_optimizer")
-        columns = "u BIGINT, k BIGINT, x BIGINT, d DECIMAL(9, 2), b BOOLEAN"
-        self.connection.execute(f"CREATE TABLE t ({columns})")
-
-    def fill(self, rng: Random) -> None:
-        heavy, rows = rng.randrange(UNITS), []
-        for unit in (*range(UNITS), None):
-            for _ in range(rng.randrange(12) if unit == heavy else rng.randrange(4)):
-                d = None if rng.random() < 0.2 else rng.randrange(-400, 400) / 100
-                k, x = rng.choice((0, 1, 2, None)), rng.choice((*range(-6, 7), None))
-                rows.append(
-                    tuple("NULL" if v is None else str(v) for v in (unit, k, x, d, rng.choice(HOLDS)))
-                )
-        listed = ", ".join(f"({', '.join(row)})" for row in rows)
-        self.connection.execute(f"DELETE FROM t; INSERT INTO t VALUES {listed or '(NULL, 0, 0, 0, NULL)'}")
-
-    def groups(self, sql: str, keys: int) -> dict[tuple[Any, ...], tuple[int, ...]]:
-        found = self.connection.execute(sql).fetchall()
-        made = {row[:keys]: row[keys:] for row in found}
-        assert len(made) == len(found)
-        return made
-
-    def changes(self, sql: str, keys: int) -> Iterator[list[tuple[int, ...]]]:
-        """The changes of all groups, for each unit that is added."""
-        every = self.groups(sql, keys)
-        for unit in range(UNITS):
-            less = self.groups(
-                re.sub(r'main\."t"', f"(SELECT * FROM t WHERE u IS DISTINCT FROM {unit})", sql), keys
-            )
-            size = len(next(iter(every.values()), ()))
-            none = (0,) * size
-            yield [
-                tuple(a - b for a, b in zip(every.get(key, none), less.get(key, none), strict=True))
-                for key in {*every, *less}
-            ]
-
-
-def claimed(query: Query) -> Groups:
-    """What the checker says of the numbers of a query."""
-    proof = Proof(FACTS, check_total(query, FACTS), relation_of_query)
-    found = relation_of_query(proof, query).groups
-    assert found is not None
-    return found
-
-
-def broken(counting: Counting, query: Query, groups: Groups, reached: set[int], text: str = "") -> bool:
-    """Whether a unit moves a number by more than is claimed; `reached` gets those moved so far."""
-    numbers = [*groups.numbers.values()]
-    for changes in counting.changes(text or duckdb_sql(query), len(groups.keys)):
-        moved = [each for each in changes if any(each)]
-        if groups.most is not None and len(moved) > groups.most:
-            return True
-        if any(_more_together(each, [*groups.numbers], changes) for each in groups.together):
-            return True
-        for place, number in enumerate(numbers):
-            mine = [each[place] for each in changes] or [0]
-            if min(mine) < number.low or max(mine) > number.high:
-                return True
-            if number.total is not None and sum(map(abs, mine)) > number.total:
-                return True
-            if max(map(abs, mine)) == max(-number.low, number.high) > 0:
-                reached.add(place)
-    return False
-
-
-def _more_together(claim: Together, names: list[str], changes: list[tuple[int, ...]]) -> bool:
-    """Whether numbers change by more than is claimed of them together."""
-    places = [place for place, name in enumerate(names) if name in claim.columns]
-    sums = [sum(abs(each[place]) for place in places) for each in changes]
-    return max(sums, default=0) > claim.each or (claim.total is not None and sum(sums) > claim.total)
 
 
 @pytest.fixture(scope="module")
@@ -327,6 +218,78 @@ def test_a_wrong_text_is_noticed(
         if kind is KeptValues:  # of others beside it a value stays in one row
             query = replace(query, numbers=(*query.numbers, (WeightedRows((), 2),)))
         if broken(counting, query, claimed(query), set()):
+            return
+    pytest.fail("not noticed")
+
+
+def _moments(change: Callable[[list[Expr]], list[Expr]]) -> Callable[[Moment, tuple[Expr, ...]], list[Expr]]:
+    right = Moment._numbers
+    return lambda part, sums: change(right(part, sums))
+
+
+def _times(x: Expr, y: Expr) -> Expr:
+    return Paren(Binary("*", x, y))
+
+
+def _rounded_up(number: Expr, most: int, a: Expr) -> Expr:
+    made = in_ratio(number, most, a)
+    assert isinstance(made, Case)
+    assert made.default is not None
+    return replace(made, default=Paren(Binary("+", made.default, whole(1))))
+
+
+def _lacking_more(part: UnitMean, unit: Expr, v: tuple[Expr, ...]) -> Expr:
+    return _OF_UNITS(part if part.place else replace(part, fine=part.fine + 1, place=1), unit, v)
+
+
+def _in_other_ratio(part: Moment, unit: Expr, v: tuple[Expr, ...], b: Expr, a: Expr) -> Expr:
+    return part._of([in_ratio(each, part.most + 1, a) for each in part._numbers(v)])
+
+
+in_ratio, _OF_UNITS = counted_sums.in_ratio, UnitMean.of_units
+WRONG_TOGETHER: dict[str, tuple[Any, str, Any]] = {
+    "the whole is more": (Moment, "_numbers", _moments(lambda n: [_times(n[0], whole(2)), *n[1:]])),
+    "a first moment that can be negative": (
+        Moment,
+        "_numbers",
+        _moments(lambda n: [n[0], _times(n[1], whole(3)), *n[2:]]),
+    ),
+    "a product of sums": (Moment, "_numbers", _moments(lambda n: [*n[:-1], _times(n[-1], n[-1])])),
+    "another ratio": (Moment, "weighted", _in_other_ratio),
+    "no ratio": (Moment, "weighted", lambda s, u, v, b, a: s._of(s._numbers(v))),
+    "a ratio that is rounded up": (counted_sums, "in_ratio", _rounded_up),
+    "all units twice": (
+        Moment,
+        "of_units",
+        lambda s, u, v: saturated(_times(Aggregate("SUM", v), whole(2))),
+    ),
+    "units of one row more share rows": (Moment, "in_full", property(lambda s: s.most + 1)),
+    "units are measured by fewer rows": (Moment, "measured", lambda s, v: v[-1]),
+    "units share rows by other rows": (
+        Moment,
+        "size",
+        lambda s, u, row: Aggregate("SUM", (_times(row[0], row[0]),)),
+    ),
+    "a first moment that is not what the others leave": (
+        Moment,
+        "_of",
+        lambda s, numbers: numbers[s.place % len(numbers)],
+    ),
+    "averages that lack more than the most": (UnitMean, "of_units", _lacking_more),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TOGETHER)
+def test_a_wrong_text_of_moments_is_noticed(
+    counting: Counting, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    kind = UnitMean if WRONG_TOGETHER[name][0] is UnitMean else Moment
+    monkeypatch.setattr(*WRONG_TOGETHER[name])
+    rng = Random(17)
+    for _ in range(400):
+        counting.fill(rng)
+        query = vector(rng)
+        if isinstance(query.numbers[0][0], kind) and broken(counting, query, claimed(query), set()):
             return
     pytest.fail("not noticed")
 

@@ -19,7 +19,7 @@ from fuzz.stage import UNITS, Stage
 from dpsql.analysis import grids, value_measures
 from dpsql.analysis.value_measures import ValueMeasure, value_measure
 from dpsql.kernel.check import Certificate
-from dpsql.kernel.tree import Expr
+from dpsql.kernel.tree import Beyond, Query
 from dpsql.policy import ColumnBounds, Table
 from dpsql.types import DOUBLE
 
@@ -101,21 +101,18 @@ def test_no_unit_moves_the_numbers_by_more_than_their_bound(
     assert found >= removals
 
 
-def _every_row(rows: int, width: int) -> tuple[Expr, ...]:
-    return _WEIGHTED(2**20, width)
+def _every_row(rows: Query, low: int, high: int, width: int, most: int, by_unit: bool) -> Beyond:
+    return Beyond(rows, low, high, width, 2**20, by_unit)
 
 
 def _check_nothing(certificate: Certificate, most: int) -> None:
     """Let what is certified be more than what is claimed."""
 
 
-_WEIGHTED = value_measures._weighted
-
-
 def test_rows_that_are_not_weighted_are_noticed(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     for check in ("check_numbers", "check_together"):
         monkeypatch.setattr(value_measures, check, _check_nothing)
-    monkeypatch.setattr(value_measures, "_weighted", _every_row)
+    monkeypatch.setattr(value_measures, "Beyond", _every_row)
     assert any(violations(campaign)[1] for _ in range(8))
 
 

@@ -51,6 +51,8 @@ def relation_of_bounded(proof: Proof, node: Bounded) -> Relation:
 
 def relation_of_sampled(proof: Proof, node: Sampled) -> Relation:
     """Return the cells of the rows that units keep, with their numbers."""
+    if node.one:
+        return _single_rows(proof, node)
     rows = under(_rows(proof, node.rows, "rows"), "s")
     names = {f"k{i}": f"k{i}" for i in range(node.keys)} | {"n0": "f0"}
     keys: dict[str, Expr] = {shown: Column("s", name) for shown, name in names.items()}
@@ -59,3 +61,16 @@ def relation_of_sampled(proof: Proof, node: Sampled) -> Relation:
     proof.note("sampled rows", f"{node.most} rows of one unit count")
     numbers = {"n1": Number(0, node.most, node.most)}
     return relation_of_numbers(proof, rows, node.counted, keys, numbers, declared=False)
+
+
+def _single_rows(proof: Proof, node: Sampled) -> Relation:
+    """Return the cells of rows of which a unit has one in each."""
+    made = plain(node)
+    assert isinstance(made, Select)  # noqa: S101  as it is written
+    rows = under(proof.query(node.single, "rows"), "h")
+    keys: dict[str, Expr] = {f"k{i}": Column("h", f"k{i}") for i in range(node.keys)}
+    keys["n0"] = Column("h", "f0")
+    names = {f"h.k{i}" for i in range(node.keys)} | {"h.f0"}
+    if rows.kind is not Kind.OWNED or rows.strays or proof.outer or not rows.single(names):
+        proof.refuse("cells in which a unit may have any number of rows", node)
+    return relation_of_numbers(proof, rows, made, keys, {"n1": Number(0, 1)}, declared=False)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.kernel.check.bounded import relation_of_bounded, relation_of_sampled
-from dpsql.kernel.check.counts import relation_of_groups, relation_of_parents
+from dpsql.kernel.check.counts import relation_of_parents
 from dpsql.kernel.check.distinct import places_of, unique_after
 from dpsql.kernel.check.groups import relation_of_group_rows
 from dpsql.kernel.check.implied import equal_columns
@@ -30,6 +30,7 @@ from dpsql.kernel.check.proof import (
     strip_parens,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
+from dpsql.kernel.check.searches import relation_of_above, relation_of_beyond, relation_of_scores
 from dpsql.kernel.check.setops import relation_of_operation
 from dpsql.kernel.check.sources import check_name
 from dpsql.kernel.check.subqueries import check_row, tied_to_outer
@@ -37,7 +38,9 @@ from dpsql.kernel.check.units import relation_of_units
 from dpsql.kernel.check.weighted import relation_of_weighted
 from dpsql.kernel.check.windows import check_windows, follows_from, unique_by_number
 from dpsql.kernel.tree import (
+    Above,
     Aggregate,
+    Beyond,
     Bounded,
     Call,
     Column,
@@ -46,6 +49,7 @@ from dpsql.kernel.tree import (
     IsNull,
     Query,
     Sampled,
+    Scores,
     Select,
     SetOperation,
     Weighted,
@@ -62,6 +66,12 @@ def relation_of_query(proof: Proof, query: Query) -> Relation:
             return relation_of_bounded(proof, query)
         case Sampled():
             return relation_of_sampled(proof, query)
+        case Scores():
+            return relation_of_scores(proof, query)
+        case Above():
+            return relation_of_above(proof, query)
+        case Beyond():
+            return relation_of_beyond(proof, query)
         case SetOperation():
             return relation_of_operation(proof, query)
     if not isinstance(query, Select):
@@ -103,7 +113,7 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
     if any(expr in source.unit for expr in group) and not source.by_row:
         return relation_of_units(proof, query, source, names, group)
     parents = relation_of_parents(proof, query, source, names, group)
-    return parents or relation_of_groups(proof, query, source, names, group)
+    return parents or proof.refuse("groups of rows of many units that no node counts", query)
 
 
 def _check_aliases(proof: Proof, query: Select, source: Relation) -> None:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 from dpsql.kernel.check.certificate import Together
 from dpsql.kernel.check.counts import relation_of_numbers
 from dpsql.kernel.check.implied import implies
-from dpsql.kernel.check.moments import counted_rows, most_of_means, most_of_moments
 from dpsql.kernel.check.proof import (
     Proof,
     aggregates_of,
@@ -48,6 +47,7 @@ from dpsql.kernel.tree import (
     UnitValue,
     Weighted,
     WeightedRows,
+    kept,
     plain,
 )
 from dpsql.types import BIGINT, INTEGER
@@ -148,8 +148,10 @@ class _Rule:
                 return Claim(0, self._most(most, part), most)
             case UnitValue():
                 return self._value(part, names)
-            case UnitMean(_, _, width, fine):
-                self._scale(part, part.scale)
+            case UnitMean(_, _, width, fine, scale, place):
+                self._scale(part, scale)
+                if place not in (0, 1):
+                    self.proof.refuse("neither averages nor what they lack", part)
                 if self.by_rows:
                     self._check_single(self.single, part)
                 return Claim(0, self._most(width, part) * self._most(fine, part))
@@ -211,36 +213,27 @@ class _Rule:
         return Claim(-most if x.low < 0 else 0, most if x.high > 0 else 0, most)
 
     def _moment(self, part: Moment, times: int) -> Claim:
-        top = times * part.whole
-        most = self._most_of(part)
-        counted = not part.row[1:] or implies(part.row[0], counted_rows(part), self.reader, self.rows.unit)
-        if most is None or most > top or not counted:
+        x, top = self._whole(part), times * part.whole
+        known = 0 <= part.degree <= 2 and 0 <= part.place <= part.degree + part.nulls
+        within = x.low > x.high or (x.low >= 0 and x.high <= part.width)  # nothing is within no ends
+        counted = kept(UNIT, part.row[1:])
+        if part.row[1:] and not implies(part.row[0], counted, self.reader, self.rows.unit):
+            within = False
+        if not (known and within):
             self.proof.refuse("moments of values that do not lie within them", part)
         return Claim(0, top, top)
 
-    def _most_of(self, *parts: Moment) -> int | None:
-        """Return what a unit changes moments of the same rows by in all groups together."""
-        x = self._whole(parts[0])
-        low, high = (x.low, x.high) if x.low <= x.high else (0, 0)
-        if INFINITY in (-low, high):
-            return None
-        return most_of_moments(parts, int(low), int(high), by_rows=self.by_rows)
-
     def together(self) -> Iterator[Together]:
-        """Yield numbers of which it is known what a unit changes them by together, each once."""
-        found: dict[Counted, dict[int, tuple[str, Moment | UnitMean]]] = {}
+        """Yield numbers that differ in their place alone, each place once: all together add what one may."""
+        found: dict[Counted, dict[int, str]] = {}
         for i, (part, *others) in enumerate(self.node.numbers):
             if isinstance(part, (Moment, UnitMean)) and not others:
-                found.setdefault(replace(part, place=0), {}).setdefault(part.place, (f"n{i}", part))
-        for of in found.values():
-            names = frozenset(name for name, _ in of.values())
-            moments = [part for _, part in of.values() if isinstance(part, Moment)]
-            means = [part for _, part in of.values() if isinstance(part, UnitMean)]
-            most = self._most_of(*moments) if moments else most_of_means(means)
-            if most is not None and len(names) > 1:
-                where = "in all groups" if moments else "in each group"
-                self.proof.note("together", f"a unit changes {len(names)} numbers by at most {most} {where}")
-                yield Together(names, most, most if moments else None)
+                found.setdefault(replace(part, place=0), {}).setdefault(part.place, f"n{i}")
+        for part, of in found.items():
+            if len(of) > 1:
+                _, most, total = self._claim(part)
+                self.proof.note("together", f"a unit changes {len(of)} numbers by at most {most}")
+                yield Together(frozenset(of.values()), int(most), None if total is None else int(total))
 
 
 _NOTES: dict[type[Counted], str] = {

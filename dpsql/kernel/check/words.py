@@ -16,15 +16,14 @@ from functools import lru_cache
 from typing import Any
 
 from dpsql.kernel.tree import (
-    COUNTED,
     Aggregate,
     Apply,
     Binary,
-    Bounded,
     Call,
     Cast,
     Column,
     Constant,
+    Counted,
     Cut,
     Derived,
     DomainScan,
@@ -33,23 +32,23 @@ from dpsql.kernel.tree import (
     Join,
     Lambda,
     Like,
+    Lowered,
     Moved,
     Node,
     OrderTerm,
     Parameter,
     Range,
-    Sampled,
     Saturated,
     Scan,
     Select,
     SetOperation,
     Slice,
     Steps,
+    Sums,
     Unary,
     Unnest,
     Unscaled,
     Values,
-    Weighted,
     Window,
     walk,
 )
@@ -59,6 +58,8 @@ from dpsql.types import SqlType
 def has_known_words(node: Node) -> bool:
     """Return whether the words of a node are those that it may have."""
     rule = _RULES.get(type(node))
+    if rule is None and isinstance(node, (Lowered, Counted)):
+        rule = _fields
     return rule is None or rule(node)
 
 
@@ -171,7 +172,7 @@ def _is_field(value: object) -> bool:
             return _is_type(value)
         case str():
             return _is_name(value)
-    return isinstance(value, Node) or value is None or type(value) in (int, bool)
+    return isinstance(value, (Node, Sums)) or value is None or type(value) in (int, bool)
 
 
 _RULES: dict[type[Node], Callable[[Any], bool]] = {
@@ -196,7 +197,6 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Steps: lambda n: _whole(n.low, n.high) and type(n.step) is Fraction,
     Cut: lambda n: _whole(n.low, n.high),
     Item: lambda n: not n.name or _is_name(n.name),
-    **dict.fromkeys((Bounded, Sampled, Weighted, *COUNTED), _fields),
     Select: lambda n: n.limit is None or _from_0(n.limit),
     SetOperation: lambda n: n.word in _SETS,
     Join: lambda n: n.kind in _JOINS,

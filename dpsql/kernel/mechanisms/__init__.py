@@ -39,7 +39,7 @@ from dpsql.kernel.mechanisms.histogram import Histograms
 from dpsql.kernel.mechanisms.hybrid_sparse_vector import HybridSparseVector, hybrid_sparse_vector
 from dpsql.kernel.mechanisms.hybrid_top_k import Hybrid, HybridTopK, hybrid_top_k
 from dpsql.kernel.mechanisms.joint import Joint, JointTopK, joint
-from dpsql.kernel.mechanisms.ladder import FULL, Ladder, Rung, excess_score, excess_scores, ladder
+from dpsql.kernel.mechanisms.ladder import Ladder, Rung, excess_score, excess_scores, ladder
 from dpsql.kernel.mechanisms.limited_domain import LimitedDomain, LimitedTopK, limited_domain
 from dpsql.kernel.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet, limited_then_stable
 from dpsql.kernel.mechanisms.measure import Laplace, Measured, anchor, laplace, release_all
@@ -64,6 +64,7 @@ from dpsql.kernel.mechanisms.stable import (
 from dpsql.kernel.mechanisms.top_k import NoisyTopK, TopK, noisy_max, noisy_top_k
 from dpsql.kernel.mechanisms.top_stable import StableSet, TopStable, top_stable
 from dpsql.kernel.order import OrderedCounts, SparseCounts, in_public_order
+from dpsql.kernel.tree import FULL
 
 __all__ = [
     "FULL",

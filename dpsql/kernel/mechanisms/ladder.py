@@ -18,14 +18,12 @@ from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
 from dpsql.kernel.mechanisms.gumbel import GumbelTopK
 from dpsql.kernel.mechanisms.mechanism import Result, in_one_call
 from dpsql.kernel.mechanisms.top_k import NoisyOrder
+from dpsql.kernel.tree import FULL
 
 _LEAST, _LEAST_RANGED = Fraction(5, 2), Fraction(7, 2)
 """What a rung costs at least, times epsilon, by the law of the noise."""
 _ROOT = Fraction(141_421_356, 10**8)
 """The square root of 2: a public factor, whose last digits do not matter."""
-
-FULL = 1 << 20
-"""What a unit counts that exceeds a bound by an eighth of it or more, where bounds are compared by scores."""
 
 
 def excess_score(contribution: int, rung: int) -> int:

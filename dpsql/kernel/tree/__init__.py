@@ -21,15 +21,17 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Scan`                a declared table; `DomainScan` a declared domain; `Range` whole numbers; `Values`
 `Derived`             a query as an item of FROM; `Join` of two items; `Unnest` of a list
 `Bounded`, `Sampled`  rows of which each unit keeps few: in few groups, or few at all; written as SELECTs
+`Scores`              units by how many bounds they exceed; `Above` ends, `Beyond` an interval: so, too
 `Weighted`            the numbers of groups of rows of units, written as SELECTs; `Counted` what each counts
 ====================  ================================================================================
 
-``expressions`` and ``relations`` have these, ``bounded``, ``weighted`` and ``counted`` the last ones;
-``node`` the base classes and `facts` (columns read, size); ``forms`` the functions; ``guards`` the TRY around
-what could fail; ``exact`` sums of whole numbers; ``writer`` its SQL; ``build`` lists of nodes.
+``expressions`` and ``relations`` have these; ``bounded``, ``scores``, ``measured``, ``weighted`` and
+``counted`` the last ones; ``node`` the base classes and `facts` (columns read, size); ``forms`` the
+functions; ``guards`` the TRY around what could fail; ``exact`` sums of whole numbers; ``writer`` its SQL;
+``build`` lists of nodes.
 """
 
-from dpsql.kernel.tree.bounded import Bounded, Sampled, count_cells
+from dpsql.kernel.tree.bounded import Bounded, Sampled
 from dpsql.kernel.tree.build import columns, conjunction, items, kept
 from dpsql.kernel.tree.counted import CappedRows, Counted, FewUnits, KeptValues, Units, WeightedRows
 from dpsql.kernel.tree.counted_sums import COUNTED, CappedSum, Moment, RowSum, UnitMean, UnitValue
@@ -78,6 +80,7 @@ from dpsql.kernel.tree.expressions import (
 )
 from dpsql.kernel.tree.forms import Form, listed_forms
 from dpsql.kernel.tree.guards import guarded, total
+from dpsql.kernel.tree.measured import Above, Beyond
 from dpsql.kernel.tree.node import (
     OPAQUE,
     Expr,
@@ -107,6 +110,7 @@ from dpsql.kernel.tree.relations import (
     Unnest,
     Values,
 )
+from dpsql.kernel.tree.scores import FULL, Scores, Sums
 from dpsql.kernel.tree.weighted import Weighted
 from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql, with_text
 
@@ -114,12 +118,15 @@ __all__ = [
     "COUNTED",
     "DOMAIN_SCHEMA",
     "EXACT",
+    "FULL",
     "MOST",
     "OPAQUE",
+    "Above",
     "Aggregate",
     "Apply",
     "Argument",
     "Between",
+    "Beyond",
     "Binary",
     "Bound",
     "Bounded",
@@ -170,11 +177,13 @@ __all__ = [
     "Saturated",
     "ScalarQuery",
     "Scan",
+    "Scores",
     "Select",
     "SetOperation",
     "Slice",
     "Source",
     "Steps",
+    "Sums",
     "Try",
     "Unary",
     "UnitMean",
@@ -189,7 +198,6 @@ __all__ = [
     "Window",
     "columns",
     "conjunction",
-    "count_cells",
     "duckdb_sql",
     "facts",
     "guarded",

@@ -6,7 +6,7 @@ in the hash all units would keep the same values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dpsql.kernel.tree.build import columns, conjunction
 from dpsql.kernel.tree.exact import whole
@@ -52,18 +52,30 @@ class Bounded(Lowered):
 class Sampled(Lowered):
     """The keys `k0`, .., the cells `n0` and the rows `n1` of each, of which `most` count for each unit.
 
-    `rows` have the unit `u`, the keys and the cell `f0`; those without a unit or a cell do not count.
+    `rows` have the unit `u`, the keys and the cell `f0`; those without a unit or a cell do not count. With
+    `one` a unit has one row in a cell at most, since it is its only one (`rows`), or that of the least or
+    the greatest cell of the unit's rows in each group: then no row is left out.
 
-    *Lemma.* What is counted is all rows, less those that a numbering of the rows of a unit puts beyond C =
-    `most`, of the units with more than C rows. A unit with at most C rows loses none. Of another one all rows
-    with a cell are numbered 1, 2, .., so C of them or fewer count. In each cell a unit counts with some of
-    its rows: from 0 to C, in total C. The numbering follows from its rows: those that are equal in keys and
-    cell are numbered, and then no two are equal in all that the order is of.
+    *Lemma.* Else what is counted is all rows, less those that a numbering of the rows of a unit puts beyond
+    C = `most`, of the units with more than C rows. A unit with at most C rows loses none. Of another one all
+    rows with a cell are numbered 1, 2, .., so C of them or fewer count. In each cell a unit counts with some
+    of its rows: from 0 to C, in total C. The numbering follows from its rows: those that are equal in keys
+    and cell are numbered, and then no two are equal in all that the order is of.
     """
 
     rows: Query
     keys: int
     most: int
+    one: str | None = None
+
+    @property
+    def single(self) -> Select:
+        """The rows that count if `one`."""
+        if self.one == "rows":
+            return self.counted
+        by = (Column("s", "u"), *columns("s", "k", self.keys))
+        cell = Aggregate("MIN" if self.one == "least" else "MAX", (Column("s", "f0"),))
+        return replace(self.counted, items=(*map(Item, by), Item(cell, "f0")), group=by)
 
     @property
     def counted(self) -> Select:
@@ -77,6 +89,8 @@ class Sampled(Lowered):
         return Select(tuple(map(Item, listed)), Derived(self.rows, "s"), where)
 
     def _lower(self) -> Query:
+        if self.one:
+            return _count_cells(self.single, self.keys)
         every, keys, unit = self._rows(), self.keys, Column("w", "u")
         numbered = Select((Item(unit), Item(_COUNT, "n")), Derived(every, "w"), group=(unit,))
         more = Binary(">", Column("v", "n"), whole(self.most))
@@ -84,8 +98,8 @@ class Sampled(Lowered):
         listed = tuple(Item(Column("a", n), n) for n in ("u", *(f"k{i}" for i in range(keys)), "f0"))
         same = Binary("=", Column("a", "u"), Column("b", "u"))
         few = Select(listed, Join(Derived(self.counted, "a"), "", Derived(beyond, "b"), same))
-        dropped = count_cells(self._beyond(few), keys, Binary("-", whole(0), _COUNT))
-        counted = count_cells(every, keys, Aggregate("COUNT", (Column("h", "f0"),)))
+        dropped = _count_cells(self._beyond(few), keys, Binary("-", whole(0), _COUNT))
+        counted = _count_cells(every, keys, Aggregate("COUNT", (Column("h", "f0"),)))
         both = Derived(SetOperation(counted, "UNION ALL", dropped), "l")
         by = (*columns("l", "k", keys), Column("l", "n0"))
         left = Cast(Aggregate("SUM", (Column("l", "n1"),)), BIGINT)
@@ -106,7 +120,7 @@ class Sampled(Lowered):
         return Select(listed, Derived(placed, "z"), Binary(">", Column("z", "r"), whole(self.most)))
 
 
-def count_cells(rows: Query, keys: int, number: Expr = _COUNT) -> Select:
+def _count_cells(rows: Query, keys: int, number: Expr = _COUNT) -> Select:
     """Return the keys, the cells `n0` and the numbers of their rows `n1`."""
     by = (*columns("h", "k", keys), Column("h", "f0"))
     listed = (*map(Item, by[:-1]), Item(by[-1], "n0"), Item(number, "n1"))

@@ -79,7 +79,7 @@ class UnitMean(Counted):
 
     *Claim:* 0 to W = `width` times `fine`. Of n > 0 values the sum less n `low` is cut to 0 .. n `width`,
     so that, times `fine` and divided by n, it is from 0 to W; so is W less that. A unit without a value
-    adds nothing. Of one row (`single`: a unit has one in a group) n is 1 or 0.
+    adds nothing. *Together* both places are W. Of one row (`single`: a unit has one in a group) n is 1 or 0.
     """
 
     low: int
@@ -212,8 +212,8 @@ class Moment(Counted):
     *Claim:* 0 to C R^d, in total C R^d. What a row adds to all moments is (x + y)^d = R^d, none of it
     negative; a row with a value meets the condition. A unit with c_g such rows adds c_g R^d there, or if a >
     C the floors of its sums times C/a; the first moment gets the floor of c_g R^d C/a less the floors of the
-    others, which is not negative. Each moment is at most that, and over all groups c_g R^d C/a adds up to C
-    R^d. Of one row (`single`: a unit has one in all) 0 to R^d.
+    others, which is not negative. *Together* all places are at most that, and over all groups c_g R^d C/a
+    adds up to C R^d. Of one row (`single`: a unit has one in all) 0 to R^d.
     """
 
     most: int

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import expressions as e
 from dpsql.kernel.tree import relations as r
-from dpsql.kernel.tree.bounded import Bounded, Sampled
-from dpsql.kernel.tree.weighted import Weighted
+from dpsql.kernel.tree.node import Lowered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,10 +34,7 @@ def duckdb_sql(node: Node) -> str:
             if isinstance(piece, str):
                 written.append(piece)
                 continue
-            rule = RULES.get(type(piece))
-            if rule is None:
-                raise InternalError(f"{_BUG}: {type(piece).__name__}")
-            pieces = rule(piece)
+            pieces = RULES.get(type(piece), _other)(piece)
             if isinstance(pieces, str):
                 written.append(pieces)
                 continue
@@ -47,6 +43,12 @@ def duckdb_sql(node: Node) -> str:
         else:
             pending.pop()
     return "".join(written)
+
+
+def _other(node: Node) -> Pieces:
+    if isinstance(node, Lowered):
+        return (node.lowered,)
+    raise InternalError(f"{_BUG}: {type(node).__name__}")
 
 
 def with_text(item: r.Item) -> r.Item:
@@ -326,7 +328,6 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     r.Item: _item,
     r.Derived: lambda n: ("(", n.query, f") AS {n.alias}"),
     r.Select: _select,
-    **dict.fromkeys((Bounded, Sampled, Weighted), lambda n: (n.lowered,)),
     r.Join: lambda n: (n.left, f" {n.kind} JOIN " if n.kind else " JOIN ", n.right, *_clause(" ON ", n.on)),
     r.Scan: lambda n: f"main.{quote(n.table)} AS {n.alias}",
     r.DomainScan: lambda n: f"{r.DOMAIN_SCHEMA}.{n.name}",

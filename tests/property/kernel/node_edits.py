@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpsql.kernel.tree import (
+    Above,
     Bounded,
     CappedRows,
     CappedSum,
@@ -20,7 +21,10 @@ from dpsql.kernel.tree import (
     Node,
     RowSum,
     Sampled,
+    Scores,
     Select,
+    SetOperation,
+    Sums,
     Units,
     Weighted,
     WeightedRows,
@@ -45,6 +49,12 @@ def _field(p: Place) -> Iterator[Node]:
         elif isinstance(value, SqlType):
             for kind in (INTEGER, BIGINT, DOUBLE):
                 yield remade(p.node, **{name: kind})
+        elif isinstance(value, Sums):
+            yield from (remade(p.node, **{name: other}) for other in Sums)
+        elif name == "one":
+            yield from (remade(p.node, **{name: other}) for other in (None, "rows", "least", "greatest"))
+        elif name == "bounds":
+            yield from (remade(p.node, **{name: other}) for other in (value[1:], value[:-1], value[::-1]))
         elif name in ("by", "columns"):
             yield remade(p.node, **{name: without(value, p.rng)})
             yield remade(p.node, **{name: value[::-1]})
@@ -106,11 +116,24 @@ def _rows(p: Place) -> Iterator[Node]:
         yield remade(p.node, alone=None)
 
 
+def _units(p: Place) -> Iterator[Node]:
+    """Have several rows of a unit, or other units."""
+    units = p.node.units
+    yield remade(p.node, units=SetOperation(units, "UNION ALL", units))
+    if isinstance(units, Select):
+        yield remade(p.node, units=remade(units, where=None))
+        yield remade(p.node, units=remade(units, group=units.group[:-1]))
+        if isinstance(units.source, Derived):
+            own = Column(units.source.alias, p.rng.choice(("f0", "k0", "u")))
+            yield remade(p.node, units=remade(units, group=(*units.group, own)))
+
+
 RULES: dict[str, tuple[tuple[type[Node], ...], Rule]] = {
     "change a field of a node": ((Lowered, Counted), _field),
     "change the row that is counted": ((Counted,), _row),
     "count otherwise": ((Counted,), _kind),
     "change the numbers of a node": ((Weighted,), _parts),
     "change the rows of a node": ((Weighted, Bounded, Sampled), _rows),
+    "change the units of a node": ((Scores, Above), _units),
 }
 """The rules, each with the types of the nodes that it edits."""

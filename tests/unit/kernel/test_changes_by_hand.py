@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import duckdb
 import pytest
 
-from dpsql.kernel.check import Certificate, NotCertified, certify
+from dpsql.kernel.check import Certificate, NotCertified
 from dpsql.kernel.facts import ByColumn, TableFacts
 from dpsql.kernel.facts import Facts as Declared
 from dpsql.kernel.tree import (
@@ -24,7 +24,6 @@ from dpsql.kernel.tree import (
     IsNull,
     Item,
     KeptValues,
-    Paren,
     Query,
     Scan,
     Select,
@@ -34,6 +33,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree.exact import furthest, whole
 from dpsql.types import BIGINT, HUGEINT
+from tests.counted_nodes import certify
 
 FACTS = Declared((TableFacts("t", ByColumn("u"), (("u", BIGINT), ("v", BIGINT)), kind="person"),))
 Row = tuple[int, int]
@@ -57,76 +57,6 @@ def capped(low: int, high: int) -> Select:
     cut = Cast(Call("LEAST", (Call("GREATEST", (total, whole(low))), whole(high))), BIGINT)
     x = Call("COALESCE", (cut, whole(0)))
     return select("s", rows("x"), (Column("s", "u"), "u"), (x, "x"), by="u")
-
-
-def search(units: Select, number: Expr, end: int) -> Select:
-    """Units by whether their absolute value exceeds an end, and a number of each."""
-    u, x, a = Column("w", "u"), Column("w", "x"), Call("abs", (Column("w", "x"),))
-    measured = select("w", units, (u, "u"), (x, "x"), (a, "a"))
-    key = Case(((Binary(">", Column("m", "a"), whole(end)), whole(1)),), whole(0))
-    passed = [(Column("m", name), name) for name in ("u", "x", "a")]
-    keyed = select("m", measured, *passed, (key, "k"))
-    listed = (Column("c", "k"), "n0"), (Aggregate("COUNT"), "n1"), (number, "n2")
-    return select("c", keyed, *listed, by="k")
-
-
-def counts(query: Query, table: Sequence[Row]) -> dict[int, int]:
-    """The last number of each cell."""
-    with duckdb.connect() as connection:
-        connection.execute("CREATE TABLE t (u BIGINT, v BIGINT)")
-        connection.executemany("INSERT INTO t VALUES (?, ?)", table)
-        return {row[0]: row[-1] for row in connection.execute(duckdb_sql(query)).fetchall()}
-
-
-X = Column("c", "x")
-SUM = Aggregate("SUM", (X,))
-SIGNS = [Aggregate("COUNT", (Case(((Binary(op, X, whole(0)), whole(1)),)),)) for op in "<>"]
-NEAR_0 = Binary("//", Paren(Binary("-", SUM, Binary("*", Aggregate("COUNT"), whole(0)))), whole(10))
-ROUNDED = Binary(
-    "-",
-    Binary("+", Binary("*", Paren(NEAR_0), whole(1000)), Paren(Binary("*", SIGNS[0], whole(1000)))),
-    Paren(Binary("*", SIGNS[1], whole(2000))),
-)
-BIG = 1 << 62
-
-SEARCHES: dict[str, tuple[Select, list[Row]]] = {
-    "a sum with signs that is cut at one end": (
-        search(capped(-1000, 1000), Call("LEAST", (Call("COALESCE", (SUM, whole(0))), whole(5))), 0),
-        [(1, 900), (2, -950)],
-    ),
-    "a sum that a conversion makes NULL": (
-        search(capped(0, BIG), Call("COALESCE", (Cast(SUM, BIGINT), whole(0))), 0),
-        [(1, 100), (2, BIG - 10), (3, BIG - 20)],
-    ),
-    "a quotient that is rounded towards 0": (
-        search(
-            capped(-20, 20),
-            Call("LEAST", (Call("GREATEST", (ROUNDED, whole(-BIG >> 4))), whole(BIG >> 4))),
-            10,
-        ),
-        [(1, -11), (2, 16), (3, -11)],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SEARCHES)
-def test_no_unit_moves_a_number_of_a_cell_by_more_than_is_certified(name: str) -> None:
-    query, table = SEARCHES[name]
-    try:
-        found = certify(query, FACTS).number("n2")
-    except NotCertified:
-        return
-    with_unit, without = counts(query, table), counts(query, [row for row in table if row[0] != 1])
-    assert found is not None
-    for key, low, high in found.rungs:
-        assert low <= with_unit.get(key, 0) - without.get(key, 0) <= high
-
-
-def test_a_sum_that_is_cut_at_both_ends_moves_by_no_more_than_these() -> None:
-    both = Call("LEAST", (Call("GREATEST", (Call("COALESCE", (SUM, whole(0))), whole(-3))), whole(5)))
-    found = certify(search(capped(-1000, 1000), both, 0), FACTS).number("n2")
-    assert found is not None
-    assert (found.low, found.high) == (-8, 8)
 
 
 def test_what_a_condition_says_of_a_row_is_not_said_of_the_rows_of_its_window() -> None:

@@ -14,25 +14,16 @@ import dpsql.kernel.check.certificate as sealed
 from dpsql.analysis.claims import check_together, lower_claims
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.check import Certificate, NotCertified, certify
-from dpsql.kernel.check.moments import Form
 from dpsql.kernel.counts import changes_of
 from dpsql.kernel.tree import (
-    Aggregate,
-    Binary,
-    Call,
     Counted,
     Expr,
     IsNull,
-    Item,
     Moment,
-    Paren,
     Query,
-    Select,
     UnitMean,
     Weighted,
-    counted_sums,
 )
-from dpsql.kernel.tree.exact import huge, saturated
 from tests.kernel_trees import (
     FACTS,
     USERS,
@@ -40,7 +31,6 @@ from tests.kernel_trees import (
     c,
     cut,
     in_domain,
-    n,
     of_units_rows,
     select,
     stored,
@@ -127,92 +117,6 @@ def test_values_that_do_not_lie_within_the_bounds_are_refused() -> None:
         together([Moment(X, MOST, 4, 2, place, nulls=False, single=False) for place in range(3)])
 
 
-_NUMBERS = Moment._numbers
-
-
-def _more(self: Moment, sums: tuple[Expr, ...]) -> list[Expr]:
-    rows, *others = _NUMBERS(self, sums)
-    return [Paren(Binary("*", rows, n(2))), *others]
-
-
-def _negative(self: Moment, sums: tuple[Expr, ...]) -> list[Expr]:
-    rows, both, square = _NUMBERS(self, sums)
-    return [rows, Paren(Binary("-", both, Paren(Binary("*", square, n(3))))), square]
-
-
-def _of_sums(self: Moment, sums: tuple[Expr, ...]) -> list[Expr]:
-    rows, both, square = _NUMBERS(self, sums)
-    return [rows, both, Paren(Binary("*", square, square))]
-
-
-def _average(self: Moment, sums: tuple[Expr, ...]) -> list[Expr]:
-    rows, both, square = _NUMBERS(self, sums)
-    return [rows, both, Paren(Binary("//", square, n(2)))]
-
-
-def _ratio(self: Moment, unit: Expr, values: tuple[Expr, ...], b: Expr, a: Expr) -> Expr:
-    return self._of([counted_sums.in_ratio(each, self.most + 1, a) for each in self._numbers(values)])
-
-
-def _in_full(self: Moment, unit: Expr, values: tuple[Expr, ...], b: Expr, a: Expr) -> Expr:
-    return self._of(self._numbers(values))
-
-
-def _twice(self: Moment, unit: Expr, values: tuple[Expr, ...]) -> Expr:
-    return saturated(Binary("*", Aggregate("SUM", values), n(2)))
-
-
-def _up(number: Expr, most: int, a: Expr) -> Expr:
-    made = _RATIO(number, most, a)
-    return replace(made, default=Paren(Binary("+", made.default, n(1))))  # type: ignore[type-var,attr-defined]
-
-
-_RATIO = counted_sums.in_ratio
-
-
-WRONG = {
-    "the whole is more": (Moment, "_numbers", _more),
-    "a moment that can be negative": (Moment, "_numbers", _negative),
-    "a product of sums": (Moment, "_numbers", _of_sums),
-    "a quotient of sums": (Moment, "_numbers", _average),
-    "another ratio": (Moment, "weighted", _ratio),
-    "no ratio": (Moment, "weighted", _in_full),
-    "a ratio that is rounded up": (counted_sums, "in_ratio", _up),
-    "the sum of all units twice": (Moment, "of_units", _twice),
-    "units of one row more share rows": (Moment, "in_full", property(lambda self: self.most + 1)),
-    "units are measured by fewer rows": (Moment, "measured", lambda self, values: values[-1]),
-    "units share rows by other rows": (
-        Moment,
-        "size",
-        lambda self, unit, row: Aggregate("SUM", (Paren(Binary("*", row[0], row[0])),)),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_text_of_moments_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(*WRONG[name])
-    with pytest.raises(NotCertified, match="moments of values that do not lie within them"):
-        certified(moments(), alone=True)
-
-
-def test_a_first_moment_that_is_not_what_the_others_leave_makes_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them is what it was, but all are more."""
-    monkeypatch.setattr(Moment, "_of", lambda self, numbers: numbers[self.place])
-    assert certified(moments()).numbers[0].high == ALL
-    ((_, each, _),) = together(moments())
-    assert each == MOST * max(25 + (10 * x - 2 * x * x) + x * x for x in range(6))
-
-
-def test_rows_without_a_value_are_weighed_with_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A unit of many rows without values has more than its rows with one."""
-    values = Aggregate("COUNT", X)
-    monkeypatch.setattr(Moment, "measured", lambda self, found: found[1])
-    monkeypatch.setattr(Moment, "size", lambda self, unit, row: values)
-    with pytest.raises(NotCertified, match="moments of values that do not lie within them"):
-        together(moments(nulls=True))
-
-
 def test_an_average_and_what_it_lacks_add_up_to_the_width() -> None:
     assert together(means()) == [("n0n1", 15, 15)]
     groups = Weighted(of_units_rows(), 1, 3, tuple((each,) for each in means()))
@@ -223,67 +127,14 @@ def test_an_average_and_what_it_lacks_add_up_to_the_width() -> None:
     assert together(means(single=True), rows_of("users", "age")) == [("n0n1", 15, 15)]
 
 
-def test_what_lacks_to_something_else_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = UnitMean.of_units
-
-    def wrong(self: UnitMean, unit: Expr, values: tuple[Expr, ...]) -> Expr:
-        return right(self if self.place else replace(self, fine=self.fine + 1, place=1), unit, values)
-
-    monkeypatch.setattr(UnitMean, "of_units", wrong)
-    assert together(means()) == []
-
-
-FIRST, SECOND = cut(c("s.c1"), 0, 9), cut(c("s.c1"), 0, 6)
-
-
-def rests(*exprs: Expr) -> Found:
-    numbers = (Item(saturated(Aggregate("SUM", (each,))), f"n{i}") for i, each in enumerate(exprs))
-    found = certify(Select(tuple(numbers), USERS), FACTS).together
-    return [("".join(sorted(each.columns)), each.each, each.total) for each in found]
-
-
-def least(x: Expr, y: Expr) -> Expr:
-    return Call("LEAST", (x, y))
-
-
-def greatest(x: Expr) -> Expr:
-    return Call("GREATEST", (x, n(0)))
-
-
-def less(x: Expr, *others: Expr) -> Expr:
-    for each in others:
-        x = Paren(Binary("-", x, each))
-    return x
-
-
-def test_rests_add_up_to_the_whole() -> None:
-    x = Call("COALESCE", (c("s.c1"), n(0)))
-    a = least(greatest(huge(x)), n(9))
-    b = least(greatest(huge(x)), less(n(9), a))
-    rest = least(greatest(less(n(7), a, b)), n(9))
-    assert rests(a, b) == [("n0n1", 9, 9)]
-    assert rests(a, b, rest) == [("n0n1n2", 9, 9)]
-    assert rests(a, b, least(greatest(less(n(12), a, b)), n(12))) == [("n0n1n2", 12, 12)]
-    for wrong in (
-        [a, least(greatest(huge(x)), n(9))],
-        [a, b, least(greatest(less(n(7), a, a)), n(9))],
-        [a, b, least(greatest(less(n(7), b, a)), n(9))],
-        [a, b, a],
-        [a, least(huge(c("s.c1")), less(n(9), a))],
-    ):
-        try:
-            assert rests(*wrong) == []
-        except NotCertified:
-            continue
-
-
-@pytest.mark.parametrize("form", [Form(2, -3, 1, 4), Form(1, 1, -2), Form(0, 5), Form(7, missing=-1)])
-def test_the_ends_of_polynomials_are_those_of_all_whole_numbers(form: Form) -> None:
-    a, b, s, missing = form
-    for low in range(-4, 4):
-        for high in range(low, 5):
-            every = [a + b * x + s * x * x for x in range(low, high + 1)] + [missing]
-            assert form.ends(low, high) == (min(every), max(every))
+def test_places_that_there_are_not_are_refused() -> None:
+    part = moments()[0]
+    assert isinstance(part, Moment)
+    for wrong in (replace(part, place=3), replace(part, place=-1), replace(part, degree=3)):
+        with pytest.raises(NotCertified, match="moments of values that do not lie within them"):
+            certified([wrong])
+    with pytest.raises(NotCertified, match="neither averages nor what they lack"):
+        certified([replace(means()[0], place=2)])  # type: ignore[call-arg]
 
 
 def test_what_a_mechanism_takes_changes_by_what_is_certified_together() -> None:

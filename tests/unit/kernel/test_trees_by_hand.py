@@ -6,8 +6,9 @@ import duckdb
 import pytest
 from kernel.reading import tree_of
 
-from dpsql.kernel.check import NotCertified, certify
+from dpsql.kernel.check import NotCertified
 from dpsql.kernel.tree import duckdb_sql
+from tests.counted_nodes import certify
 from tests.unit.kernel.more_trees_by_hand import MORE_CERTIFIED, MORE_REFUSED
 from tests.unit.kernel.trees_by_hand import CERTIFIED, FACTS, REFUSED, of_pages, written
 

@@ -7,7 +7,7 @@ from itertools import permutations, product
 import duckdb
 import pytest
 
-from dpsql.kernel.check import NotCertified, certify
+from dpsql.kernel.check import NotCertified
 from dpsql.kernel.facts import ByColumn, Facts, TableFacts
 from dpsql.kernel.tree import (
     Aggregate,
@@ -26,6 +26,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
 )
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTEGER
+from tests.counted_nodes import certify
 
 FACTS = Facts((TableFacts("t", ByColumn("u"), (("u", BIGINT), ("x", DOUBLE), ("i", BIGINT))),))
 U, X, WHOLE = (Column("t", name, stored=True) for name in "uxi")

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from dpsql.kernel.check import NotCertified, certify
+from dpsql.kernel.check import NotCertified
 from dpsql.kernel.facts import ByColumn, Facts, TableFacts
 from dpsql.kernel.tree import (
     Aggregate,
@@ -44,6 +44,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree.forms import LONGEST, NEAR, SHORT_LIST, Form, listed_forms, text_up_to
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTEGER, TIMESTAMP, VARCHAR, SqlType
+from tests.counted_nodes import certify
 
 FACTS = Facts(
     (

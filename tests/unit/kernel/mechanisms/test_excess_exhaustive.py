@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.analysis.score_queries import Sums, score_query
 from dpsql.kernel.mechanisms import Box, Gaussian, Laplace, RungBins
-from dpsql.kernel.tree import Call, Column, Item, Scan, Select, duckdb_sql
+from dpsql.kernel.tree import Column, Item, Scan, Scores, Select, Sums, duckdb_sql
 
 SIZES = range(1, 9)
 UNITS = 4
@@ -30,8 +29,8 @@ Pair = Callable[[Database, int], tuple[int, int]]
 def search_of(databases: Iterator[Database], sums: Sums) -> dict[Database, RungBins]:
     """The search of some multisets of what units have, as the engine counts it."""
     total = Column("r", "a", stored=True)
-    own = Select((Item(Call("abs", (total,)), "a"), Item(total, "t")), Scan("r", "r"))
-    sql = duckdb_sql(score_query(own, BOUNDS, by_excess=True, wide=False, sums=sums))
+    own = Select((Item(total, "t"),), Scan("r", "r"))
+    sql = duckdb_sql(Scores(own, BOUNDS, by_excess=True, wide=False, sums=sums, signed=True))
     found = {}
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dpsql.analysis import score_queries
 from dpsql.kernel.mechanisms import FULL, RungBins, excess_scores
-from dpsql.kernel.tree import Column, Item, Scan, Select, duckdb_sql
+from dpsql.kernel.tree import Column, Item, Scan, Select, duckdb_sql, scores
 
 ROWS = tuple(1 << j for j in range(21))
 TOTALS = tuple(1 << j for j in range(84))
@@ -27,9 +26,7 @@ LARGEST = 1 << 85
 class Counted:
     """A table of units, and the scores as the engine counts them."""
 
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, module: types.ModuleType = score_queries
-    ) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, module: types.ModuleType = scores) -> None:
         self.connection, self.module = connection, module
 
     def scores(
@@ -45,7 +42,7 @@ class Counted:
         if units:
             self.connection.execute(f"INSERT INTO units VALUES {', '.join(f'({unit})' for unit in units)}")
         own = Select((Item(Column("r", "a", stored=True), "a"),), Scan("units", "r"))
-        query = self.module.score_query(own, bounds, by_excess=by_excess, wide=wide, server=server)
+        query = self.module.Scores(own, tuple(bounds), by_excess=by_excess, wide=wide, server=server)
         rows = self.connection.execute(duckdb_sql(query)).fetchall()
         assert all(type(number) is int and 0 <= number < 1 << 63 for row in rows for number in row)
         columns = np.array(rows, dtype=np.int64).reshape(-1, 3).T
@@ -104,10 +101,10 @@ def test_a_unit_moves_every_score_up_by_at_most_one_unit(
 
 def mutant(old: str, new: str) -> types.ModuleType:
     """Return the module with an expression replaced."""
-    source = inspect.getsource(score_queries)
+    source = inspect.getsource(scores)
     assert source.count(old) == 1, old
-    made = types.ModuleType(score_queries.__name__)
-    exec(compile(source.replace(old, new), str(score_queries.__file__), "exec"), made.__dict__)
+    made = types.ModuleType(scores.__name__)
+    exec(compile(source.replace(old, new), str(scores.__file__), "exec"), made.__dict__)
     return made
 
 

@@ -1,40 +1,23 @@
-"""The query of the scores of bounds: how many units exceed each, and by how much.
-
-The score of a bound B is the sum over units of floor(2^20 min((c - B)+ / (B/8), 1)), c being what a unit
-has. Bounds double, so a unit with B < c <= 2B counts in full at all bounds below B, by the formula at B, and
-not at all above: it is enough to know, of each bound, the units between it and the next one. These are few
-numbers whatever the number of bounds, and each unit is compared with 7 of 84 bounds only.
-"""
+"""`Scores`: how many units exceed each of some bounds, and by how much."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from itertools import pairwise
 
-from dpsql.kernel.mechanisms.ladder import FULL
-from dpsql.kernel.tree import (
-    Aggregate,
-    Binary,
-    Call,
-    Case,
-    Cast,
-    Column,
-    Derived,
-    Expr,
-    Item,
-    Join,
-    Paren,
-    Select,
-    Values,
-    columns,
-    items,
-    with_text,
-)
+from dpsql.kernel.tree.build import columns, items
 from dpsql.kernel.tree.exact import BEYOND, clamp, huge, saturated, whole
+from dpsql.kernel.tree.expressions import Aggregate, Binary, Call, Case, Cast, Column, Paren
+from dpsql.kernel.tree.node import Expr, Lowered, Query
+from dpsql.kernel.tree.relations import Derived, Item, Join, Select, Values
+from dpsql.kernel.tree.writer import with_text
 from dpsql.types import BIGINT
 
+FULL = 1 << 20
+"""What a unit counts that exceeds a bound by an eighth of it or more."""
 _PARTS = 8 * FULL
 """The score of a unit is so many times its excess over the bound, divided by the bound."""
 _FAR = 1 << 31
@@ -48,49 +31,101 @@ class Sums(Enum):
     SIZES = 5
     """What they have: column `n3`; how far they are beyond the last bound that they exceed: `n4`."""
     SIGNED = 7
-    """The same, `n3` with signs, from column `t`; how many have less than 0: `n5`; `n4` with signs: `n6`."""
+    """The same, `n3` with signs; how many have less than 0: `n5`; `n4` with signs: `n6`."""
 
 
-def score_query(
-    units: Select,
-    bounds: Sequence[int],
-    *,
-    by_excess: bool,
-    wide: bool,
-    sums: Sums = Sums.NONE,
-    fine: int | None = None,
-    server: bool = False,
-    total: str = "t",
-) -> Select:
-    """Return the query of the scores of bounds over units, whose column `a` is a whole number from 0 on.
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores(Lowered):
+    """Units by how many bounds they exceed: of each number `n0` how many units there are, and sums of them.
 
-    It has a row for the units that exceed equally many bounds: how many `n0`, the number of such units `n1`,
-    and the sum of their scores at the last bound that they exceed `n2` (`mechanisms.RungBins`). The bounds
-    are the powers of two from 1 on, perhaps after 0, which any unit above it exceeds in full; without
-    `by_excess` that is so at every bound. `wide` says that `a` is a HUGEINT; else it is a BIGINT, and so is
-    all that is computed. `fine` says in how many steps `n3` has a unit at the last bound that it exceeds: the
-    step is the bound divided by it, or 1 if that is less. `server` says that the engine puts the expression
-    of a subquery's column in the place of each of its names: the query then names `a` few times, and is
-    slower. `total` is the column of what units have with signs: `a` if none has less than 0.
+    `units` has one row for each unit, with a whole number a >= 0 as `a`; if `signed`, one t as `t`, and a is
+    its absolute value. `n1` is the number of units, `n2` the sum of their scores at the last bound that they
+    exceed, and `sums` says what more; without `signed`, t is a. The bounds are the powers of two from 1 on,
+    perhaps after 0. The score at a bound B is floor(2^20 min((a - B)+ / (B/8), 1)), and without `by_excess`,
+    or at 0, that of any excess is full. A unit with B < a <= 2B counts in full at all bounds below B, by the
+    formula at B, and not at all above: no more is to be known (`RungBins`). `wide` says that a is a HUGEINT;
+    else it is a BIGINT, as is all that is computed. With `fine`, `n3` of signed units is in steps of the last
+    bound divided by it, or of 1 if that is less. An engine that is a `server` puts the expression of a column
+    in the place of each of its names: its query names a few times, and is slower.
+
+    *Claim.* Of B_1 < B_2 < .. let B_j be the last bound that a unit exceeds, or B_0 = 0 if it exceeds none.
+    It is in the row of j alone, and all other units there have the same j. It adds 1 to `n1`, 0 to `FULL` to
+    `n2`, t to `n3`, a - B_j to `n4`, 1 or 0 to `n5` and the same as to `n4`, with the sign of t, to `n6`;
+    |t| = a <= B_(j+1), if there is one.
+
+    *By a tree.* k is found by halves: B_j, -1 for none, and -B_j/2^31 if that is no BIGINT: one value for
+    each j, all above -1 or below, so both formulas of j are right: bit_count(2^i - 1) = i. A group has one k,
+    so B_j is a constant of it, also as MAX(k). `b` is a, cut above all bounds of 63 bits.
+    *By rows* of constants: the intervals from B_j (excluded) to B_(j+1) are apart, from -1 to more than a.
+    *Scores* of k >= 0: if a - k >= k//8, the full one. Else a - k < k//8, so the partial one is less than
+    (k/8) 2^23/k = `FULL`, since either factor or divisor is 1 and both are exact. Beyond BIGINT and by rows
+    it is cut to 0 .. `FULL`. *Sums* are cut to 2^60 on both sides, and `n3` is divided by a constant s >= 1
+    of the group, rounded towards 0: both keep the order of numbers, and the latter moves by ceil(|t|/s).
     """
-    if server:
-        return _query_with_bounds_as_rows(units, bounds, sums, fine, by_excess=by_excess, wide=wide)
-    own = ["a", total] if sums is Sums.SIGNED and total != "a" else ["a"]
-    if wide:
-        small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
-        units = Select((*(Item(Column("v", name)) for name in own), Item(small, "b")), Derived(units, "v"))
-        own.append("b")
-    given = (Item(Column("v", name)) for name in own)
-    keyed = Select((_key(tuple(bounds), wide=wide), *given), Derived(units, "v"))
-    numbers = _numbers(tuple(bounds), sums, fine, by_excess=by_excess, wide=wide, total=total)
-    return Select(numbers, Derived(keyed, "w"), group=(Column("w", "k"),))
+
+    units: Query
+    bounds: tuple[int, ...]
+    by_excess: bool
+    wide: bool
+    sums: Sums = Sums.NONE
+    fine: int | None = None
+    server: bool = False
+    signed: bool = False
+
+    def _lower(self) -> Query:
+        units, total = self.units, "t" if self.signed else "a"
+        if self.signed:
+            size = Call("abs", (Column("x", "t"),))
+            units = Select((Item(size, "a"), Item(Column("x", "t"))), Derived(units, "x"))
+        if self.server:
+            return self._with_bounds_as_rows(units)
+        own = ["a", "t"] if self.sums is Sums.SIGNED and self.signed else ["a"]
+        if self.wide:
+            small = Cast(Call("LEAST", (Column("v", "a"), whole((1 << 63) - 1))), BIGINT)
+            units = Select((*(Item(Column("v", n)) for n in own), Item(small, "b")), Derived(units, "v"))
+            own.append("b")
+        keyed = Select(
+            (_key(self.bounds, wide=self.wide), *(Item(Column("v", n)) for n in own)), Derived(units, "v")
+        )
+        numbers = _numbers(
+            self.bounds, self.sums, self.fine, by_excess=self.by_excess, wide=self.wide, total=total
+        )
+        return Select(numbers, Derived(keyed, "w"), group=(Column("w", "k"),))
+
+    def _with_bounds_as_rows(self, units: Query) -> Query:
+        """Return the query with the bounds as rows of their own, of which each unit meets one."""
+        rows: list[tuple[Expr, ...]] = []
+        top = 2 * BEYOND if self.wide else (1 << 63) - 1
+        for place, (lower, upper) in enumerate(pairwise((-1, *self.bounds, top))):
+            times, parts = _ratio(lower) if self.by_excess and place else (FULL if place else 0, 1)
+            # Public values are sent to servers as BIGINTs.
+            halves = [half for each in (lower, upper) for half in (_split(each) if self.wide else (each,))]
+            rows.append(tuple(map(whole, (place, times, parts, *halves))))
+        names = tuple(f"b{i}" for i in range(len(rows[0])))
+        listed = Values(tuple(rows), "v", names)
+        each = Select(tuple(Item(Column("v", name), name) for name in names), listed)
+        value, (number, more, less, *rest) = Column("w", "a"), columns("r", "b", len(names))
+        ends: list[Expr] = [*rest]
+        if self.wide:
+            ends = [Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2)]
+            ends[0] = Call("LEAST", (ends[0], whole(self.bounds[-1])))  # which it is without
+        low, high = ends
+        there = Binary("AND", Binary(">", value, low), Binary("<=", value, high))
+        last = Call("GREATEST", (low, whole(0)))
+        # Cut before and after they are multiplied, neither of which changes the score.
+        beyond = Binary("//", Paren(Binary("-", value, last)), less)
+        score = Call("LEAST", (Binary("*", clamp(beyond, whole(FULL)), more), whole(FULL)))
+        added = _sums(self.sums, Aggregate("MAX", (last,)), self.fine, "t" if self.signed else "a")
+        numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
+        source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
+        return Select(items("n", numbers), source, group=(number,))
 
 
 @lru_cache(maxsize=64)
 def _numbers(
     bounds: tuple[int, ...], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool, total: str
 ) -> tuple[Item, ...]:
-    """Return the numbers of the query, which are the same for all units: see `score_query`."""
+    """Return the numbers of the query, which are the same for all units: see `Scores`."""
     key = Column("w", "k")
     score = _score(bounds, key, Column("w", "b" if wide else "a")) if by_excess else whole(FULL)
     more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine, total)
@@ -98,7 +133,7 @@ def _numbers(
     return tuple(map(with_text, items("n", numbers)))
 
 
-def _sums(sums: Sums, last: Expr, fine: int | None, total: str = "t") -> tuple[Expr, ...]:
+def _sums(sums: Sums, last: Expr, fine: int | None, total: str) -> tuple[Expr, ...]:
     """Return the sums over units with one last bound that they exceed."""
     if sums is Sums.NONE:
         return ()
@@ -132,37 +167,6 @@ def _last(key: Expr, *, far: bool) -> Expr:
 
 def _less(one: Expr, other: Expr) -> Expr:
     return Paren(Binary("-", one, other))
-
-
-def _query_with_bounds_as_rows(
-    units: Select, bounds: Sequence[int], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool
-) -> Select:
-    """Return the query with the bounds as rows of their own, of which each unit meets one."""
-    rows: list[tuple[Expr, ...]] = []
-    top = 2 * BEYOND if wide else (1 << 63) - 1
-    for place, (lower, upper) in enumerate(pairwise((-1, *bounds, top))):
-        times, parts = _ratio(lower) if by_excess and place else (FULL if place else 0, 1)
-        # Public values are sent to servers as BIGINTs.
-        halves = [half for each in (lower, upper) for half in (_split(each) if wide else (each,))]
-        rows.append(tuple(map(whole, (place, times, parts, *halves))))
-    names = tuple(f"b{i}" for i in range(len(rows[0])))
-    listed = Values(tuple(rows), "v", names)
-    each = Select(tuple(Item(Column("v", name), name) for name in names), listed)
-    value, (number, more, less, *rest) = Column("w", "a"), columns("r", "b", len(names))
-    ends: list[Expr] = [*rest]
-    if wide:
-        ends = [Paren(Binary("*", *map(huge, rest[i : i + 2]))) for i in (0, 2)]
-        ends[0] = Call("LEAST", (ends[0], whole(bounds[-1])))  # which it is without
-    low, high = ends
-    there = Binary("AND", Binary(">", value, low), Binary("<=", value, high))
-    last = Call("GREATEST", (low, whole(0)))
-    # Cut before and after they are multiplied, neither of which changes the score.
-    beyond = Binary("//", Paren(Binary("-", value, last)), less)
-    score = Call("LEAST", (Binary("*", clamp(beyond, whole(FULL)), more), whole(FULL)))
-    added = _sums(sums, Aggregate("MAX", (last,)), fine)
-    numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
-    source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
-    return Select(items("n", numbers), source, group=(number,))
 
 
 def _split(number: int) -> tuple[int, int]:
@@ -201,7 +205,7 @@ def _searched(value: Expr, bounds: Sequence[int], results: Sequence[Expr]) -> Ex
 
 def _number(bounds: Sequence[int], key: Expr) -> Expr:
     """Return the number of bounds that a unit with a key exceeds."""
-    first = 2 if bounds[0] == 0 else 1
+    first = 2 if 0 in bounds else 1
     near, far = (Call("bit_count", (_less(*pair),)) for pair in ((key, whole(1)), (whole(-1), key)))
     ends = (
         (Binary(">", key, whole(0)), Binary("+", Cast(near, BIGINT), whole(first))),
