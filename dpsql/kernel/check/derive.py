@@ -6,8 +6,9 @@ depends on the session, on time or on chance; and whatever it does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dpsql.kernel.check.certificate import NotCertified
@@ -24,8 +25,7 @@ LENGTH = 1 << 30
 """The assumption: no text has more bytes, no list more items."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class Rows(NamedTuple):
     """What is known of the rows of a query or of an item of FROM.
 
     Attributes
@@ -44,7 +44,7 @@ class Rows:
     columns: dict[str, Value]
     unique: frozenset[frozenset[str]] = frozenset()
     single: bool = False
-    loose: dict[str, frozenset[str]] = field(default_factory=dict)
+    loose: Mapping[str, frozenset[str]] = MappingProxyType({})
 
 
 class Checks(Protocol):
@@ -57,7 +57,7 @@ class Checks(Protocol):
         """Check a query and return what is known of its rows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Scope:
     """The columns that expressions of one query can read.
 

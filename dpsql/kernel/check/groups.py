@@ -152,8 +152,7 @@ def _restricted(proof: Proof, a: Relation, b: Relation, conditions: list[Expr], 
         *equal_columns(proof, conditions),
     ]
     listed = groups.listed | {name for name in groups.keys if _is_listed(proof, name, b, conditions)}
-    return replace(
-        a,
+    return a._replace(
         columns=a.columns + b.columns,
         depends=tuple(depends),
         groups=replace(groups, listed=listed, places=groups.places | b.unique),

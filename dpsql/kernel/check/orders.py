@@ -6,8 +6,8 @@ The rules of `totality` for windows and LIMIT rest on them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
+from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import Rows, bare
@@ -37,8 +37,7 @@ _KEYS = 8
 """So many unique sets of a relation are kept."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class From:
+class From(NamedTuple):
     """What is known of the rows that a SELECT reads."""
 
     items: dict[str, Rows]

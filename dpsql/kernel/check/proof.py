@@ -105,7 +105,7 @@ class Proof:
         if expr == other:
             return True
         one, two = self._typed(expr), self._typed(other)
-        kind = common(one, two)
+        kind = one.type if one.type is two.type else common(one, two)
         return kind is not None and _injective(one.type, kind)
 
     def _typed(self, expr: Expr) -> Value:
@@ -121,7 +121,12 @@ class Proof:
 
 def _injective(one: SqlType, other: SqlType) -> bool:
     """Return whether a conversion between types has a different value for each."""
-    if one == other or one.name == "NULL" or (exact(one) and (exact(other) or other.name == "DECIMAL")):
+    if (
+        one is other
+        or one == other
+        or one.name == "NULL"
+        or (exact(one) and (exact(other) or other.name == "DECIMAL"))
+    ):
         return True
     pair = (one.name, other.name)
     if pair in (("ENUM", "VARCHAR"), ("DATE", "TIMESTAMP")):

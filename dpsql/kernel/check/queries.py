@@ -14,8 +14,6 @@ columns but the unit are unique within a unit.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpsql.kernel.check.bounded import relation_of_bounded, relation_of_sampled
 from dpsql.kernel.check.counts import relation_of_parents
 from dpsql.kernel.check.distinct import places_of, unique_after
@@ -27,6 +25,7 @@ from dpsql.kernel.check.proof import (
     conjuncts,
     equalities,
     has_aggregate,
+    has_window,
     strip_parens,
 )
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
@@ -101,7 +100,7 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
     source = _kept(proof, query, source)
     for term in query.order:
         if check_row(proof, term.expr, source) and source.kind is Kind.PUBLIC:
-            source = replace(source, kind=Kind.TIED)
+            source = source._replace(kind=Kind.TIED)
     aggregated = bool(query.group) or any(has_aggregate(item.expr) for item in query.items)
     if source.outside:
         return _outside(proof, query, source, names, aggregated)
@@ -142,17 +141,16 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
     there = [c for c in conditions if isinstance(c, IsNull) and c.negated and c.operand in source.unit]
     if source.outside:
         kind = Kind.TIED if tied else source.kind
-        return replace(source, kind=kind, depends=source.depends + tuple(equal_columns(proof, conditions)))
+        return source._replace(kind=kind, depends=source.depends + tuple(equal_columns(proof, conditions)))
     only = len(there) == len(conditions)
-    made = replace(
-        source,
+    made = source._replace(
         strays=source.strays and not there,
         depends=source.depends + tuple(equal_columns(proof, conditions)),
         table=source.table if only else None,
     )
     if tied_to_outer(proof, made, [*equalities(conditions)]):
         proof.note("subquery of the unit", "the rows of the subquery are those of the unit of the outer row")
-        return replace(made, kind=Kind.TIED, unit=frozenset(), strays=False, table=None)
+        return made._replace(kind=Kind.TIED, unit=frozenset(), strays=False, table=None)
     return made
 
 
@@ -174,7 +172,7 @@ def _outside(
     made = project(proof, query, source, names)
     numbered = {frozenset((n,)) for n, i in zip(names, query.items, strict=True) if _numbers_all(i.expr)}
     unique = made.unique | numbered | ({frozenset(names)} if query.distinct else set())
-    return replace(made, kind=kind, unique=unique)
+    return made._replace(kind=kind, unique=unique)
 
 
 def _numbers_all(expr: Expr) -> bool:
@@ -220,22 +218,24 @@ def _ordered(query: Select) -> bool:
 
 
 def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
-    for place, item in enumerate(query.items):
-        proof.path.append(f"items[{place}]")
-        check_row(proof, item.expr, source)
-        check_windows(proof, item.expr, source)
-        proof.path.pop()
     made = project(proof, query, source, names)
-    unique = set(made.unique)
-    for name, item in zip(names, query.items, strict=True):
-        by = unique_by_number(item.expr, source)
-        if by is not None:
-            places = _translated(by, _places(query, names), source.closure(()))
+    unique, of_unit = set(made.unique), set[str]()
+    for place, (name, item) in enumerate(zip(names, query.items, strict=True)):
+        expr = item.expr
+        if isinstance(expr, (Column, Call)) and expr in source.unit:
+            of_unit.add(name)
+        if isinstance(expr, Column) and expr.table:
+            continue
+        proof.path.append(f"items[{place}]")
+        check_row(proof, expr, source)
+        if has_window(expr):
+            check_windows(proof, expr, source)
+            by = unique_by_number(expr, source)
+            places = None if by is None else _translated(by, _places(query, names), source.closure(()))
             if places is not None:
                 unique.add(places | {name})
-    unit = frozenset(
-        Column("", name) for name, item in zip(names, query.items, strict=True) if item.expr in source.unit
-    )
+        proof.path.pop()
+    unit = frozenset(Column("", name) for name in of_unit)
     if source.by_row:
         unit |= {
             Column("", name)
@@ -247,10 +247,8 @@ def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, 
     if query.distinct:
         if source.by_row or not unit:
             proof.refuse("DISTINCT of rows that are units of their own", query)
-        unit_names = {u.name for u in unit if isinstance(u, Column)}
-        unique.add(frozenset(names) - unit_names)
-    return replace(
-        made,
+        unique.add(frozenset(names) - of_unit)
+    return made._replace(
         unit=unit,
         by_row=source.by_row or not unit,
         unique=frozenset(unique),

@@ -9,8 +9,6 @@ rows.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpsql.kernel.check.distinct import items_at, unique_of_union
 from dpsql.kernel.check.proof import Proof, is_null
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation
@@ -102,7 +100,7 @@ def _outside(proof: Proof, query: SetOperation, a: Relation, b: Relation) -> Rel
         unique |= a.unique
     elif query.word == "UNION ALL":
         unique = unique_of_union(proof, query, a, b)
-    return replace(a, kind=kind, unique=unique, depends=(), few=())
+    return a._replace(kind=kind, unique=unique, depends=(), few=())
 
 
 def _unit_places(relation: Relation) -> set[int]:

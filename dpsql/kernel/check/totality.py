@@ -18,7 +18,7 @@ lists of them are as they are stored.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
@@ -249,7 +249,8 @@ class Walk:
         if query.where is not None:
             condition(query.where, Around(scope))
             present = present_columns(query.where)
-            scope = replace(scope, present=present, known={}) if present else scope
+            if present:
+                scope = Scope(source.items, self, outer, source.padded, present)
         _, known = self.scopes.get(id(query), (query, scope))
         if known.outer is not scope.outer and _around(query, known) != _around(query, scope):
             raise NotCertified("one query at two places, among other columns", query)
@@ -257,13 +258,18 @@ class Walk:
         found: list[Expr] = []
         at = Around(scope, found=found)
         columns: dict[str, Value] = {}
-        names: dict[object, str] = {}
         loose: dict[str, frozenset[str]] = {}
         for item in query.items:
             value = derive(item.expr, at)
             name = _name(item, columns)
             columns[name] = value._replace(literal=False) if value.literal else value
-            names.setdefault(token(item.expr), name)
+        names: dict[object, str] = {}
+        every = (
+            found or query.group or query.order or query.limit is not None
+        )  # else columns are looked up alone
+        for name, item in zip(columns, query.items, strict=True):
+            if every or isinstance(item.expr, Column):
+                names.setdefault(token(item.expr), name)
         windows = [*dict.fromkeys(node for node in found if isinstance(node, Window))]
         aggregated = bool(query.group) or any(isinstance(node, Aggregate) for node in found)
         for alias, rows in source.items.items():

@@ -15,6 +15,7 @@ from dpsql.kernel.check.proof import (
     nodes_of_row,
     reads_of,
     strip_parens,
+    traits,
 )
 from dpsql.kernel.check.relation import Kind, Names, Relation, name_of
 from dpsql.kernel.tree import (
@@ -41,8 +42,9 @@ def check_windows(proof: Proof, expr: Expr, relation: Relation) -> None:
 
 def follows_from(expr: Expr, relation: Relation) -> Names | None:
     """Return columns from which an expression follows, within a unit; None if that is not known."""
-    if not has_window(expr):
-        return reads_of(expr)
+    found_in = traits(expr)
+    if not found_in.windows:
+        return found_in.reads
     if relation.kind is not Kind.OWNED:
         return None
     found: set[str] = set()
