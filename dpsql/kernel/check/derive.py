@@ -178,8 +178,10 @@ def comparable(values: Sequence[Value], node: Node, at: Around) -> None:
 def unify_values(values: Sequence[Value], node: Node, *, caught: bool = False) -> Value:
     """Return what is known of a value that is one of several, after their conversion to one type."""
     made = values[0]
-    same = True
+    low, high, nullable, canonical, same = made.low, made.high, made.nullable, made.canonical, True
     for other in values[1:]:
+        low, high = min(low, other.low), max(high, other.high)
+        nullable, canonical = nullable or other.nullable, canonical and other.canonical
         if made.literal is other.literal and (made.type is other.type or made.type == other.type):
             continue
         same = False
@@ -190,6 +192,4 @@ def unify_values(values: Sequence[Value], node: Node, *, caught: bool = False) -
         made = Value(kind, *ends_of_both, literal=made.literal and other.literal)
     if not (same or caught or all(fits(x, made.type) for x in values)):
         raise NotCertified("a conversion to a common type that can fail", node)
-    low, high = min(x.low for x in values), max(x.high for x in values)
-    nullable, canonical = any(x.nullable for x in values), all(x.canonical for x in values)
     return Value(made.type, low, high, nullable, canonical, settled=all(x.settled for x in values))

@@ -267,7 +267,7 @@ def traits(expr: Expr) -> Traits:
 
 def _of_column(column: Column) -> Traits:
     reads = frozenset((name_of(column),))
-    return Traits(reads=reads, bare=NONE if column.table else reads)
+    return Traits(False, False, False, reads, NONE if column.table else reads)
 
 
 def _of_parts(expr: Expr, kind: type[Expr]) -> Traits:

@@ -264,9 +264,7 @@ class Walk:
             name = _name(item, columns)
             columns[name] = value._replace(literal=False) if value.literal else value
         names: dict[object, str] = {}
-        every = (
-            found or query.group or query.order or query.limit is not None
-        )  # else columns are looked up alone
+        every = found or query.group or query.order or query.limit is not None
         for name, item in zip(columns, query.items, strict=True):
             if every or isinstance(item.expr, Column):
                 names.setdefault(token(item.expr), name)
@@ -313,7 +311,7 @@ class Walk:
 
     def _grouped(self, query: Select, at: Around, names: dict[object, str]) -> frozenset[frozenset[str]]:
         """Check GROUP BY; return the set of its columns, if all of them are in the result."""
-        keys = set()
+        keys, at = set(), at._replace(found=None)
         for expr in query.group:
             place = expr.value if isinstance(expr, Constant) else None
             key = (
@@ -321,7 +319,7 @@ class Walk:
                 if isinstance(place, int) and 0 < place <= len(query.items)
                 else expr
             )
-            if not derive(key, at._replace(found=None)).canonical:
+            if not derive(key, at).canonical:
                 raise NotCertified("GROUP BY of a DOUBLE that has several zeros", key)
             keys.add(names.get(token(key)))
         return frozenset() if None in keys or not keys else frozenset((frozenset(filter(None, keys)),))

@@ -371,7 +371,7 @@ def _within(value: Value, other: Value, operator: str) -> Value:
         high = min(high, other.high - (step if operator == "<" else 0))
     if operator in (">", ">=", "="):
         low = max(low, other.low + (step if operator == ">" else 0))
-    return value._replace(low=low, high=high)
+    return Value(value.type, low, high, value.nullable, value.canonical, value.literal, value.settled)
 
 
 def _both(one: _Known, two: _Known) -> _Known:
