@@ -6,7 +6,7 @@
     import dpsql
     con = dpsql.connect("dpsql.toml", analyst="alice")
 
-For research without SQL: `dpsql.kernel.mechanisms`, `dpsql.estimates` and `dpsql.kernel.noise`.
+For research without SQL: `dpsql.mechanisms`, `dpsql.estimates` and `dpsql.noise`.
 
 Names load when they are first used, so that `import dpsql` (and the command line's `--help`) stays light.
 """

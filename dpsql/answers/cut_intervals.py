@@ -6,6 +6,7 @@ moments under it. In groups intervals take for granted that none has more than t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql.estimates import Average, Combined, Deviation, Formula, RowCount, SumOfRows, Variance
+from dpsql.answers.measuring import confidence_of
+from dpsql.estimates import Average, Combined, Deviation, Formula, RowCount, SumOfRows, Variance, figure
 from dpsql.render.lines import IN_THE_RANGE, slot
 
 if TYPE_CHECKING:
@@ -132,6 +134,17 @@ def name_range(plan: Plan, places: Collection[int]) -> str:
         if isinstance(output.formula, (Variance, Deviation)) and {*places} & {*output.uses}
     ]
     return f" (not in the range of {', '.join(of)})" if of else IN_THE_RANGE
+
+
+def size_words(plan: Plan, estimate: float, most: float, *, rows: bool, added: bool) -> str:
+    """Return what is left out in words: an estimate, and the end of its interval; rows are whole.
+
+    `added` says whether the numbers of groups have it.
+    """
+    whole = (round(estimate), math.ceil(most)) if rows else (estimate, most)
+    level = figure(float(confidence_of(plan) * 100))
+    about = f"about {figure(whole[0])}{' (added to groups by their shares)' if added else ''}"
+    return f"{about}, at most {figure(whole[1])} at {level}%"
 
 
 def assumptions_on_shares(plan: Plan, *, signed: bool, averages: bool) -> list[str]:

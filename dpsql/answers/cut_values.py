@@ -159,7 +159,8 @@ def _sentence(plan: Plan, cut: CutValues, places: set[int]) -> tuple[str, str]:
         return "cut", f"{text}, how many is not known{NOT_IN_THE_RANGE}"
     what = f"values of {cut.text}"
     if cut.per_group:
-        what = f"totals or averages of {cut.text} of a {plan.unit} in a group"
+        where = " in a group" if plan.key_types else ""
+        what = f"{_own(plan, places)} of {cut.text} of a {plan.unit}{where}"
     low, high = decimal(cut.low), decimal(cut.high)
     what = f"{what} beyond {low} to {high} count as {low} or {high}"
     beyond = cut.beyond
@@ -176,6 +177,12 @@ def _sentence(plan: Plan, cut: CutValues, places: set[int]) -> tuple[str, str]:
     others = [o.name for o in plan.outputs if places & {o.of, *o.uses} and not _is_covered(plan, o)]
     where = f" (not in the range of {', '.join(others)})" if others else IN_THE_RANGE
     return "bound", sizes + where
+
+
+def _own(plan: Plan, places: set[int]) -> str:
+    """Return what of a unit is bounded: its total where the number is a sum, or its average."""
+    means = {output.formula is not None for output in plan.outputs if places & {output.of, *output.uses}}
+    return "totals or averages" if len(means) > 1 else "averages" if True in means else "totals"
 
 
 def _is_covered(plan: Plan, output: Output) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dpsql.analysis import BoundSearch, Contribution, Plan
 from dpsql.analysis.excess import Excess, excesses, worth_of
-from dpsql.answers.cut_intervals import assumptions_on_shares, name_range, put_in_slots
+from dpsql.answers.cut_intervals import assumptions_on_shares, name_range, put_in_slots, size_words
 from dpsql.estimates import Average, figure
 from dpsql.lazy_dataclass import dataclass
 from dpsql.render.lines import NOT_IN_THE_RANGE
@@ -48,8 +48,11 @@ def estimates_of(plan: Plan, cuts: Sequence[Cut]) -> dict[int, float]:
     }
 
 
-def left_out_words(plan: Plan, cuts: Sequence[Cut]) -> dict[str, str]:
-    """Return the sentences on what is left out, and on what is taken for granted, for a release."""
+def left_out_words(plan: Plan, cuts: Sequence[Cut], added: Sequence[Cut] = ()) -> dict[str, str]:
+    """Return the sentences on what is left out, and on what is taken for granted, for a release.
+
+    `added` are the excesses that the numbers of groups have.
+    """
     found: dict[str, list[str]] = {"cut": [], "bound": []}
     assumed: list[str] = []
     for cut in cuts:
@@ -60,7 +63,8 @@ def left_out_words(plan: Plan, cuts: Sequence[Cut]) -> dict[str, str]:
         if not cut.known:
             found["cut"].append(f"{what}, how much is not known{NOT_IN_THE_RANGE}")
             continue
-        sizes = f"{what}, about {figure(cut.estimate)}, at most {figure(cut.most)}"
+        rows = excess.of.ladder.of is Contribution.ROWS
+        sizes = f"{what}, {size_words(plan, cut.estimate, cut.most, rows=rows, added=cut in added)}"
         found["bound"].append(f"{sizes}{name_range(plan, excess.places)}")
         assumed += _assumed(plan, excess)
     return put_in_slots(found, assumed)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql.analysis.kept_bounds import columns_of, counted_by, total_of
+from dpsql.analysis.kept_bounds import ROWS, columns_of, counted_by, total_of
 from dpsql.answers import measuring
 from dpsql.answers.cut_intervals import (
     assumptions_on_shares,
@@ -22,6 +22,7 @@ from dpsql.answers.cut_intervals import (
     put_in_slots,
     rows_of_moments,
     share_left_out,
+    size_words,
     widen_formula,
     widen_numbers,
 )
@@ -170,7 +171,11 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
         changed = "the data or the declared values" if columns_of(ladder.measure) else "the data"
         since = f"since {changed} changed after {ladder.made:%d %B %Y}"
         return "cut", f"{what}, how much is not known {since}{NOT_IN_THE_RANGE}"
-    sizes = f"{what}, about {figure(ladder.cut(left.bound))}, at most {figure(_most_cut(plan, left))}"
+    estimate, rows = ladder.cut(left.bound), ladder.measure == ROWS
+    plain = all(output.formula is None for output in plan.outputs if places & {output.of, *output.uses})
+    added = plain and left.highest == 1 and not left.signed and plan.options.cut == "SHARED"
+    added &= bool(plan.key_types)
+    sizes = f"{what}, {size_words(plan, estimate, _most_cut(plan, left), rows=rows, added=added)}"
     if plan.options.cut == "NOISE_ONLY":
         return "cut", f"{sizes} (not in the range, as cut = NOISE_ONLY says)"
     if any(output.quantile is not None for output in plan.outputs):

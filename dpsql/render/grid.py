@@ -7,10 +7,11 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
+from itertools import zip_longest
 from typing import Literal, TextIO, TypeVar
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.render.cells import cut, escape_controls, pad, width
+from dpsql.render.cells import cut, escape_controls, pad, width, wrap
 from dpsql.render.shortening import shorten
 
 Row = TypeVar("Row")
@@ -21,6 +22,8 @@ _NARROWEST = 6
 """Cells that a cut column keeps."""
 _STATEMENT = 24
 """Cells that a cut column of statements keeps while others can be cut."""
+_LINES = 3
+"""Lines of a cell at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +96,31 @@ class TextColumn:
     """Whether its cells are statements, which keep what tells them apart when they are cut."""
     lines: tuple[tuple[str, str], ...] = ()
     """Each cell in two lines, which are narrower; none if its cells have one only."""
+    folded: bool = False
+    """Whether cells that are too long have more lines, up to three, before they are truncated."""
 
     @property
     def width(self) -> int:
         """Width in cells, not truncated."""
-        return max(map(width, [self.name, *self.cells]))
+        return max(width(line) for text in (self.name, *self.cells) for line in text.split("\n"))
 
     def cut(self, cells: int, ellipsis: str) -> TextColumn:
         """Return the column with its heading and cells truncated."""
-        shorter = [cut(cell, cells, ellipsis) for cell in self.cells]
+        shorter = ["\n".join(cut(line, cells, ellipsis) for line in cell.split("\n")) for cell in self.cells]
         if self.statements:
             shorter = shorten(self.cells, cells, ellipsis)
+        elif self.folded:
+            shorter = [_fold(cell, cells, ellipsis) for cell in self.cells]
         return replace(self, name=cut(self.name, cells, ellipsis), cells=shorter)
+
+
+def _fold(text: str, cells: int, ellipsis: str) -> str:
+    """Break a text into at most three lines; the last one is truncated."""
+    lines = wrap(text, cells)
+    rest = (
+        [cut(" ".join(lines[_LINES - 1 :]), cells, ellipsis)] if len(lines) > _LINES else lines[_LINES - 1 :]
+    )
+    return "\n".join([*lines[: _LINES - 1], *rest])
 
 
 def column(
@@ -175,14 +191,11 @@ def fit(columns: list[TextColumn], style: Style) -> tuple[list[TextColumn], int]
 
 
 def in_two_lines(columns: Sequence[TextColumn]) -> list[TextColumn]:
-    """Return the columns with two lines for each row: cells that have a second line are narrower."""
+    """Return the columns with the second line of a cell below the first, where it has one."""
     return [
-        replace(
-            each,
-            cells=[text for pair in each.lines or ((cell, "") for cell in each.cells) for text in pair],
-            nulls=frozenset(2 * i for i in each.nulls),
-            lines=(),
-        )
+        replace(each, cells=["\n".join(filter(None, pair)) for pair in each.lines], lines=())
+        if each.lines
+        else each
         for each in columns
     ]
 
@@ -200,11 +213,14 @@ def box(columns: list[TextColumn], style: Style) -> str:
     heads = [pad(c.name, w, right=c.right) for c, w in zip(columns, widths, strict=True)]
     lines += [_line([style.paint(head, "1") for head in heads], bar), _rule(middle, widths)]
     for row in range(len(columns[0].cells)):
-        cells = [
-            style.paint(pad(c.cells[row], w, right=c.right), "2" if row in c.nulls else c.code)
-            for c, w in zip(columns, widths, strict=True)
-        ]
-        lines.append(_line(cells, bar))
+        codes = ["2" if row in column.nulls else column.code for column in columns]
+        # A cell has several lines where it was folded, or has its range below.
+        for parts in zip_longest(*(column.cells[row].split("\n") for column in columns)):
+            cells = [
+                style.paint(pad(part or "", w, right=column.right), code if part else "")
+                for column, part, w, code in zip(columns, parts, widths, codes, strict=True)
+            ]
+            lines.append(_line(cells, bar))
     lines.append(_rule(bottom, widths))
     return "\n".join(lines) + "\n"
 

@@ -137,7 +137,7 @@ def certainty(release: Released, *, pm: str = "±") -> str:
     """Write the interval width of the numbers (`95% ± 41`), what is known of ranks, or the noise scale.
 
     Of intervals that are not all symmetric it says the level alone (`95% intervals`). Where something that is
-    not known is not in the intervals, it says that they are those of the noise.
+    not known is not in the intervals, it says so.
     """
     if "certainty" in release.properties:
         return release.properties["certainty"]
@@ -148,16 +148,17 @@ def certainty(release: Released, *, pm: str = "±") -> str:
         return ""
     known = [each.half for each in found if each.half is not None]
     told = sentences(release)
-    alone = any(NOT_IN_THE_RANGE in text for text in told)
+    unknown, covered = (any(said in text for text in told) for said in (NOT_IN_THE_RANGE, IN_THE_RANGE))
     if len(known) == len(found):
         texts = [half_text(half, unit_of(half) or 0) for half in (min(known), max(known))]
         widths = f"{pm} {' to '.join(dict.fromkeys(texts))}"
     else:
         widths = "intervals"
-        # Some have what is cut, some have not: the line tells which.
-        alone = alone and not any(IN_THE_RANGE in text for text in told)
     level = number(float(release.confidence * 100))
-    return f"{level}% {widths}{' of the noise' if alone else ''}"
+    what = (
+        " of the noise alone" if unknown and not covered else " without what is not known" if unknown else ""
+    )
+    return f"{level}% {widths}{what}"
 
 
 def summary(release: Released, total: Charge | None, *, pm: str = "±") -> list[str]:

@@ -138,7 +138,10 @@ _ROWS, _CELLS = 20, 60
 
 def release_text(release: Released) -> str:
     """Write a release as lines for Python's prompt and logs: its selection, rows, price and certainty."""
-    columns = [c.cut(_CELLS, "…") for c in release_columns(release, Style(), most=_ROWS, none="")]
+    columns = [
+        replace(c, folded=False).cut(_CELLS, "…")
+        for c in release_columns(release, Style(), most=_ROWS, none="")
+    ]
     texts = [[pad(cell, c.width, right=c.right) for cell in (c.name, *c.cells)] for c in columns]
     lines = ["  ".join(cells).rstrip() for cells in zip(*texts, strict=True)]
     if release.rows.num_rows > _ROWS:
@@ -184,7 +187,7 @@ def release_columns(
         if i in noisy:
             columns.append(_count(name, noisy[i][:most], style))
         else:
-            columns.append(_plain(name, found.slice(0, most), style, place))
+            columns.append(replace(_plain(name, found.slice(0, most), style, place), folded=True))
     gap, place = free.get(found_at.gap, (None, 0))
     # The free gaps, unless there are none or the statement asked for them itself.
     if gap is not None and not any(gap.equals(found) for found in rows.columns):

@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 
 import dpsql
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from reproduce import (
     coverage,
     error_reduction,

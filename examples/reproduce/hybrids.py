@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.kernel import mechanisms
+from dpsql import mechanisms
 from dpsql.kernel.noise import Entropy
 from reproduce.error_reduction import EPSILON
 from reproduce.over_threshold import printed_share

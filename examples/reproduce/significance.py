@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates import exponential_mechanism_p_value, p_value
-from dpsql.kernel.mechanisms import exponential
 from dpsql.kernel.noise import Entropy
+from dpsql.mechanisms import exponential
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.sets import DataSet
 from reproduce.svg import Series, panel

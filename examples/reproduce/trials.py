@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql import mechanisms
 from dpsql.estimates import GapNoise, Strategy, measuring_share
-from dpsql.kernel import mechanisms
 from dpsql.kernel.noise import Entropy
 from dpsql.kernel.order import in_public_order
 

@@ -8,7 +8,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.kernel.mechanisms import (
+from dpsql.kernel.order import in_public_order
+from dpsql.mechanisms import (
     adaptive_sparse_vector,
     exponential,
     hybrid_sparse_vector,
@@ -17,7 +18,6 @@ from dpsql.kernel.mechanisms import (
     noisy_top_k,
     top_stable,
 )
-from dpsql.kernel.order import in_public_order
 
 from .measures import Figure, Goal, alone, beside
 

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.kernel.counts import Counts
-from dpsql.kernel.noise import SeededEntropy, SystemEntropy
+from dpsql.kernel.noise import SystemEntropy
+from dpsql.noise import SeededEntropy
 from tests.golden.texts import DAY, REFUSED, compiled_at, rounded
 from tests.golden.worlds import Golden
 from tests.support.exact import exact_of, with_exact

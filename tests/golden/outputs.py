@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql import mechanisms, noise
 from dpsql.audit.cases import AUDITED
 from dpsql.audit.cases.case import AuditCase
-from dpsql.kernel import mechanisms, noise
 from dpsql.kernel.mechanisms import Histograms, NoiseSource
 from dpsql.kernel.mechanisms.mechanism import Mechanism
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 EPSILONS = (Fraction(7, 10), Fraction(5))
 

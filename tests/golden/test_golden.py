@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from tests.golden import outputs
 from tests.golden.answers import answers
 from tests.golden.record import ALL, ANSWERS, FIXTURES, OUTPUTS, RANDOM, changes, read, recorded

@@ -16,16 +16,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel.mechanisms import (
-    HybridTopK,
-    Noise,
-    NoiseSource,
-    NoisyTopK,
-    PeeledTopK,
-    hybrid_top_k,
-    noisy_top_k,
-)
+from dpsql.kernel.mechanisms import HybridTopK, Noise, NoiseSource, NoisyTopK, PeeledTopK
 from dpsql.kernel.mechanisms.contenders import select
+from dpsql.mechanisms import hybrid_top_k, noisy_top_k
 from tests.given_noise import GivenNoise
 
 FINE = 64

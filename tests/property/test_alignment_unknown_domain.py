@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel.mechanisms import FirstStable, LimitedDomain, LimitedThenStable, NoiseSource, StableAnswers
+from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource
 from dpsql.kernel.mechanisms.largest_groups import largest_groups
 from dpsql.kernel.mechanisms.stable import StableNoise
 from dpsql.kernel.mechanisms.top_stable import leads
 from dpsql.kernel.order import in_public_order
+from dpsql.mechanisms import FirstStable, StableAnswers
 from tests.narrow import present
 
 FINE = 64

@@ -18,7 +18,7 @@ from dpsql.engines import taken
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import QueryRefused
 from dpsql.kernel.counts import Counts
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session

@@ -14,9 +14,9 @@ from fractions import Fraction
 import numpy as np
 import pyarrow.parquet as pq
 
+from dpsql import mechanisms
 from dpsql.estimates import GapNoise, LaplaceNoise, Measurement, Strategy, from_top_k, measuring_share
 from dpsql.estimates.predictions import half_width, shared_noise
-from dpsql.kernel import mechanisms
 
 EPSILON = Fraction(7, 10)
 HALF = Fraction(1, 2)

@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from dpsql import mechanisms, noise
 from dpsql.audit import CATALOGUE, CHARGE, EPSILONS, Subject, campaign, detect
 from dpsql.audit.cases.case import Adjacency
-from dpsql.kernel import mechanisms, noise
 
 REPEATS = 200
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder, NoiseSource, excess_scores
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from tests.unit.kernel.mechanisms.test_ladder import law
 
 ALARM = 1e-9

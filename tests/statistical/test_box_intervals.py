@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpsql.estimates import BoxNoise, ErrorModel, GapNoise, Measurement, measuring_share, top_k_offsets
 from dpsql.estimates.predictions import half_width, shared_noise
 from dpsql.kernel.mechanisms import Box, NoiseSource, NoisyTopK
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 SIGMAS = 7.0
 LEVEL = Fraction(95, 100)

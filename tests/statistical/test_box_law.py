@@ -20,7 +20,7 @@ from scipy.stats import chisquare
 from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel import noise
 from dpsql.kernel.mechanisms import Box, NoiseSource
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 module = importlib.import_module("dpsql.kernel.noise.box")
 ALARM = 1e-9

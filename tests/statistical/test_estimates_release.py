@@ -13,8 +13,8 @@ from scipy import stats
 
 from dpsql.estimates import GapNoise, LaplaceNoise, Measurement, Noise, from_top_k
 from dpsql.estimates.predictions import half_width, shared_noise
-from dpsql.kernel.mechanisms import anchor, box, laplace, noisy_top_k
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.mechanisms import anchor, box, laplace, noisy_top_k
+from dpsql.noise import SeededEntropy
 
 RUNS = 1_000
 COUNTS = np.array([9_000, 70_000, 30_000, 50_000, 1_000, 20_000])

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
 from dpsql.estimates import exponential_mechanism_p_value
-from dpsql.kernel.mechanisms import exponential
 from dpsql.kernel.mechanisms.exponential import gap_steps
 from dpsql.kernel.mechanisms.weights import Weights
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.mechanisms import exponential
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 TRIALS = 60_000

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dpsql.estimates import ErrorModel, GapNoise, GaussianNoise, Measurement, from_top_k, top_k_offsets
 from dpsql.estimates.predictions import difference_half_width, half_width, shared_noise, stddev
 from dpsql.kernel.mechanisms import Gaussian, NoiseSource, NoisyTopK
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 SIGMAS = 7.0
 LEVEL = Fraction(95, 100)

@@ -13,8 +13,8 @@ from scipy.special import erfc
 from scipy.stats import chi2
 
 from dpsql.kernel import noise
-from dpsql.kernel.noise import SeededEntropy
 from dpsql.kernel.noise.gaussian import sampler
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 SIGMAS = 6.2

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
 from dpsql.kernel.mechanisms import GuessAndCheck, Noise, NoiseSource
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 RUNS = 6_000

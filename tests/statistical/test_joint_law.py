@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from dpsql.estimates.predictions import clear_gap
-from dpsql.kernel.mechanisms import Joint, NoiseSource, joint
+from dpsql.kernel.mechanisms import Joint, NoiseSource
 from dpsql.kernel.mechanisms.joint_level import Levels
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.mechanisms import joint
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 TRIALS = 150_000

@@ -23,7 +23,7 @@ from scipy.stats import binom
 
 from dpsql.estimates import count_offset
 from dpsql.kernel.mechanisms import NoiseSource
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from tests.kept_ladders import interval_of
 from tests.statistical.kept_totals import Parts, Sizes, released, simulated, simulated_groups
 

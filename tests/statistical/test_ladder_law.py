@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from dpsql.kernel.mechanisms import Ladder, NoiseSource
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from tests.unit.kernel.mechanisms.test_ladder import law
 
 RUNGS = 41

@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from dpsql.kernel import noise
-from dpsql.kernel.noise import SeededEntropy
+from dpsql import noise
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 DRAWS = 200_000

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2
 
 from dpsql.estimates import p_value
-from dpsql.kernel.mechanisms import noisy_max, noisy_top_k
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.mechanisms import noisy_max, noisy_top_k
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 TRIALS = 60_000

@@ -18,7 +18,7 @@ from scipy.stats import chi2
 
 from dpsql.kernel.mechanisms import Extreme, Histograms, NoiseSource, Quantile
 from dpsql.kernel.mechanisms.weights import Weights
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 TRIALS = 40_000

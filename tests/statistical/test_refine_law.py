@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 
 from dpsql.kernel.mechanisms import Box, NoiseSource, Refinement
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 DRAWS = 300_000

@@ -29,7 +29,7 @@ from dpsql.estimates import LaplaceNoise, Measurement, from_measurement, from_re
 from dpsql.info import words
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import Existing, NoiseSource
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed
 from dpsql.release import Release

@@ -13,7 +13,8 @@ from scipy.stats import chi2
 
 from dpsql.kernel import noise
 from dpsql.kernel.mechanisms import NoiseSource, NoisyTopK, SparseCounts
-from dpsql.kernel.noise import Band, SeededEntropy
+from dpsql.kernel.noise import Band
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 TRIALS = 2_000_000

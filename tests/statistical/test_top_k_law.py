@@ -13,9 +13,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
-from dpsql.kernel.mechanisms import NoisyTopK, TopK, anchor, laplace, noisy_top_k
+from dpsql.kernel.mechanisms import NoisyTopK, TopK
 from dpsql.kernel.mechanisms.contenders import select
-from dpsql.kernel.noise import SeededEntropy, geometric
+from dpsql.kernel.noise import geometric
+from dpsql.mechanisms import anchor, laplace, noisy_top_k
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 TRIALS = 60_000

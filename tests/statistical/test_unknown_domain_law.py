@@ -14,22 +14,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2, chi2_contingency
 
-from dpsql.kernel.mechanisms import (
-    LimitedDomain,
-    LimitedTopK,
-    NoiseSource,
-    StableAnswers,
-    TopStable,
-    first_stable,
-    limited_domain,
-    stable_answers,
-    top_stable,
-)
+from dpsql.kernel.mechanisms import LimitedDomain, LimitedTopK, NoiseSource, TopStable
 from dpsql.kernel.mechanisms.largest_groups import largest_groups
 from dpsql.kernel.mechanisms.mechanism import Mechanism, R
 from dpsql.kernel.mechanisms.stable import StableNoise
-from dpsql.kernel.noise import SeededEntropy
 from dpsql.kernel.order import in_public_order
+from dpsql.mechanisms import StableAnswers, first_stable, limited_domain, stable_answers, top_stable
+from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9
 TRIALS = 60_000

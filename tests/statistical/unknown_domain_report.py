@@ -31,7 +31,8 @@ from dpsql.kernel.loss import Number
 from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource, TopStable
 from dpsql.kernel.mechanisms.mechanism import Mechanism, R
 from dpsql.kernel.mechanisms.stable import StableNoise
-from dpsql.kernel.noise import Entropy, SeededEntropy
+from dpsql.kernel.noise import Entropy
+from dpsql.noise import SeededEntropy
 
 EPSILONS = ("0.4", "0.8", "1.0")
 KS = (3, 10, 50)

@@ -18,7 +18,7 @@ from dpsql.analysis.released.counts import UnitsOfFew
 from dpsql.analysis.unit_measures import UnitMeasure
 from dpsql.database import Database
 from dpsql.errors import ProgrammingError, QueryRefused
-from dpsql.kernel.tree import FULL
+from dpsql.kernel.mechanisms.ladder import FULL
 from dpsql.owner.kept_bounds import measure_named, release_ladders
 from dpsql.owner.kept_list import list_kept
 from dpsql.policy import load

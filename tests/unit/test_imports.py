@@ -67,6 +67,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.mechanisms": {
         *("kernel.changes", "kernel.exact_bounds", "kernel.noise", "kernel.order", "kernel.loss"),
     },
+    # Mechanisms and noise by themselves, for research and audits: no statement comes here.
+    "mechanisms": {
+        *("kernel", "kernel.changes", "kernel.loss", "kernel.mechanisms", "kernel.noise", "kernel.order"),
+    },
+    "noise": {"kernel", "kernel.noise"},
     "epsilon_division": {"kernel.loss"},
     "login": set(),
     "places": set(),
@@ -226,7 +231,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"checked", "render", "release", "database", "remote", "session", "sessions", "policy", "language"}
     | {"ledger"},
     "sqlalchemy": BASE | {"dbapi"},
-    "audit": {"errors", "kernel.loss", "kernel.noise", "kernel.order", "kernel.mechanisms", "render"},
+    "audit": {
+        *("errors", "kernel.loss", "kernel.noise", "kernel.order", "kernel.mechanisms", "mechanisms"),
+        "render",
+    },
     # Whole statements; the rest of the package audits mechanisms and loads without sessions and engines.
     "audit.end_to_end": CORE | {"audit", "session", "sessions"},
     # `import dpsql` gives the connector; within the product only the front ends import it.

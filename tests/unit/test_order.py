@@ -21,7 +21,7 @@ import pytest
 
 from dpsql.errors import InternalError
 from dpsql.kernel.counts import Counts
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session

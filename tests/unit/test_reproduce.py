@@ -21,7 +21,7 @@ import pytest
 
 from dpsql.estimates import from_top_k, p_value
 from dpsql.kernel.loss import Number
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples"))

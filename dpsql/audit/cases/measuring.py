@@ -16,11 +16,10 @@ from dpsql.kernel.mechanisms.bins import Bins, thresholds
 from dpsql.kernel.mechanisms.box import Box
 from dpsql.kernel.mechanisms.extremes import Extreme
 from dpsql.kernel.mechanisms.gaussian import Gaussian
-from dpsql.kernel.mechanisms.ladder import Ladder, excess_scores
+from dpsql.kernel.mechanisms.ladder import FULL, Ladder, excess_scores
 from dpsql.kernel.mechanisms.measure import Laplace
 from dpsql.kernel.mechanisms.quantile import Quantile
 from dpsql.kernel.mechanisms.refine import Refinement
-from dpsql.kernel.tree import FULL
 
 MEASURE = (
     AuditCase(

@@ -11,9 +11,9 @@ from dpsql.kernel.mechanisms.arguments import (
 )
 from dpsql.kernel.mechanisms.guess_and_check import GuessAndCheckPlan
 from dpsql.kernel.mechanisms.hybrid_sparse_vector import HybridSparseVector
-from dpsql.kernel.mechanisms.mechanism import of_any_size
 from dpsql.kernel.mechanisms.sparse_vector import AdaptiveSparseVector
 from dpsql.kernel.mechanisms.sparse_vector_rounds import SparseVectorByRounds
+from dpsql.mechanisms import of_any_size
 
 _PLAIN = "the first groups above a threshold, with gaps (dissertation, Algorithm 17)"
 

@@ -15,14 +15,9 @@ from dpsql.audit.cases.inputs import LARGE, SMALL, at_least_k, queries, stairs
 from dpsql.kernel.mechanisms.existence import Existing
 from dpsql.kernel.mechanisms.limited_domain import LimitedDomain
 from dpsql.kernel.mechanisms.limited_then_stable import LimitedThenStable
-from dpsql.kernel.mechanisms.mechanism import of_any_size
-from dpsql.kernel.mechanisms.stable import (
-    FirstStable,
-    StableAnswers,
-    StableQueries,
-    StableQuery,
-)
 from dpsql.kernel.mechanisms.top_stable import TopStable
+from dpsql.mechanisms import of_any_size
+from dpsql.mechanisms.stable_queries import FirstStable, StableAnswers, StableQueries, StableQuery
 
 
 def _clearance(epsilon: Fraction, delta: float) -> float:

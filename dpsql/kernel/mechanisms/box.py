@@ -16,7 +16,7 @@ from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import counted, positive
 from dpsql.kernel.mechanisms.common_unit import bounds_of, common_unit
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -159,7 +159,3 @@ class Box(Mechanism[BoxMeasured]):
             placed = 2 * (placed + source.cube(self.rate, self.size, len(rows)))
         value = placed / (2 * steps)
         return BoxMeasured(self, value.reshape(array.shape))
-
-
-box = in_one_call(Box.plan)
-"""Release each of given counts with one common noise; arguments as in `Box.plan`, with the counts first."""

@@ -14,7 +14,7 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import between, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
 from dpsql.kernel.mechanisms.ragged import padded
 from dpsql.kernel.mechanisms.tails import symmetric_cutoff
 
@@ -108,7 +108,3 @@ class Existing(Mechanism[ExistingGroups]):
             return ExistingGroups(self, place, value)
         index, values = padded(trial, rows.shape, place, value)
         return ExistingGroups(self, index, values)
-
-
-existing_groups = in_one_call(of_any_size(Existing.plan))
-"""Release the groups with enough units; arguments as in `Existing.plan`, with the numbers of units first."""

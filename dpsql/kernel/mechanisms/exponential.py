@@ -14,7 +14,7 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
-from dpsql.kernel.mechanisms.mechanism import Mechanism, in_one_call, pays_for
+from dpsql.kernel.mechanisms.mechanism import Mechanism, pays_for
 from dpsql.kernel.mechanisms.top_k import TopK
 from dpsql.kernel.mechanisms.weights import Weights
 
@@ -92,10 +92,6 @@ class Exponential(Mechanism["TopK[Exponential]"]):
         shape = (*array.shape[:-1], 1)
         gap = in_counts(steps, self.resolution).reshape(shape)
         return TopK(self, index.reshape(shape), gap)
-
-
-exponential = in_one_call(Exponential.plan)
-"""Choose one of given counts; arguments as in `Exponential.plan`, with the counts first."""
 
 
 def gap_steps(

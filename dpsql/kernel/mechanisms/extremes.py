@@ -23,7 +23,7 @@ from dpsql.kernel.mechanisms.histogram import (
     level,
     most_rows,
 )
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
 
 _BEYOND = 20
 """The cell is beyond the largest value of all units with a probability of at most 1 in this."""
@@ -109,10 +109,6 @@ class Extreme(Mechanism[Extremes]):
             cell[which, 0] = ramps.pick(self.scale, len(which), source.bits)
         one = not isinstance(counts, Histograms) and np.ndim(counts) == 1
         return Extremes(self, cell[0] if one else cell)
-
-
-extreme = in_one_call(Extreme.plan)
-"""Choose the cell of one histogram; arguments as in `Extreme.plan`, with the counts first."""
 
 
 def near_reach(histogram: Histogram, units: int, cells: int, *, lowest: bool) -> Ramps:

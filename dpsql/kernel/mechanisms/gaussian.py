@@ -17,7 +17,7 @@ from dpsql.kernel.mechanisms.arguments import counted, positive, whole
 from dpsql.kernel.mechanisms.common_unit import bounds_of, common_unit
 from dpsql.kernel.mechanisms.gaussian_variance import Changes, least_variances
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
 
 _PLACES = 30
 """Binary places of a square root that chooses a grid."""
@@ -225,7 +225,3 @@ def _rounded_places(bounds: Sequence[int], variance: int) -> int:
     most = math.isqrt(exact_noise.LARGEST_VARIANCE // variance).bit_length() - 1
     places = max(bounds).bit_length() - most
     return places if most > 0 and 0 < places <= min(bounds).bit_length() - 1 - _FINE else 0
-
-
-gaussian = in_one_call(Gaussian.plan)
-"""Release each of given counts; arguments as in `Gaussian.plan`, with the counts first."""

@@ -14,7 +14,7 @@ from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.exponential import distinct
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, placed
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call, pays_for
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, pays_for
 from dpsql.kernel.mechanisms.weights import Weights
 
 
@@ -105,10 +105,6 @@ class GumbelTopK(Mechanism[GumbelChoice]):
         for row, trials in distinct(values):
             index[trials] = _chosen(row, self.k, len(trials), rate, entropy)
         return GumbelChoice(self, index.reshape(*array.shape[:-1], index.shape[1]))
-
-
-gumbel_top_k = in_one_call(GumbelTopK.plan)
-"""Choose the k largest of given counts; arguments as in `GumbelTopK.plan`, with the counts first."""
 
 
 def _chosen(

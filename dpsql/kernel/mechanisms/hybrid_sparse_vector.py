@@ -12,7 +12,6 @@ from dpsql.kernel.loss import Number
 from dpsql.kernel.mechanisms.arguments import Noise, counted
 from dpsql.kernel.mechanisms.contenders import ascending
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
-from dpsql.kernel.mechanisms.mechanism import in_one_call
 from dpsql.kernel.mechanisms.ragged import firsts
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVector, SparseVectorPlan
 
@@ -95,7 +94,3 @@ class HybridSparseVector(SparseVectorPlan):
         hits = hits.take(np.argsort(hits.trial, kind="stable"))
         hits = hits.take(np.arange(len(ranks)) - firsts(hits.trial) < self.hits)
         return self.released(hits, np.bincount(hits.trial, minlength=len(rows)), single=array.ndim == 1)
-
-
-hybrid_sparse_vector = in_one_call(HybridSparseVector.plan)
-"""Choose the largest of given counts above a threshold; arguments as in `HybridSparseVector.plan`."""

@@ -14,7 +14,7 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.kernel.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
-from dpsql.kernel.mechanisms.mechanism import Result, in_one_call
+from dpsql.kernel.mechanisms.mechanism import Result
 from dpsql.kernel.mechanisms.top_k import NoisyOrder
 from dpsql.kernel.order import SparseCounts
 
@@ -149,7 +149,3 @@ class HybridTopK(NoisyOrder[Hybrid]):
             np.where(threshold_placed, np.where(items == 0, gaps, 0).sum(axis=-1), np.nan),
             units=released + threshold_placed,
         )
-
-
-hybrid_top_k = in_one_call(HybridTopK.plan)
-"""Choose at most k largest of given counts; arguments as in `HybridTopK.plan`, with the counts first."""

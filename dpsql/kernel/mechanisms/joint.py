@@ -16,7 +16,7 @@ from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.exponential import distinct
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, placed
 from dpsql.kernel.mechanisms.joint_level import Levels
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call, pays_for
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, pays_for
 
 _CELLS = 1 << 22
 
@@ -116,10 +116,6 @@ class Joint(Mechanism[JointTopK]):
             places = exact_noise.uniform(choices.ravel(), 1, entropy=entropy).reshape(choices.shape)
             part[:] = order[exchanged(places + np.arange(self.k))]
         return index
-
-
-joint = in_one_call(Joint.plan)
-"""Choose the k largest of given counts; arguments as in `Joint.plan`, with the counts first."""
 
 
 def exchanged(places: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -16,14 +16,16 @@ from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
 from dpsql.kernel.mechanisms.gumbel import GumbelTopK
-from dpsql.kernel.mechanisms.mechanism import Result, in_one_call
+from dpsql.kernel.mechanisms.mechanism import Result
 from dpsql.kernel.mechanisms.top_k import NoisyOrder
-from dpsql.kernel.tree import FULL
 
 _LEAST, _LEAST_RANGED = Fraction(5, 2), Fraction(7, 2)
 """What a rung costs at least, times epsilon, by the law of the noise."""
 _ROOT = Fraction(141_421_356, 10**8)
 """The square root of 2: a public factor, whose last digits do not matter."""
+
+FULL = 1 << 20
+"""What a unit counts that exceeds a bound by an eighth of it or more, where bounds are compared by scores."""
 
 
 def excess_score(contribution: int, rung: int) -> int:
@@ -154,7 +156,3 @@ class Ladder(NoisyOrder[Rung]):
         costs = [round(each * j) for j in range(self.groups)]
         limit = exact_noise.STEP_LIMIT
         return -(exact_noise.place(exceeding, self.resolution) + np.minimum(costs, limit).astype(np.int64))
-
-
-ladder = in_one_call(Ladder.plan)
-"""Choose a rung by given numbers of units; arguments as in `Ladder.plan`, with the numbers first."""

@@ -16,7 +16,7 @@ from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.kernel.mechanisms.arguments import between, bound, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.kernel.mechanisms.largest_groups import largest_groups
-from dpsql.kernel.mechanisms.mechanism import Result, in_one_call, of_any_size
+from dpsql.kernel.mechanisms.mechanism import Result
 from dpsql.kernel.mechanisms.tails import exponential_cutoff
 from dpsql.kernel.mechanisms.top_k import NoisyOrder
 
@@ -165,7 +165,3 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
             return LimitedTopK(self, index[:number], gap[:number], reached, units=int(units))
         parts = (np.where(before, index, -1), np.where(before, gap, np.nan))
         return LimitedTopK(self, *parts, reached, units=units)
-
-
-limited_domain = in_one_call(of_any_size(LimitedDomain.plan))
-"""Choose the k largest of given counts; arguments as in `LimitedDomain.plan`, with the counts first."""

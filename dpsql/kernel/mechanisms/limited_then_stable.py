@@ -14,7 +14,7 @@ from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import between, bound, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
 from dpsql.kernel.mechanisms.limited_domain import LimitedDomain
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
 from dpsql.kernel.mechanisms.top_stable import TopStable
 
 LEAST = Fraction(1, 4)
@@ -173,7 +173,3 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
             size = int((index >= 0).sum())
             return OrderedThenSet(self, index[0, :size], gap[0, :size], ordered[0], units=int(units[0]))
         return OrderedThenSet(self, index, gap, ordered, units=units)
-
-
-limited_then_stable = in_one_call(of_any_size(LimitedThenStable.plan))
-"""Choose the k largest of given counts; arguments as in `LimitedThenStable.plan`, with the counts first."""

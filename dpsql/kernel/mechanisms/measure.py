@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +13,7 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
 
 _HALF = 31
 """Bits of the lower halves of numbers, of which 2^31 have a sum below 2^63, and of the upper halves."""
@@ -106,24 +104,3 @@ def _exact_sum(values: NDArray[np.int64]) -> NDArray[np.object_]:
     low = (values & ((1 << _HALF) - 1)).sum(axis=-1, keepdims=True).astype(object)
     total: NDArray[np.object_] = high * (1 << _HALF) + low
     return total
-
-
-release_all = in_one_call(Laplace.plan)
-"""Release each of given counts; arguments as in `Laplace.plan`, with the counts first."""
-
-
-def laplace(
-    counts: ArrayLike,
-    scale: Number,
-    *,
-    sensitivity: Number = 1,
-    **options: Any,  # noqa: ANN401  as `release_all`
-) -> Measured:
-    """Release each of given counts with noise of this scale: k c/epsilon for k counts."""
-    size = max(np.shape(counts)[-1:], default=0)
-    epsilon = max(size, 1) * bound(sensitivity) / positive(scale, "scale")
-    return release_all(counts, epsilon, sensitivity=sensitivity, **options)
-
-
-anchor = partial(laplace, total=True)
-"""Release the total of given counts with noise of this scale, k c/epsilon for k counts."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -14,8 +13,6 @@ from numpy.typing import NDArray
 from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Charge, PrivacyLoss, settled
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
-from dpsql.kernel.noise import Entropy
-from dpsql.kernel.order import OrderedCounts, SparseCounts
 
 R = TypeVar("R")
 M = TypeVar("M", bound="Mechanism[Any]")
@@ -138,29 +135,3 @@ class Result(Generic[M]):
     def charge(self) -> Charge:
         """What was spent, by basic composition."""
         return self.loss.charge
-
-
-def of_any_size(plan: Callable[..., Mechanism[R]]) -> Callable[..., Mechanism[R]]:
-    """Return a plan that takes the number of counts and ignores it: it may be private."""
-
-    def function(groups: int, /, *args: Any, **kwargs: Any) -> Mechanism[R]:  # noqa: ANN401  as `plan`
-        del groups
-        return plan(*args, **kwargs)
-
-    function.__doc__ = plan.__doc__
-    return function
-
-
-def in_one_call(plan: Callable[..., Mechanism[R]]) -> Callable[..., R]:
-    """Return the function that plans for the number of counts it is given, and runs on them.
-
-    It takes the counts instead of their number and, for tests, `entropy`, the source of random bits.
-    """
-
-    def function(counts: Any, /, *args: Any, entropy: Entropy | None = None, **kwargs: Any) -> R:  # noqa: ANN401  as `plan`
-        values = counts.values if isinstance(counts, OrderedCounts) else counts
-        shape = (values.size,) if isinstance(values, SparseCounts) else np.shape(values)
-        return plan(shape[-1] if shape else 0, *args, **kwargs).run(counts, NoiseSource(entropy))
-
-    function.__doc__ = plan.__doc__
-    return function

@@ -12,7 +12,7 @@ from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
-from dpsql.kernel.mechanisms.mechanism import in_one_call, pays_for
+from dpsql.kernel.mechanisms.mechanism import pays_for
 from dpsql.kernel.mechanisms.sparse import skipping
 from dpsql.kernel.mechanisms.top_k import NoisyOrder, NoisyTopK, TopK
 from dpsql.kernel.order import SparseCounts
@@ -113,10 +113,6 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
         """Return noisy max over so many groups that are left."""
         one = PrivacyLoss.of(self.loss.charge.epsilon / min(self.k, self.groups - 1))
         return NoisyTopK(groups, 1, self.noise, self.scale, self.resolution, self.lowest, loss=one)
-
-
-peeled_top_k = in_one_call(PeeledTopK.plan)
-"""Choose the k largest of given counts; arguments as in `PeeledTopK.plan`, with the counts first."""
 
 
 def without(values: NDArray[np.int64], place: NDArray[np.int64]) -> NDArray[np.int64]:

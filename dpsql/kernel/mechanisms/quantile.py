@@ -24,7 +24,7 @@ from dpsql.kernel.mechanisms.histogram import (
     level,
     most_rows,
 )
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
 
 PARTS = 256
 """Into how many parts a cell's rows may be split between two quantiles, if there are several."""
@@ -210,10 +210,6 @@ class Quantile(Mechanism[Quantiles]):
 
         search(np.arange(size), 0, len(targets), 0, self.cells * self.parts)
         return found // self.parts
-
-
-quantile = in_one_call(Quantile.plan)
-"""Choose the quantiles' cells of one histogram; arguments as in `Quantile.plan`, with the counts first."""
 
 
 def near_rank(histogram: Histogram, q: Fraction, cells: int) -> Ramps:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.kernel.tree import FULL
+from dpsql.kernel.mechanisms.ladder import FULL
 
 LIMIT = 1 << 60
 """Where sums are cut, as all counted sums are."""

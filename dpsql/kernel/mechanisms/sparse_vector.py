@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Self
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from dpsql.kernel.loss import Number
 from dpsql.kernel.mechanisms.arguments import Noise, in_order, sparsely_counted
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
-from dpsql.kernel.mechanisms.mechanism import in_one_call
 from dpsql.kernel.mechanisms.ragged import firsts
 from dpsql.kernel.mechanisms.sparse_scan import hits_of
 from dpsql.kernel.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan
@@ -168,10 +166,3 @@ class AdaptiveSparseVector(SparseVectorPlan):
         """Return whether the scan goes on after so many units and hits: a base hit fits, and the limit."""
         goes_on: NDArray[np.bool_] = spent <= (self.hits - 1) << (len(self.scales) - 1)
         return goes_on if self.limit is None else goes_on & (hits < self.limit)
-
-
-adaptive_sparse_vector = in_one_call(AdaptiveSparseVector.plan)
-"""Find the groups of given counts above a threshold; arguments as in `AdaptiveSparseVector.plan`."""
-
-sparse_vector = in_one_call(partial(AdaptiveSparseVector.plan, branches=1))
-"""Find the first k groups above a threshold: `adaptive_sparse_vector` with one branch."""

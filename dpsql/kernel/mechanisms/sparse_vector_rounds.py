@@ -10,7 +10,6 @@ import numpy as np
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import Noise, in_order, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
-from dpsql.kernel.mechanisms.mechanism import in_one_call
 from dpsql.kernel.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan
 from dpsql.kernel.order import OrderedCounts
 
@@ -124,7 +123,3 @@ class SparseVectorByRounds(SparseVectorPlan):
                 scanning = starts & (after < start + part.shape[1])
         every = Hits(*(np.concatenate(column) for column in zip(*found, strict=True)))
         return self.released(every, begun, single=array.ndim == 1)
-
-
-sparse_vector_by_rounds = in_one_call(SparseVectorByRounds.plan)
-"""Find the first k groups of given counts above a threshold; arguments as in `SparseVectorByRounds.plan`."""

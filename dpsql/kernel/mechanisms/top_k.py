@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,7 @@ from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.kernel.mechanisms.contenders import leaders, select
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
-from dpsql.kernel.mechanisms.mechanism import M, Mechanism, R, Result, in_one_call
+from dpsql.kernel.mechanisms.mechanism import M, Mechanism, R, Result
 from dpsql.kernel.mechanisms.sparse import order_sparse, sparsely_placed
 from dpsql.kernel.order import SparseCounts
 
@@ -151,12 +150,3 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
             return self.run(listed.dense(), source)
         index, gaps = self.order(sparsely_placed(listed, self.resolution, negated=self.lowest), source)
         return TopK(self, index, in_counts(gaps, self.resolution))
-
-
-noisy_top_k = in_one_call(NoisyTopK.plan)
-"""Choose the k largest of given counts; arguments as in `NoisyTopK.plan`, with the counts first."""
-
-
-def noisy_max(counts: ArrayLike, epsilon: Number, **options: Any) -> TopK[NoisyTopK]:  # noqa: ANN401  as `noisy_top_k`
-    """Choose the largest group, and its gap to the next one: `noisy_top_k` with k = 1."""
-    return noisy_top_k(counts, 1, epsilon, **options)

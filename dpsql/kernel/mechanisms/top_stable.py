@@ -15,7 +15,7 @@ from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import between, bound, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, in_counts
 from dpsql.kernel.mechanisms.largest_groups import largest_groups
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, in_one_call, of_any_size
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
 from dpsql.kernel.mechanisms.stable import StabilityTests, StableNoise, first_test
 from dpsql.kernel.mechanisms.top_k import NoisyTopK
 
@@ -209,7 +209,3 @@ def leads(kept: NDArray[np.int64], sensitivity: Fraction) -> NDArray[np.int64]:
     """
     ahead: NDArray[np.int64] = kept[:, :-1] - kept[:, 1:] - min(int(sensitivity), exact_noise.STEP_LIMIT)
     return np.maximum(ahead, 0)[:, ::-1]
-
-
-top_stable = in_one_call(of_any_size(TopStable.plan))
-"""Find the largest groups of given counts; arguments as in `TopStable.plan`, with the counts first."""

@@ -11,7 +11,7 @@ the operating system's, except in audits and tests. No result depends on floatin
 
 from dpsql.kernel.exact_bounds import exp_bounds, scaled_exp_bounds
 from dpsql.kernel.noise.box import box, box_side, check_box, check_cube, cube, uniform
-from dpsql.kernel.noise.entropy import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy
+from dpsql.kernel.noise.entropy import Entropy, SimulationEntropy, SystemEntropy
 from dpsql.kernel.noise.gaussian import LARGEST_VARIANCE, check_variance, gaussian
 from dpsql.kernel.noise.geometric import (
     LARGEST,
@@ -19,7 +19,6 @@ from dpsql.kernel.noise.geometric import (
     geometric_reaching,
     laplace,
     laplace_reaching,
-    truncated_geometric,
 )
 from dpsql.kernel.noise.grid import FINEST, STEP_LIMIT, place, rate, resolution
 from dpsql.kernel.noise.ranks import ranks
@@ -32,7 +31,6 @@ __all__ = [
     "STEP_LIMIT",
     "Band",
     "Entropy",
-    "SeededEntropy",
     "SimulationEntropy",
     "SystemEntropy",
     "below",
@@ -54,6 +52,5 @@ __all__ = [
     "reaching",
     "resolution",
     "scaled_exp_bounds",
-    "truncated_geometric",
     "uniform",
 ]

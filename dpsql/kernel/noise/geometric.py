@@ -213,17 +213,3 @@ def laplace_reaching(
     drawn -= geometric(rate, len(where), entropy=source)
     kept = drawn >= need[where]
     return where[kept], drawn[kept]
-
-
-def truncated_geometric(
-    rate: Fraction | int, bound: int, size: int | tuple[int, ...], *, entropy: Entropy | None = None
-) -> NDArray[np.int64]:
-    """Draw exact geometric noise restricted to {0, ..., bound - 1}.
-
-    The remainder of a geometric draw modulo `bound` has this law: each of the geometric's values with
-    the same remainder weighs a constant factor e^(-rate bound) less than the one before. Other
-    parameters and errors as in `geometric`.
-    """
-    if not 1 <= bound <= _SCALE_LIMIT:
-        raise ValueError("bound must be between 1 and 2^50")
-    return geometric(rate, size, entropy=entropy) % bound

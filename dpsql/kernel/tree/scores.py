@@ -17,7 +17,7 @@ from dpsql.kernel.tree.writer import with_text
 from dpsql.types import BIGINT
 
 FULL = 1 << 20
-"""What a unit counts that exceeds a bound by an eighth of it or more."""
+"""What a unit counts that exceeds a bound by an eighth of it or more, as mechanisms are planned for."""
 _PARTS = 8 * FULL
 """The score of a unit is so many times its excess over the bound, divided by the bound."""
 _FAR = 1 << 31

@@ -23,7 +23,7 @@ from dpsql.answers.every_count import EveryCount
 from dpsql.answers.whole_domain import WholeDomain
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.kernel.counts import Counts
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session

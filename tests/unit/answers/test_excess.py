@@ -15,7 +15,7 @@ from dpsql.answers.excess import WithExcess
 from dpsql.answers.excess_apart import ExcessApart
 from dpsql.estimates import pair_half_width
 from dpsql.kernel.mechanisms import Box, NoiseSource
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session

@@ -26,9 +26,9 @@ from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import Combined
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.kernel.noise import SeededEntropy
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Run, released_at
+from dpsql.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session

@@ -21,17 +21,18 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
+from dpsql import mechanisms
 from dpsql.answers.threshold import SparseVectors
 from dpsql.answers.top_k import LargestGroups
 from dpsql.errors import QueryRefused
 from dpsql.estimates.predictions import half_width, stddev
-from dpsql.kernel import mechanisms
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.mechanisms import Noise, NoiseSource
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVectorPlan
-from dpsql.kernel.noise import Entropy, SeededEntropy
+from dpsql.kernel.noise import Entropy
 from dpsql.kernel.order import in_public_order
 from dpsql.language import TopK
+from dpsql.noise import SeededEntropy
 from dpsql.policy import load
 from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session

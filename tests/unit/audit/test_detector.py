@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, detect
 from dpsql.errors import ProgrammingError
-from dpsql.kernel import mechanisms, noise
 from dpsql.kernel.loss import Number
 
 SURE = 1 - 1e-9

@@ -20,13 +20,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
 from dpsql.audit.inputs import LENGTHS
 from dpsql.audit.shipped import outputs
-from dpsql.kernel import mechanisms, noise
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
-from dpsql.kernel.mechanisms.mechanism import Mechanism, of_any_size
+from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.order import in_public_order
+from dpsql.mechanisms import of_any_size
 
 E = Fraction(3, 2)
 
@@ -196,9 +197,9 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "sparse vector: more hits than are paid for": (
         sparse_vector,
         "sparse_vector",
-        ("from functools import partial\n", "spent <= (self.hits - 1)", "self.released("),
+        ("import numpy as np\n", "spent <= (self.hits - 1)", "self.released("),
         (
-            "from dataclasses import replace\nfrom functools import partial\n",
+            "from dataclasses import replace\n\nimport numpy as np\n",
             "spent <= (self.hits + 2)",
             "replace(self, hits=self.hits + 3).released(",
         ),

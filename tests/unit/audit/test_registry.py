@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsql import mechanisms as more
 from dpsql.audit import CATALOGUE
 from dpsql.audit.cases import AUDITED
 from dpsql.audit.cases.case import AuditCase
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import BoundedRange, PrivacyLoss
 from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 
 def planned(case: AuditCase, epsilon: Fraction = Fraction(7, 10)) -> Mechanism[Any]:
@@ -26,11 +27,12 @@ def planned(case: AuditCase, epsilon: Fraction = Fraction(7, 10)) -> Mechanism[A
 
 
 def concrete() -> Iterator[type]:
-    """Return the mechanisms that the package's modules define."""
-    for module in pkgutil.iter_modules(mechanisms.__path__):
-        for one in vars(importlib.import_module(f"dpsql.kernel.mechanisms.{module.name}")).values():
-            if isinstance(one, type) and issubclass(one, Mechanism) and not inspect.isabstract(one):
-                yield one
+    """Return the mechanisms that the packages' modules define."""
+    for package in (mechanisms, more):
+        for module in pkgutil.iter_modules(package.__path__):
+            for one in vars(importlib.import_module(f"{package.__name__}.{module.name}")).values():
+                if isinstance(one, type) and issubclass(one, Mechanism) and not inspect.isabstract(one):
+                    yield one
 
 
 def test_every_mechanism_is_registered() -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql import noise
 from dpsql.audit import (
     CATALOGUE,
     Campaign,
@@ -26,7 +27,6 @@ from dpsql.audit import (
     strip,
 )
 from dpsql.audit.events import Event
-from dpsql.kernel import noise
 
 
 def verdict(

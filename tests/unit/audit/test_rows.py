@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from dpsql import noise
 from dpsql.audit import CATALOGUE, EPSILONS, Subject, Verdict, detect, pairs, read
 from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.events import Event, Within
@@ -23,7 +24,6 @@ from dpsql.audit.features.labels import LowBits
 from dpsql.audit.features.numbers import Value
 from dpsql.audit.features.rows import Combination, Corner, Residue
 from dpsql.audit.mistakes.noise import laplace
-from dpsql.kernel import noise
 from dpsql.kernel.loss import Number
 
 SURE = 1 - 1e-9

@@ -12,7 +12,7 @@ from dpsql.audit import CHARGE, pairs, read
 from dpsql.audit.cases.case import Adjacency
 from dpsql.audit.event_selection import CAUTIONS, SelectedEvent, best_events, evidence, excess
 from dpsql.errors import ProgrammingError
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 N = 20_000
 

@@ -18,7 +18,7 @@ from dpsql.audit.statistics import (
     strata,
     uniforms,
 )
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 AT = strata(SeededEntropy(1))
 

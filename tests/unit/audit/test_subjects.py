@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from dpsql import mechanisms, noise
 from dpsql.audit import CATALOGUE, Subject, read
-from dpsql.kernel import mechanisms, noise
 from dpsql.kernel.mechanisms import GuessAndCheck, GuessAndCheckPlan, NoiseSource
 from dpsql.kernel.order import in_public_order
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dpsql.kernel.mechanisms import Bins, NoiseSource
 from dpsql.kernel.mechanisms.bins import thresholds
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from tests.kept_ladders import gathered
 
 SIZES = st.lists(st.integers(0, 1 << 70), max_size=20)

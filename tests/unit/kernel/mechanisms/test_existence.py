@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel.mechanisms import Existing, NoiseSource, existing_groups
+from dpsql.kernel.mechanisms import Existing, NoiseSource
 from dpsql.kernel.mechanisms.tails import symmetric_cutoff
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.mechanisms import existing_groups
+from dpsql.noise import SeededEntropy
 
 
 @pytest.mark.parametrize("m", [1, 2, 16])

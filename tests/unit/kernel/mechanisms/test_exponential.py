@@ -10,10 +10,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.loss import Charge, Number
-from dpsql.kernel.mechanisms import exponential
 from dpsql.kernel.mechanisms.exponential import anchor_of, gap_steps
 from dpsql.kernel.mechanisms.weights import Weights
-from dpsql.kernel.noise import LARGEST, Entropy, SeededEntropy, exp_bounds
+from dpsql.kernel.noise import LARGEST, Entropy, exp_bounds
+from dpsql.mechanisms import exponential
+from dpsql.noise import SeededEntropy
 from tests.given_noise import Scripted
 
 FAR = np.array([10**6, 50, 4 * 10**6, 0, 3 * 10**6])

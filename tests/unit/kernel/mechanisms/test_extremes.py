@@ -15,7 +15,6 @@ from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel.mechanisms import (
     AdaptiveSparseVector,
     Box,
-    FirstStable,
     HybridTopK,
     Laplace,
     LimitedDomain,
@@ -26,6 +25,7 @@ from dpsql.kernel.mechanisms import (
 from dpsql.kernel.mechanisms.arguments import Noise
 from dpsql.kernel.mechanisms.sparse_vector_plan import Hits
 from dpsql.kernel.noise import LARGEST, STEP_LIMIT, place
+from dpsql.mechanisms import FirstStable
 
 LAST = np.iinfo(np.int64).max
 COUNTS = (LAST, -LAST - 1, 0, STEP_LIMIT, -STEP_LIMIT, STEP_LIMIT - 1)

@@ -21,9 +21,10 @@ from dpsql.estimates.predictions import (
     stddev,
 )
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
-from dpsql.kernel.mechanisms import Gaussian, NoiseSource, gaussian
+from dpsql.kernel.mechanisms import Gaussian, NoiseSource
 from dpsql.kernel.mechanisms.gaussian_variance import Changes, least_variances
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.mechanisms import gaussian
+from dpsql.noise import SeededEntropy
 
 
 @dataclass(frozen=True)

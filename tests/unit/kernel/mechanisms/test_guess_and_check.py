@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel import noise
+from dpsql import noise
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import Checked, GuessAndCheck, GuessAndCheckPlan, Noise, NoiseSource
 from dpsql.kernel.mechanisms.guess_and_check import best_threshold_share, on_grid

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dpsql.kernel.loss import Charge
-from dpsql.kernel.mechanisms import Noise, best_share, hybrid_sparse_vector, hybrid_top_k
+from dpsql.kernel.mechanisms import Noise, best_share
+from dpsql.mechanisms import hybrid_sparse_vector, hybrid_top_k
 
 NOISES = ["exponential", "laplace", "geometric"]
 FAR = np.array([10, 4 * 10**6, 2 * 10**6, 0, 3 * 10**6, 10**6])

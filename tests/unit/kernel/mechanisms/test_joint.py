@@ -8,10 +8,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.loss import Charge, Number
-from dpsql.kernel.mechanisms import joint
 from dpsql.kernel.mechanisms.joint import exchanged
 from dpsql.kernel.mechanisms.joint_level import Levels
-from dpsql.kernel.noise import LARGEST, SeededEntropy
+from dpsql.kernel.noise import LARGEST
+from dpsql.mechanisms import joint
+from dpsql.noise import SeededEntropy
 from tests.given_noise import Scripted
 
 FAR = np.array([10**6, 5, 4 * 10**6, 0, 3 * 10**6])

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from dpsql.kernel.loss import BoundedRange
-from dpsql.kernel.mechanisms import FULL, Ladder, NoiseSource, ladder
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.kernel.mechanisms import FULL, Ladder, NoiseSource
+from dpsql.mechanisms import ladder
+from dpsql.noise import SeededEntropy
 
 RUNGS = 4
 

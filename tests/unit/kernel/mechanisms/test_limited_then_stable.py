@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel import mechanisms
+from dpsql import mechanisms
 from dpsql.kernel.loss import Charge, Number
 from dpsql.kernel.mechanisms import LimitedThenStable, OrderedThenSet, TopStable
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from tests.narrow import of_type, present
 from tests.unit.kernel.mechanisms.test_unknown_domain_exhaustive import (
     R0,

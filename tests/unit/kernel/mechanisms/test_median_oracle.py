@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel.mechanisms import MedianOracle, NoiseSource
 from dpsql.kernel.mechanisms.median_oracle import median, surviving
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 
 ANSWERS = st.lists(st.integers(0, 40), min_size=1, max_size=30)
 

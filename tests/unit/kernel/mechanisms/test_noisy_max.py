@@ -6,8 +6,8 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from dpsql.kernel.mechanisms import exponential, noisy_max
 from dpsql.kernel.mechanisms.contenders import select
+from dpsql.mechanisms import exponential, noisy_max
 
 R = Fraction(1, 4)
 """e^-(grid step over scale): with a scale of one step, one step of count is a factor R."""

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import chi2
 
 from dpsql.kernel.loss import Charge
-from dpsql.kernel.mechanisms import release_all
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.mechanisms import release_all
+from dpsql.noise import SeededEntropy
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,11 @@ import pytest
 
 from dpsql.estimates.predictions import clear_gap
 from dpsql.kernel.loss import BoundedRange, PrivacyLoss, PureDP
-from dpsql.kernel.mechanisms import (
-    AdaptiveSparseVector,
-    GumbelTopK,
-    PeeledTopK,
-    SparseVectorByRounds,
-    gumbel_top_k,
-    noisy_max,
-    peeled_top_k,
-    sparse_vector_by_rounds,
-)
+from dpsql.kernel.mechanisms import AdaptiveSparseVector, GumbelTopK, PeeledTopK, SparseVectorByRounds
 from dpsql.kernel.mechanisms.weights import Weights
-from dpsql.kernel.noise import SeededEntropy
 from dpsql.kernel.order import in_public_order
+from dpsql.mechanisms import gumbel_top_k, noisy_max, peeled_top_k, sparse_vector_by_rounds
+from dpsql.noise import SeededEntropy
 
 FAR = np.array([10**6, 50, 4 * 10**6, 0, 3 * 10**6])
 PART: dict[Callable[..., Any], type[PureDP | BoundedRange]] = {

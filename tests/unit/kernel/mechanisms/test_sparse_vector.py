@@ -12,16 +12,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.loss import Charge, Number
-from dpsql.kernel.mechanisms import (
-    AdaptiveSparseVector,
-    Noise,
-    NoiseSource,
-    SparseVector,
-    adaptive_sparse_vector,
-    best_share,
-    sparse_vector,
-)
+from dpsql.kernel.mechanisms import AdaptiveSparseVector, Noise, NoiseSource, SparseVector, best_share
 from dpsql.kernel.order import in_public_order
+from dpsql.mechanisms import adaptive_sparse_vector, sparse_vector
 from tests.narrow import of_type
 
 NOISES = ["exponential", "laplace", "geometric"]

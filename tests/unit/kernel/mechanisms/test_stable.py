@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
-from dpsql.kernel import mechanisms
+from dpsql import mechanisms
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms.stable import StableNoise
-from dpsql.kernel.noise import SeededEntropy
 from dpsql.kernel.order import in_public_order
+from dpsql.noise import SeededEntropy
 from tests.narrow import of_type
 
 FAR = 10**6

@@ -8,9 +8,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.loss import Charge, Number
-from dpsql.kernel.mechanisms import Laplace, Noise, anchor, laplace, noisy_max, noisy_top_k
+from dpsql.kernel.mechanisms import Laplace, Noise
 from dpsql.kernel.mechanisms.contenders import ascending, contenders, leaders, select
-from dpsql.kernel.noise import SeededEntropy, ranks
+from dpsql.kernel.noise import ranks
+from dpsql.mechanisms import anchor, laplace, noisy_max, noisy_top_k
+from dpsql.noise import SeededEntropy
 
 FAR = np.array([10**6, 5, 4 * 10**6, 0, 3 * 10**6, 2 * 10**6])
 

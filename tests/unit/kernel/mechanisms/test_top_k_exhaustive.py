@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel.mechanisms import Noise, NoisyTopK, noisy_top_k
+from dpsql.kernel.mechanisms import Noise, NoisyTopK
 from dpsql.kernel.mechanisms.contenders import select
+from dpsql.mechanisms import noisy_top_k
 from tests.given_noise import GivenNoise
 
 R = 0.25

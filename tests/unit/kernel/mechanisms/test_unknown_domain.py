@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel import mechanisms
+from dpsql import mechanisms
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms.largest_groups import largest_groups
 from dpsql.kernel.mechanisms.stable import StableNoise
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from tests.narrow import of_type, present
 
 FAR = [10**7, 8 * 10**6, 6 * 10**6, 4 * 10**6, 3 * 10**6, 40, 30, 20, 10, 5]

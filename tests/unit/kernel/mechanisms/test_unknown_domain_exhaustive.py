@@ -19,9 +19,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel.mechanisms import LimitedDomain, NoiseSource, StableAnswers, TopStable
+from dpsql.kernel.mechanisms import LimitedDomain, NoiseSource, TopStable
 from dpsql.kernel.mechanisms.stable import StableNoise
 from dpsql.kernel.order import in_public_order
+from dpsql.mechanisms import StableAnswers
 from tests.narrow import of_type, present
 
 R0, R = 0.25, 0.125

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel import noise
+from dpsql import noise
 from dpsql.kernel.loss import Number
-from dpsql.kernel.noise import LARGEST, SeededEntropy
+from dpsql.kernel.noise import LARGEST
 from dpsql.kernel.noise.table import _digits, table
+from dpsql.noise import SeededEntropy
 
 
 class Script:

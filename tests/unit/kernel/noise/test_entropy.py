@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dpsql.kernel.noise import Entropy, SeededEntropy, SimulationEntropy, SystemEntropy
+from dpsql.kernel.noise import Entropy, SimulationEntropy, SystemEntropy
+from dpsql.noise import SeededEntropy
 
 
 def test_a_seed_gives_one_stream_however_it_is_cut() -> None:

@@ -9,10 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel import noise
-from dpsql.kernel.noise import LARGEST_VARIANCE, SeededEntropy
+from dpsql.kernel.noise import LARGEST_VARIANCE
 from dpsql.kernel.noise.gaussian import _decay, _uniform, sampler
 from dpsql.kernel.noise.gaussian_table import gaussian_table
 from dpsql.kernel.noise.inverse import AMBIGUOUS
+from dpsql.noise import SeededEntropy
 
 ONES = (1 << 64) - 1
 LAWS = [

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from dpsql.kernel import noise
-from dpsql.kernel.noise import Band, SeededEntropy
+from dpsql.kernel.noise import Band
 from dpsql.kernel.noise.skips import _gaps, _prefix, _prefixes, successes
+from dpsql.noise import SeededEntropy
 from tests.given_noise import Scripted
 
 BANDS = [

@@ -30,7 +30,7 @@ from mcp_types import TextContent
 from dpsql import __version__
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.kernel.counts import Counts
-from dpsql.kernel.noise import SeededEntropy
+from dpsql.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.release import from_arrow
 from dpsql.serve.accounts import Users
