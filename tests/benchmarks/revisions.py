@@ -1,8 +1,8 @@
 """Whole statements of this source tree beside those of another one, in turn, by processor time.
 
-`python -m tests.benchmarks.revisions FOLDER --size S` runs the package `dpsql` of FOLDER, such as the worktree
-of an earlier commit, in a second process. A statement is run for the first time, in a session that has not
-seen it, and again. Both sides get the same data, and a ledger of their own.
+`python -m tests.benchmarks.revisions FOLDER --size S` runs the package `dpsql` of FOLDER, such as the
+worktree of an earlier commit, in a second process. A statement is run for the first time, in a session that
+has not seen it, and again. Both sides get the same data, and a ledger of their own.
 """
 
 from __future__ import annotations

@@ -170,26 +170,24 @@ def check_ends(made: Value, node: Node, at: Around) -> Value:
 
 def comparable(values: Sequence[Value], node: Node, at: Around) -> None:
     """Refuse a comparison before which a conversion to one type could fail."""
-    first = values[0].type
-    if any(x.type is not first and x.type != first for x in values):
+    if any(x.type != values[0].type for x in values):
         unify_values(values, node, caught=at.caught)
 
 
 def unify_values(values: Sequence[Value], node: Node, *, caught: bool = False) -> Value:
     """Return what is known of a value that is one of several, after their conversion to one type."""
     made = values[0]
-    low, high, nullable, canonical, same = made.low, made.high, made.nullable, made.canonical, True
+    low, high, nullable, canonical = made.low, made.high, made.nullable, made.canonical
     for other in values[1:]:
         low, high = min(low, other.low), max(high, other.high)
         nullable, canonical = nullable or other.nullable, canonical and other.canonical
         if made.literal is other.literal and (made.type is other.type or made.type == other.type):
             continue
-        same = False
         kind = common(made, other)
         if kind is None:
             raise NotCertified("values of types that have no common one", node)
         ends_of_both = min(made.low, other.low), max(made.high, other.high)
         made = Value(kind, *ends_of_both, literal=made.literal and other.literal)
-    if not (same or caught or all(fits(x, made.type) for x in values)):
+    if not (caught or all(fits(x, made.type) for x in values)):
         raise NotCertified("a conversion to a common type that can fail", node)
     return Value(made.type, low, high, nullable, canonical, settled=all(x.settled for x in values))

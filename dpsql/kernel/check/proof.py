@@ -121,12 +121,7 @@ class Proof:
 
 def _injective(one: SqlType, other: SqlType) -> bool:
     """Return whether a conversion between types has a different value for each."""
-    if (
-        one is other
-        or one == other
-        or one.name == "NULL"
-        or (exact(one) and (exact(other) or other.name == "DECIMAL"))
-    ):
+    if one == other or one.name == "NULL" or (exact(one) and (exact(other) or other.name == "DECIMAL")):
         return True
     pair = (one.name, other.name)
     if pair in (("ENUM", "VARCHAR"), ("DATE", "TIMESTAMP")):
@@ -226,54 +221,43 @@ def nodes_of_row(expr: Expr) -> Iterator[Expr]:
         waiting += [part for part in parts(node) if not isinstance(part, (Query, Source))]
 
 
-def aggregates_of(expr: Expr) -> Iterator[Aggregate]:
+def aggregates_of(expr: Expr) -> list[Aggregate]:
     """Return the aggregates of an expression, beside those of windows."""
-    waiting = [expr]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Aggregate):
-            yield node
-        elif traits(node).aggregates:
-            waiting += [part for part in parts(node) if isinstance(part, Expr)]
+    if isinstance(expr, Aggregate):
+        return [expr]
+    below = [part for part in parts(expr) if isinstance(part, Expr) and traits(part).aggregates]
+    return [found for part in below for found in aggregates_of(part)]
 
 
 class Traits(NamedTuple):
     """What an expression has among its nodes, those of its subqueries aside."""
 
-    aggregates: bool = False
+    aggregates: bool
     """Whether it aggregates rows, beside in windows."""
-    windows: bool = False
-    subqueries: bool = False
-    reads: Names = NONE
+    windows: bool
+    subqueries: bool
+    reads: Names
     """The columns that it reads, also in subqueries."""
-    bare: Names = NONE
+    bare: Names
     """The columns that it reads without the name of an item of FROM, beside in subqueries."""
-
-
-_OF_CONSTANT = Traits()
 
 
 def traits(expr: Expr) -> Traits:
     """Return what an expression has among its nodes, computed once for each node from those of its parts."""
     found: Traits | None = getattr(expr, "_traits", None)
     if found is None:
-        kind = type(expr)
-        if kind is Constant:
-            return _OF_CONSTANT
-        found = _of_column(expr) if isinstance(expr, Column) else _of_parts(expr, kind)
+        found = _of_parts(expr)
         object.__setattr__(expr, "_traits", found)
     return found
 
 
-def _of_column(column: Column) -> Traits:
-    reads = frozenset((name_of(column),))
-    return Traits(False, False, False, reads, NONE if column.table else reads)
-
-
-def _of_parts(expr: Expr, kind: type[Expr]) -> Traits:
+def _of_parts(expr: Expr) -> Traits:
+    if isinstance(expr, Column):
+        own = frozenset((name_of(expr),))
+        return Traits(False, False, False, own, NONE if expr.table else own)
     aggregates = windows = subqueries = False
     reads = bare = NONE
-    waiting = [*parts(expr)]
+    waiting = parts(expr)
     for part in waiting:
         if isinstance(part, Expr):
             below = traits(part)
@@ -288,9 +272,9 @@ def _of_parts(expr: Expr, kind: type[Expr]) -> Traits:
             reads |= {name_of(node) for node in walk(part) if isinstance(node, Column)}
         else:
             waiting += parts(part)
-    if kind is Window:
+    if isinstance(expr, Window):
         return Traits(False, True, subqueries, reads, bare)
-    return Traits(aggregates or kind is Aggregate, windows, subqueries, reads, bare)
+    return Traits(aggregates or isinstance(expr, Aggregate), windows, subqueries, reads, bare)
 
 
 def has_aggregate(expr: Expr) -> bool:

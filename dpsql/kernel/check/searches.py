@@ -10,10 +10,10 @@ from dataclasses import replace
 
 from dpsql.kernel.check.certificate import Together
 from dpsql.kernel.check.counts import relation_of_numbers
-from dpsql.kernel.check.proof import Proof, nodes_of_row
+from dpsql.kernel.check.proof import Proof, aggregates_of
 from dpsql.kernel.check.relation import NONE, Groups, Kind, Number, Relation
 from dpsql.kernel.check.types_of import exact
-from dpsql.kernel.tree import FULL, Above, Aggregate, Beyond, Column, Query, Scores, Select, Sums, plain
+from dpsql.kernel.tree import FULL, Above, Beyond, Column, Query, Scores, Select, Sums, plain
 from dpsql.kernel.tree.exact import BEYOND
 
 _KEY = frozenset(("n0",))
@@ -29,8 +29,8 @@ def _units(proof: Proof, query: Query, part: str) -> Relation:
 
 def _sums_fit(proof: Proof, made: Select, low: int, high: int) -> None:
     for item in made.items:
-        for node in nodes_of_row(item.expr):
-            if isinstance(node, Aggregate) and node.name == "SUM":
+        for node in aggregates_of(item.expr):
+            if node.name == "SUM":
                 proof.sum_fits(node, made, low, high)
 
 

@@ -28,6 +28,7 @@ from dpsql.kernel.tree import (
     Values,
 )
 
+_is_word = lru_cache(maxsize=4096)(re.compile("[a-z][a-z0-9_]*").fullmatch)
 NOTHING = Relation(Kind.PUBLIC, unique=frozenset((NONE,)))
 """What a query without FROM reads: one row without columns."""
 
@@ -56,11 +57,6 @@ def check_name(proof: Proof, name: str, node: Node) -> None:
     """Refuse a name of the query's own that an engine may read as another one, without case."""
     if name and not _is_word(name):
         proof.refuse("a name that is no word in lower case", node)
-
-
-@lru_cache(maxsize=4096)
-def _is_word(name: str) -> bool:
-    return re.fullmatch("[a-z][a-z0-9_]*", name) is not None
 
 
 def _scan(proof: Proof, scan: Scan) -> Relation:

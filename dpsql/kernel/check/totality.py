@@ -93,12 +93,7 @@ class Checked:
     def scope_of(self, select: Select) -> Scope:
         """Return the scope of the items of a SELECT of the query, or of an equal one."""
         found = self.scopes.get(id(select))
-        if found is not None:
-            return found[1]
-        for other, scope in self.scopes.values():
-            if other == select:
-                return scope
-        raise NotCertified("a query that is no part of the one that was checked", select)
+        return (found or next(each for each in self.scopes.values() if each[0] == select))[1]
 
 
 def check_total(query: Query, facts: Facts) -> Checked:

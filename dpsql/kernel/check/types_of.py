@@ -88,17 +88,13 @@ def whole(sql_type: SqlType, *, nullable: bool = True, canonical: bool = True) -
     return Value(sql_type, low, high, nullable, canonical or not floating(sql_type))
 
 
+@lru_cache(maxsize=1024)
 def ends(sql_type: SqlType) -> tuple[Number, Number]:
     """Return the least and the largest number of a type."""
     if sql_type.name == "DECIMAL":
-        return _ends_of_decimal(sql_type.precision, sql_type.scale)
+        most = Fraction(10**sql_type.precision - 1, 10**sql_type.scale)
+        return -most, most
     return _ENDS.get(sql_type.name, (-INFINITY, INFINITY))
-
-
-@lru_cache(maxsize=1024)
-def _ends_of_decimal(precision: int, scale: int) -> tuple[Fraction, Fraction]:
-    most = Fraction(10**precision - 1, 10**scale)
-    return -most, most
 
 
 @lru_cache(maxsize=1024)
