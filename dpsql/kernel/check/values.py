@@ -103,7 +103,7 @@ def _constant(node: Constant, at: Around) -> Value:
             return NOTHING
         case bool():
             return Value(BOOLEAN, int(value), int(value), nullable=False)
-        case int() if (kind := natural(value)) != DOUBLE:
+        case int() if (kind := natural(value)) is not DOUBLE:
             return Value(kind, value, value, nullable=False, literal=True)
         case str():
             return Value(VARCHAR, nullable=False, literal=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import Field, dataclass
 from operator import attrgetter
 from typing import ClassVar, TypeVar, cast
 
@@ -135,7 +135,7 @@ def facts(node: Expr) -> Facts:
 def parts(node: Node) -> list[Node]:
     """Return the nodes that a node is made of."""
     found: list[Node] = []
-    _add_nodes(_READERS[type(node)](node), found)
+    _add_nodes(_READERS_OF_NODES[type(node)](node), found)
     return found
 
 
@@ -177,16 +177,22 @@ def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
 
 
 class _Readers(dict[type[KeptHash], Callable[[KeptHash], tuple[object, ...]]]):
-    """What reads the parts of an object, by its type; made at the first use."""
+    """What reads the fields of an object, but those of some types, by its type; made at the first use."""
+
+    def __init__(self, *without: str) -> None:
+        self.without = without
 
     def __missing__(self, kind: type[KeptHash]) -> Callable[[KeptHash], tuple[object, ...]]:
-        names = kind.__match_args__
-        made = attrgetter(*names) if len(names) > 1 else lambda node: tuple(getattr(node, n) for n in names)
-        self[kind] = made
+        types: dict[str, Field[object]] = getattr(kind, "__dataclass_fields__", {})
+        names = [n for n in kind.__match_args__ if n not in types or types[n].type not in self.without]
+        read = attrgetter(*names) if names else lambda _: ()
+        made = self[kind] = read if len(names) != 1 else lambda node: (read(node),)
         return made
 
 
 _READERS = _Readers()
+_READERS_OF_NODES = _Readers("str", "bool", "int", "SqlType")
+"""Fields of these types have no nodes in them."""
 
 
 def walk(node: Node) -> Iterator[Node]:
