@@ -280,8 +280,8 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
     fixed = source.closure(())
 
     def reached(names: Names) -> Names:
-        closed = source.closure(names)
-        return frozenset(name for name, reads in followed if reads is not None and reads <= closed)
+        closed = source.closure(names) if names else fixed
+        return frozenset([name for name, reads in followed if reads is not None and reads <= closed])
 
     sets = dict.fromkeys(a for a, _ in source.depends if a)
     sets.update(dict.fromkeys(source.unique))

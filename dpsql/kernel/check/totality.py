@@ -263,7 +263,7 @@ class Walk:
         for name, item in zip(columns, query.items, strict=True):
             if every or isinstance(item.expr, Column):
                 names.setdefault(token(item.expr), name)
-        windows = [*dict.fromkeys(node for node in found if isinstance(node, Window))]
+        windows = [*dict.fromkeys([node for node in found if isinstance(node, Window)])]
         aggregated = bool(query.group) or any(isinstance(node, Aggregate) for node in found)
         for alias, rows in source.items.items():
             if rows.loose and not (aggregated and reads_loose(query, alias, rows, source)):
