@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dpsql.analysis import Kept
 from dpsql.analysis.kept_bounds import columns_of
 from dpsql.estimates import KeptLadder
-from dpsql.policy import fold
+from dpsql.policy import TableDomain, UnitVia, fold
 from dpsql.release import tables_read
 
 if TYPE_CHECKING:
@@ -29,10 +29,39 @@ def version_of(policy: Policy, table: Table, versions: Versions, measure: str = 
 
     The second one also covers where the rows are and how they are read: source, types, time zones. Of a
     measure of groups it covers the declared values of its columns: those outside of them are one group.
+    Lookup tables of other columns change nothing that is measured, and are no part of it.
     """
+    return _version(policy, table, versions, measure, measured_tables(policy, table, measure))
+
+
+def known_versions(policy: Policy, table: Table, versions: Versions, measure: str = "") -> tuple[str, ...]:
+    """Return the version of a table as it is now, and as it was written before, with all lookup tables."""
+    measured, read = measured_tables(policy, table, measure), tables_read(policy, [table.name])
+    written = (measured,) if measured == read else (measured, read)
+    return tuple(_version(policy, table, versions, measure, each) for each in written)
+
+
+def measured_tables(policy: Policy, table: Table, measure: str = "") -> tuple[Table, ...]:
+    """Return the tables on which a measure depends: its own one, the parents, the lookups of its keys."""
+    columns = {fold(column) for column in columns_of(measure)}
+    found, above = {table.name: table}, table
+    for name, domain in table.domain.items():
+        looked_up = policy.table(domain.table) if isinstance(domain, TableDomain) else None
+        if looked_up is not None and fold(name) in columns:
+            found[looked_up.name] = looked_up
+    while isinstance(above.unit, UnitVia):
+        parent = policy.table(above.unit.table)
+        if parent is None or parent.name in found:
+            break
+        found[parent.name] = above = parent
+    return tuple(sorted(found.values(), key=lambda each: each.name))
+
+
+def _version(
+    policy: Policy, table: Table, versions: Versions, measure: str, tables: tuple[Table, ...]
+) -> str:
     columns = {fold(column) for column in columns_of(measure)}
     domain = {name: each for name, each in table.domain.items() if fold(name) in columns}
-    tables = tables_read(policy, [table.name])
     units = _hash(repr([(each.name, each.unit) for each in tables]))
     own = [_NOT_READ | ({"domain": domain} if each.name == table.name else {}) for each in tables]
     read = policy.part_fingerprint(replace(each, **but) for each, but in zip(tables, own, strict=True))
@@ -61,13 +90,14 @@ def shows_changes(version: str) -> bool:
     return not version.endswith(".")
 
 
-def kept_at(ladder: KeptLadder, version: str) -> Kept | None:
-    """Return what a ladder is at a version of its table; None if it measured the parts of other units."""
-    (units, data), (own, then) = version.split("."), ladder.version.split(".")
-    if own != units:
+def kept_at(ladder: KeptLadder, known: Iterable[str]) -> Kept | None:
+    """Return what a ladder is at the versions of its table; None if it measured the parts of other units."""
+    units, data = ladder.version.split(".")
+    found = [then for own, then in (each.split(".") for each in known) if own == units]
+    if not found:
         return None
-    told = bool(then and data)
-    return Kept(ladder, told and then == data, told)
+    told = bool(data and found[0])
+    return Kept(ladder, told and data in found, told)
 
 
 def read_ladders(stored: Iterable[StoredLadder]) -> list[KeptLadder]:
@@ -82,7 +112,7 @@ class LedgerLadders:
         self._policy, self._versions = policy, versions
         self._stored = tuple(stored)
         self._kept: dict[str, dict[str, KeptLadder]] = {}
-        self._current: dict[tuple[str, str], str] = {}
+        self._current: dict[tuple[str, str], tuple[str, ...]] = {}
         for ladder in read_ladders(self._stored):
             self._kept.setdefault(ladder.table, {})[ladder.measure] = ladder
 
@@ -115,5 +145,5 @@ class LedgerLadders:
             return None
         of = table, measure if columns_of(measure) else ""
         if of not in self._current:
-            self._current[of] = version_of(self._policy, declared, self._versions, measure)
+            self._current[of] = known_versions(self._policy, declared, self._versions, measure)
         return kept_at(ladder, self._current[of])

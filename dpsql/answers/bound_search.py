@@ -12,7 +12,7 @@ from dpsql.analysis.excess import Excess, clipped_step, excesses
 from dpsql.answers import measuring
 from dpsql.answers.excess import WithExcess, beside
 from dpsql.answers.excess_apart import ExcessApart
-from dpsql.answers.excess_words import merge_properties, not_known
+from dpsql.answers.excess_words import merge_properties, not_known, too_low
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.errors import InternalError
 from dpsql.estimates import Average, with_noun
@@ -204,14 +204,24 @@ class BoundSearches(KeepsQuote):
 
         What was predicted of the bounds is not told: the answer has what was found.
         """
-        measured = {each.search for each in excesses(plan, self.plan.ladders, found)}
+        beyond = excesses(plan, self.plan.ladders, found)
+        measured = {each.search for each in beyond}
+        low = [each for each in beyond if result.units_above.get(each.search, 0) > self._most_above(each)]
         pairs = enumerate(zip(self.plan.ladders, found, strict=True))
         others = not_known(plan, [pair for place, pair in pairs if place not in measured])
         return replace(
             result,
             untold=frozenset(self._note(place) for place in range(len(found))),
-            left_out=merge_properties(result.left_out, others),
+            left_out=merge_properties(result.left_out, too_low(plan, low), others),
         )
+
+    def _most_above(self, excess: Excess) -> float:
+        """Return how many units are above a bound that was found, if none is beyond what its excess covers.
+
+        At that rung the score would be 0: with more of them the search would have chosen it, but for noise.
+        """
+        search, rungs = self.search(excess.search), (excess.times + 1).bit_length() - 1
+        return search.cut(measuring.confidence_of(self.plan)) + (rungs - 1) * float(search.penalty)
 
     def run(self, run: Run) -> NoisyResult:
         """Refuse to run: bounds come first."""

@@ -23,7 +23,7 @@ from dpsql.answers.all_numbers import of_share, users_of
 from dpsql.answers.blocks import Values, shares
 from dpsql.answers.excess_apart import ExcessApart
 from dpsql.answers.excess_noise import BoxOfAll, FloatArray, GaussianOfEach, Together
-from dpsql.answers.excess_words import Cut, estimates_of, left_out_words
+from dpsql.answers.excess_words import Cut, estimates_of, left_out_words, units_above
 from dpsql.answers.gaussian import enough
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.answers.shown import released
@@ -152,7 +152,14 @@ class WithExcess(KeepsQuote):
         alone = NoisyResult(run.every(), listed(noisy), values)
         cuts = [self._cut(i, each) for i, each in sizes.items()]
         said, beyond = left_out_words(plan, cuts), estimates_of(plan, cuts)
-        return replace(alone, counts=listed(noisy | wider), alone=alone, left_out=said, excess=beyond)
+        return replace(
+            alone,
+            counts=listed(noisy | wider),
+            alone=alone,
+            left_out=said,
+            excess=beyond,
+            units_above=units_above(cuts),
+        )
 
     def _cut(self, place: int, found: tuple[Pairs, FloatArray]) -> Cut:
         """Return what is known of an excess."""

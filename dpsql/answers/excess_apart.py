@@ -23,7 +23,7 @@ from dpsql.answers.cut_intervals import (
     widen_formula,
     widen_numbers,
 )
-from dpsql.answers.excess_words import Cut, estimates_of, left_out_words
+from dpsql.answers.excess_words import Cut, estimates_of, left_out_words, units_above
 from dpsql.answers.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, Formula
@@ -88,7 +88,7 @@ class ExcessApart(KeepsQuote):
                 result = self._widened(result, cut)
         added = [cut for cut in cuts if self._is_added(cut)]
         said, beyond = left_out_words(self.plan, cuts, added), estimates_of(self.plan, cuts)
-        return replace(result, alone=alone, left_out=said, excess=beyond)
+        return replace(result, alone=alone, left_out=said, excess=beyond, units_above=units_above(cuts))
 
     def _widened(self, result: NoisyResult, cut: Cut) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""

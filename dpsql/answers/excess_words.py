@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dpsql.analysis import BoundSearch, Contribution, Plan
 from dpsql.analysis.excess import Excess, excesses, worth_of
 from dpsql.answers.cut_intervals import assumptions_on_shares, name_range, put_in_slots, size_words
-from dpsql.estimates import Average, figure
+from dpsql.estimates import Average, figure, with_noun
 from dpsql.lazy_dataclass import dataclass
 from dpsql.render.lines import NOT_IN_THE_RANGE
 
@@ -23,12 +23,15 @@ class Cut:
     estimate: float
     most: float
     """The upper end of its interval."""
+    least: float = 0.0
+    """The lower end."""
 
     @classmethod
     def of(cls, excess: Excess, noisy: float, half_width: float) -> Cut:
         """Return it from the noisy number of its steps."""
         step = float(excess.step)
-        return cls(excess, max(noisy, 0.0) * step, max(noisy + half_width, 0.0) * step)
+        ends = (noisy, noisy + half_width, noisy - half_width)
+        return cls(excess, *(max(end, 0.0) * step for end in ends))
 
     @property
     def known(self) -> bool:
@@ -46,6 +49,28 @@ def estimates_of(plan: Plan, cuts: Sequence[Cut]) -> dict[int, float]:
         for place in cut.excess.places
         if worths[place][0] >= 0
     }
+
+
+def units_above(cuts: Sequence[Cut]) -> dict[int, float]:
+    """Return how many units are above bounds at least, by the places of the searches that found these."""
+    return {
+        cut.excess.search: cut.least / float(cut.excess.times * cut.excess.limit * cut.excess.of.ladder.step)
+        for cut in cuts
+        if cut.known
+    }
+
+
+def too_low(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
+    """Return the sentences on bounds with more units above than a search leaves where none is far above."""
+    said, units = [], with_noun("0", plan.unit).removeprefix("0 ")
+    for excess in found:
+        bound = excess.limit * excess.of.ladder.step
+        name, beyond = _name(plan, excess.of, excess.places), figure(float((excess.times + 1) * bound))
+        why = f"many {units} are above {figure(float(bound))}"
+        said.append(
+            f"{name} of a {plan.unit} beyond {beyond}, how much is not known: {why}{NOT_IN_THE_RANGE}"
+        )
+    return put_in_slots({"cut": said}, [])
 
 
 def left_out_words(plan: Plan, cuts: Sequence[Cut], added: Sequence[Cut] = ()) -> dict[str, str]:

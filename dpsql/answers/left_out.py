@@ -26,7 +26,7 @@ from dpsql.answers.cut_intervals import (
     widen_formula,
     widen_numbers,
 )
-from dpsql.estimates import Average, Combined, Shared, figure
+from dpsql.estimates import Average, Combined, Shared, figure, with_noun
 from dpsql.language import AllGroups
 from dpsql.render.lines import NOT_IN_THE_RANGE
 
@@ -179,8 +179,19 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
     if plan.options.cut == "NOISE_ONLY":
         return "cut", f"{sizes} (not in the range, as cut = NOISE_ONLY says)"
     if any(output.quantile is not None for output in plan.outputs):
-        return "bound", f"{sizes} (in the error of the rank)"
-    return "bound", f"{sizes}{name_range(plan, places)}"
+        return "bound", f"{sizes} (in the error of the rank){_units_above(plan, left)}"
+    return "bound", f"{sizes}{name_range(plan, places)}{_units_above(plan, left)}"
+
+
+def _units_above(plan: Plan, left: LeftOut) -> str:
+    """Return that units are above what a ladder found, of which no more than twice that is known; or ""."""
+    ladder = left.kept.ladder
+    if ladder.units_above is None:
+        return ""
+    units = with_noun("0", plan.unit).removeprefix("0 ")
+    most, twice = (figure(each * ladder.most * float(ladder.step)) for each in (1, 2))
+    what = f"about {figure(ladder.units_above)} {units} are above {most}"
+    return f"; {what}, what they have beyond {twice} is not known{NOT_IN_THE_RANGE}"
 
 
 def _what_beyond(plan: Plan, left: LeftOut) -> str:

@@ -107,10 +107,26 @@ def _draw_ladder(kept: KeptBound, style: Style) -> str:
         about, most = map(amount, kept.left_out)
         lines.append(f"left out by that: about {about}, at most {most} (in its range)")
         lines.append(f"taken for granted: no {unit} has more than {amount(kept.largest)} {what}")
+        lines += _not_found(kept)
     if kept.ladder.beyond is not None:
         lines.append(_beyond(kept, kept.ladder.beyond))
     below = "".join(_fold_text(line, style) for line in lines)
     return _fold_text(head, style) + _bars(kept.bins(joined=True), what, kept.units, style) + below
+
+
+def _not_found(kept: KeptBound) -> list[str]:
+    """Return what the owner is to know where units are above the largest size that was found."""
+    from dpsql.owner.kept_list import amount
+
+    above = kept.ladder.units_above
+    if above is None:
+        return []
+    end = amount(kept.largest / 2)
+    return [
+        f"that may be false: about {above:,} {kept.units} are above {end}, so few that a larger size was not "
+        f"found; what they have beyond {amount(kept.largest)} is in no range. A larger --epsilon, with "
+        "--again, may find it"
+    ]
 
 
 def _beyond(kept: KeptBound, found: ValuesBeyond) -> str:

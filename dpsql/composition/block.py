@@ -176,7 +176,7 @@ class _Block:
         clauses = self.clauses
         judged = clauses.having or clauses.offset or self.select.args.get("qualify") is not None
         if not clauses.plain_items or judged or clauses.terms:
-            outer = self._outer(clauses.having)
+            outer = self._outer(clauses.having, qualify=True)
             known = len(self.columns.found)
             order = [clauses.released(term) for term in clauses.terms]
             if not clauses.plain_items or judged or len(self.columns.found) > known:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.estimates.box import box_variance
-from dpsql.estimates.closed_form import check_confidence
+from dpsql.estimates.closed_form import check_confidence, count_offset
 from dpsql.estimates.values_beyond import ValuesBeyond
 from dpsql.estimates.variance import Real, laplace_variance
 from dpsql.kernel.mechanisms.bins import thresholds
@@ -129,6 +129,16 @@ class KeptLadder:
     def total(self) -> float:
         """Estimate the total over all units."""
         return self.cut(0)
+
+    @property
+    def units_above(self) -> int | None:
+        """The noisy number of units above M; None: at 95% it may be 0.
+
+        If there are any, M was not found: too few units were above it for its epsilon, or few are far above
+        all others. That none is beyond 2M is then no more than a guess.
+        """
+        width = count_offset(float(2 / self.epsilon), resolution=0)
+        return self.bins[-1] if self.bins[-1] > width else None
 
     def _curve(self, largest: bool) -> _Curve:
         return _curve(self.most, self.bins, largest)

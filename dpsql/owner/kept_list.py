@@ -15,7 +15,7 @@ from dpsql.analysis.searched_groups import MANY_GROUPS
 from dpsql.errors import ProgrammingError
 from dpsql.estimates import KeptLadder, count_offset, decimal, figure, with_noun
 from dpsql.estimates.law import Term, quantiles
-from dpsql.kept_ladders import kept_at, read_ladders, shows_changes, version_of
+from dpsql.kept_ladders import kept_at, known_versions, read_ladders, shows_changes, version_of
 from dpsql.kernel.mechanisms.bins import thresholds
 from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.kept_bounds import SHARE
@@ -203,7 +203,7 @@ def _order(name: tuple[str, str]) -> tuple[str, bool, str]:
 def _of_what(database: Database, ladder: KeptLadder, table: Table | None) -> str:
     if table is None or table.public:
         return OTHER
-    found = kept_at(ladder, version_of(database.policy, table, database.versions, ladder.measure))
+    found = kept_at(ladder, known_versions(database.policy, table, database.versions, ladder.measure))
     if found is None:
         return OTHER
     return UNKNOWN if not found.told else CURRENT if found.current else OLDER

@@ -261,6 +261,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": BASE
     | {"render", "release", "owner", "prepared", "session", "dbapi", "policy", "language", "ledger", ROOT}
     | {"audit", "audit.end_to_end", "login", "remote", "serve", "sessions"},
+    "__main__": {"cli"},
 }
 """Package (or top module) -> the other packages that it may import."""
 

@@ -21,7 +21,7 @@ from dpsql.analysis import LeftOut, Plan
 from dpsql.database import Database
 from dpsql.errors import BudgetExceeded, ProgrammingError
 from dpsql.estimates import KeptLadder
-from dpsql.kept_ladders import version_of
+from dpsql.kept_ladders import kept_at, known_versions, version_of
 from dpsql.kernel.mechanisms.bins import thresholds
 from dpsql.ledger import LadderRequest
 from dpsql.owner.kept_bounds import find_kept, loss_of, measure_named, release_ladders
@@ -649,3 +649,45 @@ def test_what_a_selection_compares_is_said(session: Session, rest: str, said: st
     assert said in line
     assert said in explained
     assert ("groups are" in line) == bool(said)
+
+
+def test_lookup_tables_of_other_columns_leave_a_ladder_what_it_is(tmp_path: Path) -> None:
+    """A domain that a public table lists changes nothing that is measured; nor does that table."""
+    write(tmp_path)
+    with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
+        release_ladders(opened, [measure_named(opened, "orders")], Fraction(10**6), "dpsql bounds")
+    listed = 'region = { table = "names", column = "region", complete = true }'
+    policy = POLICY.replace('region = { values = ["a", "b", "c"], complete = true }', listed)
+    found = tmp_path / "dpsql.toml"
+    found.write_text(policy)
+    with closing(Database(load(found))) as opened, closing(Session(opened, "alice")) as asked:
+        (left,) = left_of(asked, "COUNT(*) AS n FROM orders")
+        assert present(left).kept.current
+        names = ("orders.amount", "orders by region")
+        release_ladders(opened, [measure_named(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
+        pq.write_table(pa.table({"region": ["a", "b", "c", "d"]}), tmp_path / "names.parquet")
+        (left,) = left_of(asked, "COUNT(*) AS n FROM orders")
+        assert present(left).kept.current
+        assert find_kept(opened, measure_named(opened, "orders.amount")) is not None
+        assert find_kept(opened, measure_named(opened, "orders by region")) is None
+
+
+def test_a_version_with_all_lookup_tables_as_written_before_is_known(tmp_path: Path) -> None:
+    write(tmp_path)
+    listed = 'region = { table = "names", column = "region", complete = true }'
+    policy = POLICY.replace('region = { values = ["a", "b", "c"], complete = true }', listed)
+    found = tmp_path / "dpsql.toml"
+    found.write_text(policy)
+    with closing(Database(load(found))) as opened:
+        table, versions = opened.policy.tables["orders"], opened.engines().versions
+        now, before = known_versions(opened.policy, table, versions)
+        assert now != before
+        assert version_of(opened.policy, table, versions) == now
+        made = datetime.datetime.now(datetime.UTC)
+        for version in (now, before):
+            ladder = KeptLadder(1, "orders", "rows", Fraction(1), version, made, Fraction(1), 1, (1, 0))
+            assert present(kept_at(ladder, (now, before))).current
+        other = KeptLadder(1, "orders", "rows", Fraction(1), "a.b", made, Fraction(1), 1, (1, 0))
+        assert kept_at(other, (now, before)) is None
+        elsewhere = replace(other, version=f"{now.partition('.')[0]}.b")
+        assert not present(kept_at(elsewhere, (now, before))).current

@@ -1,0 +1,91 @@
+"""Where a search finds too low a bound, for there are few units, the answer says what its range lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dpsql.cli.bounds_shown import draw_released
+from dpsql.database import Database
+from dpsql.estimates import figure
+from dpsql.owner.kept_bounds import measure_named, release_ladders
+from dpsql.owner.kept_list import describe_ladder
+from dpsql.policy import load
+from dpsql.release import Release
+from dpsql.render.grid import Style
+from dpsql.session import Session
+from tests.narrow import present
+
+POLICY = """
+[budget]
+epsilon = 1000
+ledger = "ledger.sqlite"
+[tables.orders]
+source = "orders.parquet"
+unit = "user_id"
+unit_kind = "user"
+"""
+NOT_KNOWN = "not known (not in the range)"
+
+Opened = Callable[[int], Database]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Opened]:
+    """Open orders of so many users: each has 40, of 200 to 700."""
+    made: list[Database] = []
+
+    def write(users: int) -> Database:
+        of = [user for user in range(users) for _ in range(40)]
+        amounts = pa.array([Decimal(200 + row % 500) for row in range(len(of))], pa.decimal128(9, 2))
+        pq.write_table(pa.table({"user_id": of, "amount": amounts}), tmp_path / "orders.parquet")
+        (tmp_path / "dpsql.toml").write_text(POLICY)
+        made.append(Database(load(tmp_path / "dpsql.toml")))
+        return made[-1]
+
+    yield write
+    for each in made:
+        each.close()
+
+
+def asked(database: Database, what: str, epsilon: str) -> Release:
+    with closing(Session(database, "alice")) as session:
+        options = f"WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon})"
+        return present(session.run(f"SELECT {options} {what} FROM orders").release)
+
+
+def test_a_kept_ladder_tells_of_units_above_the_largest_size_that_it_found(opened: Opened) -> None:
+    """150 users are too few to reach totals of 18,000 from a cent, at this price."""
+    database = opened(150)
+    measures = [measure_named(database, "orders.amount")]
+    (ladder,) = release_ladders(database, measures, Fraction(1, 2), "dpsql bounds")
+    assert 100 < present(ladder.units_above) < 200
+    most, twice = (figure(times * ladder.most * float(ladder.step)) for times in (1, 2))
+    line = asked(database, "SUM(amount) AS s", "1").line
+    assert f"users are above {most}, what they have beyond {twice} is {NOT_KNOWN}" in line
+    shown = draw_released([describe_ladder(database, ladder)], Style())
+    assert f"users are above {most}, so few that a larger size was not found" in " ".join(shown.split())
+
+
+def test_a_ladder_that_found_the_largest_size_tells_of_none(opened: Opened) -> None:
+    database = opened(150)
+    measures = [measure_named(database, "orders.amount")]
+    (ladder,) = release_ladders(database, measures, Fraction(50), "dpsql bounds")
+    assert ladder.units_above is None
+    assert NOT_KNOWN not in asked(database, "SUM(amount) AS s", "1").line
+
+
+def test_a_search_in_a_statement_tells_of_too_many_units_above_its_bound(opened: Opened) -> None:
+    database = opened(1000)
+    line = asked(database, "SUM(amount) AS s", "0.25").line
+    assert "how much is not known: many users are above" in line
+    assert "(not in the range)" in line
+    line = asked(database, "SUM(amount) AS s", "50").line
+    assert "many users are above" not in line
