@@ -119,6 +119,8 @@ JSON = SqlType("JSON")
 NULL = SqlType("NULL")
 """The type of a bare NULL; it fits everywhere."""
 
+_ONCE = {kind.name: kind for kind in (BOOLEAN, INTEGER, BIGINT, DOUBLE, VARCHAR, DATE, TIMESTAMP)}
+"""Types of columns that are compared often: the same object is equal at once."""
 _SPELLINGS = {
     "BOOLEAN": "BOOL LOGICAL",
     "TINYINT": "INT1",
@@ -188,7 +190,7 @@ def _read(text: str, depth: int) -> tuple[SqlType, str]:
         kind, rest = SqlType("ENUM", values=values), rest[args.end() :]
     elif name in _SIMPLE:
         args = re.match(r"\s*\(\s*\d+\s*\)", rest) if name == "VARCHAR" else None
-        kind, rest = SqlType(name), rest[args.end() :] if args else rest
+        kind, rest = _ONCE.setdefault(name, SqlType(name)), rest[args.end() :] if args else rest
     else:
         advice = _ADVICE.get(name, "use a boolean, number, text, date, time, UUID, enum, list or struct type")
         raise ValueError(f"columns of type {name} are not supported: {advice}")

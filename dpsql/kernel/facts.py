@@ -13,6 +13,7 @@ import hashlib
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from dpsql.errors import InternalError
 from dpsql.types import SqlType
@@ -20,6 +21,7 @@ from dpsql.types import SqlType
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
+@lru_cache(maxsize=4096)
 def fold(name: str) -> str:
     """Return the form in which names are compared: ASCII letters in lower case.
 

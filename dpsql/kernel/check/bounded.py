@@ -5,8 +5,6 @@ The lemmas are in `tree.bounded`. Here is what they assume: rows of units, of wh
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpsql.kernel.check.counts import relation_of_numbers
 from dpsql.kernel.check.proof import Proof, some
 from dpsql.kernel.check.relation import Kind, Number, Relation, under
@@ -37,8 +35,7 @@ def relation_of_bounded(proof: Proof, node: Bounded) -> Relation:
         return proof.refuse("groups of units that are not those of the rows", node)
     proof.note("first groups", f"the rows of a unit are in at most {some(node.most, 'group')}")
     few = (*rows.few, (by, node.most))
-    return replace(
-        rows,
+    return rows._replace(
         columns=("u", *node.columns),
         unit=frozenset(unit for unit in rows.unit if isinstance(unit, Column) and unit.name in shown),
         strays=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from dpsql.kernel.check.certificate import _SEAL, Certificate, Change, Keys, Most, NotCertified, Together
@@ -40,15 +39,15 @@ def _folded(node: Node) -> Node:
     return node
 
 
-def _each_once(query: Query) -> Iterator[Node]:
-    """Yield the nodes of a query, those that stand at several places once."""
-    seen, waiting = set[int](), list[Node]((query,))
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            yield node
-            waiting += parts(node)
+def _each_once(query: Query) -> list[Node]:
+    """Return the nodes of a query, those that stand at several places once."""
+    seen, found = {id(query)}, list[Node]((query,))
+    for node in found:
+        for part in parts(node):
+            if id(part) not in seen:
+                seen.add(id(part))
+                found.append(part)
+    return found
 
 
 def _kind_of(facts: Facts, name: str) -> str | None:

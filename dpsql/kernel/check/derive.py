@@ -6,8 +6,9 @@ depends on the session, on time or on chance; and whatever it does not know.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from dpsql.kernel.check.certificate import NotCertified
@@ -24,8 +25,7 @@ LENGTH = 1 << 30
 """The assumption: no text has more bytes, no list more items."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rows:
+class Rows(NamedTuple):
     """What is known of the rows of a query or of an item of FROM.
 
     Attributes
@@ -44,7 +44,7 @@ class Rows:
     columns: dict[str, Value]
     unique: frozenset[frozenset[str]] = frozenset()
     single: bool = False
-    loose: dict[str, frozenset[str]] = field(default_factory=dict)
+    loose: Mapping[str, frozenset[str]] = MappingProxyType({})
 
 
 class Checks(Protocol):
@@ -57,7 +57,7 @@ class Checks(Protocol):
         """Check a query and return what is known of its rows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Scope:
     """The columns that expressions of one query can read.
 
@@ -74,7 +74,8 @@ class Scope:
     present
         Columns that WHERE says are not NULL, by alias and name.
     known
-        What is known of expressions, wherever in the query they stand.
+        What is known of expressions, wherever in the query they stand, by their identity: an equal one may
+        have columns of other types.
     """
 
     items: dict[str, Rows]
@@ -82,7 +83,7 @@ class Scope:
     outer: Scope | None = None
     padded: frozenset[str] = frozenset()
     present: frozenset[tuple[str, str]] = frozenset()
-    known: dict[Expr, Value] = field(default_factory=dict)
+    known: dict[int, tuple[Expr, Value]] = field(default_factory=dict)
 
 
 class Around(NamedTuple):
@@ -127,15 +128,15 @@ def derive(node: Expr, at: Around) -> Value:
     if kind is Column or kind is Constant:
         return found(node, at)
     plain = not (at.caught or at.narrowed or at.parameters or at.measured is not None)
-    if plain and (made := at.scope.known.get(node)) is not None:
-        return made
+    if plain and (before := at.scope.known.get(id(node))) is not None:
+        return before[1]
     check = CHECKS.get(kind)
     if check is not None:
         check(node)
     noted = 0 if at.found is None else len(at.found)
     made = found(node, at)
     if plain and noted == (0 if at.found is None else len(at.found)):  # no aggregate or window is in it
-        at.scope.known[node] = made
+        at.scope.known[id(node)] = node, made
     return made
 
 
@@ -198,16 +199,17 @@ def comparable(values: Sequence[Value], node: Node, at: Around) -> None:
 def unify_values(values: Sequence[Value], node: Node, *, caught: bool = False) -> Value:
     """Return what is known of a value that is one of several, after their conversion to one type."""
     made = values[0]
+    low, high, nullable, canonical = made.low, made.high, made.nullable, made.canonical
     for other in values[1:]:
-        if made.type == other.type and made.literal == other.literal:
+        low, high = min(low, other.low), max(high, other.high)
+        nullable, canonical = nullable or other.nullable, canonical and other.canonical
+        if made.literal is other.literal and (made.type is other.type or made.type == other.type):
             continue
         kind = common(made, other)
         if kind is None:
             raise NotCertified("values of types that have no common one", node)
         ends_of_both = min(made.low, other.low), max(made.high, other.high)
         made = Value(kind, *ends_of_both, literal=made.literal and other.literal)
-    if not caught and not all(fits(x, made.type) for x in values):
+    if not (caught or all(fits(x, made.type) for x in values)):
         raise NotCertified("a conversion to a common type that can fail", node)
-    low, high = min(x.low for x in values), max(x.high for x in values)
-    nullable, canonical = any(x.nullable for x in values), all(x.canonical for x in values)
     return Value(made.type, low, high, nullable, canonical, settled=all(x.settled for x in values))

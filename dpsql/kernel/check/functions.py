@@ -152,7 +152,7 @@ def _choice(name: str, node: Call, at: Around) -> Value:
             high = min(x.high for x in sure)
         elif sure:
             low = max(x.low for x in sure)
-    return found._replace(low=low, high=high, nullable=nullable)
+    return Value(found.type, low, high, nullable, found.canonical, found.literal, found.settled)
 
 
 def _of_items(

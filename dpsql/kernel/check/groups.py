@@ -85,8 +85,7 @@ def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
     proof.note("declared groups", "every group of the domain is there, and each once")
     numbers = {name: replace(number, null=False) for name, number in groups.numbers.items()}
     own = (*keys, *cells)
-    return replace(
-        found,
+    return found._replace(
         columns=tuple(proof.rows(node).columns),
         unique=frozenset(frozenset(sum(chosen, (*cells,))) for chosen in product(*sets)),
         few=tuple((by & {*own}, most) for by, most in found.few),
@@ -107,7 +106,7 @@ def relation_of_decided(proof: Proof, node: Decided) -> Relation:
     if node.most is not None:
         proof.note("largest groups", f"of all groups {node.most:,} are left, the largest by a number")
         largest = Largest(f"n{node.place}", node.most, frozenset(f"k{key}" for key in node.by))
-    return replace(found, groups=replace(groups, decides=f"n{node.place}", largest=largest, cells={}))
+    return found._replace(groups=replace(groups, decides=f"n{node.place}", largest=largest, cells={}))
 
 
 def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:

@@ -19,7 +19,6 @@ follow from the columns of a that the conditions read: whether there is a partne
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from dpsql.kernel.check.implied import as_stored, equal_columns
 from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, subqueries
@@ -69,7 +68,7 @@ def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation
     columns = (*left.columns, f"{right.alias}.c0")
     proof.note("elements of a list", "each row is repeated for the elements of its list")
     kind = Kind.TIED if tied else left.kind
-    return replace(left, kind=kind, columns=columns, unique=frozenset(), table=None)
+    return left._replace(kind=kind, columns=columns, unique=frozenset(), table=None)
 
 
 def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Relation:
@@ -78,11 +77,12 @@ def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Re
         return _children(proof, a, kind, b, conditions, join)
     if not (a.outside or a.kind is Kind.OWNED) or not (b.outside or b.kind is Kind.OWNED):
         proof.refuse("a join of rows without a unit", join)
-    scope = replace(a if a.kind is Kind.OWNED else b, columns=a.columns + b.columns, unit=a.unit | b.unit)
+    owned = a if a.kind is Kind.OWNED else b
+    scope = owned._replace(columns=a.columns + b.columns, unit=a.unit | b.unit)
     tied = join.on is not None and check_row(proof, join.on, scope)
     if a.outside and b.outside:
         tied |= Kind.TIED in (a.kind, b.kind)
-        return replace(_pairs(proof, a, kind, b, conditions), kind=Kind.TIED if tied else Kind.PUBLIC)
+        return _pairs(proof, a, kind, b, conditions)._replace(kind=Kind.TIED if tied else Kind.PUBLIC)
     if a.outside:
         if kind in ("SEMI", "ANTI"):
             proof.refuse("public rows that private ones keep or leave out", join)
@@ -97,7 +97,7 @@ def _with_public(proof: Proof, a: Relation, kind: str, b: Relation, conditions: 
     made = _pairs(proof, a, {"RIGHT": "INNER", "FULL": "LEFT"}.get(kind, kind), b, conditions)
     strays = a.strays or kind in ("RIGHT", "FULL")
     proof.note("join with public rows", f"each row keeps its unit in the {kind} JOIN with public rows")
-    return replace(made, kind=Kind.OWNED, unit=a.unit, by_row=a.by_row, strays=strays)
+    return made._replace(kind=Kind.OWNED, unit=a.unit, by_row=a.by_row, strays=strays)
 
 
 def _of_units(
@@ -128,7 +128,7 @@ def _of_units(
             unit = frozenset(
                 Call(name, (x, y)) for x in a.unit for y in b.unit for name in ("COALESCE", "coalesce")
             )
-    return replace(made, kind=Kind.OWNED, unit=unit, strays=strays)
+    return made._replace(kind=Kind.OWNED, unit=unit, strays=strays)
 
 
 def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
@@ -150,7 +150,7 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
     other NULL. So is a LEFT or RIGHT JOIN with further conditions that are the same for all of its rows.
     """
     if kind in ("SEMI", "ANTI"):
-        return replace(a, table=None)
+        return a._replace(table=None)
     columns = a.columns + b.columns
     if {c.partition(".")[0] for c in a.columns if c[0] != "."} & {c.partition(".")[0] for c in b.columns}:
         proof.refuse("two items of FROM with one alias")

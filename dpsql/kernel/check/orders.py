@@ -6,9 +6,9 @@ The rules of `totality` for windows and LIMIT rest on them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import date
 from itertools import islice, product
+from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import Around, Rows, bare, derive
@@ -41,8 +41,7 @@ _KEYS = 8
 """So many unique sets of a relation are kept."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class From:
+class From(NamedTuple):
     """What is known of the rows that a SELECT reads."""
 
     items: dict[str, Rows]

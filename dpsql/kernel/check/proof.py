@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
@@ -17,7 +16,6 @@ from dpsql.kernel.check.types_of import Number, Value, common, exact
 from dpsql.kernel.check.values import value_of
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (
-    OPAQUE,
     Aggregate,
     Binary,
     Cast,
@@ -31,7 +29,6 @@ from dpsql.kernel.tree import (
     Select,
     Source,
     Window,
-    facts,
     parts,
     plain,
     walk,
@@ -68,7 +65,8 @@ class Proof:
     selects: list[Select] = field(default_factory=list)
     path: list[str] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
-    known: dict[Query, Relation] = field(default_factory=dict)
+    known: dict[int, Relation] = field(default_factory=dict)
+    """By the identity of the query: an equal one may have columns of other types."""
     fitting: list[tuple[Scope, Node]] = field(default_factory=list)
 
     def sums_fit(self, expr: Expr, select: Select, low: Number, high: Number) -> None:
@@ -78,7 +76,7 @@ class Proof:
         """
         if max(-low, high) * ROWS < 1 << 127:
             sums = (e for e in nodes_of_row(expr) if isinstance(e, Aggregate) and e.name == "SUM")
-            self.fitting += [(self.values.scopes[select], each) for each in sums]
+            self.fitting += [(self.values.scope_of(select), each) for each in sums]
 
     def overflowing(self) -> Node | None:
         """Return a sum of which nothing shows that it does not overflow; None if there is none."""
@@ -97,13 +95,13 @@ class Proof:
 
     def query(self, query: Query, part: str) -> Relation:
         """Return the relation of a query that is a part of the node that is looked at."""
-        if not self.outer and query in self.known:
-            return self.known[query]
-        self.path.append(part)
-        made = self.prove(self, query)
-        self.path.pop()
-        if not self.outer:
-            self.known[query] = made
+        made = None if self.outer else self.known.get(id(query))
+        if made is None:
+            self.path.append(part)
+            made = self.prove(self, query)
+            self.path.pop()
+            if not self.outer:
+                self.known[id(query)] = made
         return made
 
     def keeps(self, expr: Expr, other: Expr) -> bool:
@@ -114,12 +112,12 @@ class Proof:
 
     def keeps_type(self, one: Value, other: Value) -> bool:
         """Return whether different values of a type differ where they are compared with those of another."""
-        kind = common(one, other)
+        kind = one.type if one.type is other.type else common(one, other)
         return kind is not None and _injective(one.type, kind)
 
     def rows(self, query: Query) -> Rows:
         """Return what is known of all rows of a query, whosever they are."""
-        return self.values.found[plain(query)]
+        return self.values.found[id(plain(query))]
 
     def _typed(self, expr: Expr) -> Value:
         """Return the type of an expression; that of a column is written in it, and the walk compared it."""
@@ -135,7 +133,7 @@ class Proof:
 
     def value(self, expr: Expr, select: Select) -> Value:
         """Return the type and the interval of an expression of a SELECT."""
-        return value_of(expr, self.values.scopes[select])
+        return value_of(expr, self.values.scope_of(select))
 
 
 def some(number: int, noun: str) -> str:
@@ -187,12 +185,16 @@ def nodes_of_row(expr: Expr) -> Iterator[Expr]:
         waiting += [part for part in parts(node) if not isinstance(part, (Query, Source))]
 
 
-class Traits(NamedTuple):
-    """What an expression has among its nodes, those of its subqueries aside.
+def aggregates_of(expr: Expr) -> list[Aggregate]:
+    """Return the aggregates of an expression, beside those of windows."""
+    if isinstance(expr, Aggregate):
+        return [expr]
+    below = [part for part in parts(expr) if isinstance(part, Expr) and traits(part).aggregates]
+    return [found for part in below for found in aggregates_of(part)]
 
-    It is the same for all equal expressions, so it has no nodes: those of an equal expression of another
-    query may have columns of other types.
-    """
+
+class Traits(NamedTuple):
+    """What an expression has among its nodes, those of its subqueries aside."""
 
     aggregates: bool
     """Whether it aggregates rows, beside in windows."""
@@ -204,72 +206,70 @@ class Traits(NamedTuple):
     """The columns that it reads without the name of an item of FROM, beside in subqueries."""
 
 
-_LEAVES = (Column, Constant)
+def traits(expr: Expr) -> Traits:
+    """Return what an expression has among its nodes, computed once for each node from those of its parts."""
+    found: Traits | None = getattr(expr, "_traits", None)
+    if found is None:
+        found = _of_parts(expr)
+        object.__setattr__(expr, "_traits", found)
+    return found
 
 
-@lru_cache(maxsize=16384)
-def _traits(expr: Expr) -> Traits:
+def _of_parts(expr: Expr) -> Traits:
+    if isinstance(expr, Column):
+        own = frozenset((name_of(expr),))
+        return Traits(False, False, False, own, NONE if expr.table else own)
     aggregates = windows = subqueries = False
-    bare: set[str] = set()
-    waiting: list[tuple[Node, bool]] = [(expr, False)]
-    while waiting:
-        node, inside = waiting.pop()
-        if isinstance(node, _LEAVES):
-            if isinstance(node, Column) and not node.table:
-                bare.add(name_of(node))
-            continue
-        if isinstance(node, Window):
-            windows = inside = True
-        elif isinstance(node, Aggregate):
-            aggregates |= not inside
-        for part in parts(node):
-            if isinstance(part, Query):
-                if not isinstance(node, Expr):
-                    raise NotCertified("a query in what is no expression", node)
-                subqueries = True
-            elif not isinstance(part, Source):
-                waiting.append((part, inside))
-    reads = facts(expr).reads
-    if OPAQUE in reads:
-        reads = frozenset(name_of(node) for node in walk(expr) if isinstance(node, Column))
-    return Traits(aggregates, windows, subqueries, reads, frozenset(bare))
+    reads = bare = NONE
+    waiting = parts(expr)
+    for part in waiting:
+        if isinstance(part, Expr):
+            below = traits(part)
+            aggregates |= below.aggregates
+            windows |= below.windows
+            subqueries |= below.subqueries
+            if below.reads:
+                reads = reads | below.reads if reads else below.reads
+                bare = bare | below.bare if bare else below.bare
+        elif isinstance(part, Query):
+            subqueries = True
+            reads |= {name_of(node) for node in walk(part) if isinstance(node, Column)}
+        else:
+            waiting += parts(part)
+    if isinstance(expr, Window):
+        return Traits(False, True, subqueries, reads, bare)
+    return Traits(aggregates or isinstance(expr, Aggregate), windows, subqueries, reads, bare)
 
 
 def has_aggregate(expr: Expr) -> bool:
     """Return whether an expression aggregates the rows of its query, beside in windows."""
-    return not isinstance(expr, _LEAVES) and _traits(expr).aggregates
+    return traits(expr).aggregates
 
 
 def has_window(expr: Expr) -> bool:
     """Return whether an expression has a window function, beside those in subqueries."""
-    return not isinstance(expr, _LEAVES) and _traits(expr).windows
+    return traits(expr).windows
 
 
 def subqueries(expr: Expr) -> list[tuple[Expr, Query]]:
     """Return the subqueries of an expression, but not those in them, with the nodes that have them."""
     found: list[tuple[Expr, Query]] = []
-    waiting: list[Node] = [] if isinstance(expr, _LEAVES) or not _traits(expr).subqueries else [expr]
+    waiting: list[Node] = [expr] if traits(expr).subqueries else []
     while waiting:
         node = waiting.pop()
         for part in parts(node):
-            if isinstance(part, Query) and isinstance(node, Expr):
-                found.append((node, part))
-            elif not isinstance(part, Source):
+            if not isinstance(part, Query):
                 waiting.append(part)
+            elif isinstance(node, Expr):
+                found.append((node, part))
+            else:
+                raise NotCertified("a query in what is no expression", node)
     return found
-
-
-def bare_columns(expr: Expr) -> Names:
-    """Return the columns that an expression names without their item of FROM, beside in subqueries."""
-    if isinstance(expr, Column):
-        return NONE if expr.table else frozenset((name_of(expr),))
-    return NONE if isinstance(expr, Constant) else _traits(expr).bare
 
 
 def reads_of(expr: Expr) -> Names:
     """Return all columns that an expression reads, also in subqueries."""
-    found = facts(expr).reads
-    return found if OPAQUE not in found else _traits(expr).reads
+    return traits(expr).reads
 
 
 def operand_in(expr: Expr) -> Expr | None:
@@ -280,7 +280,7 @@ def operand_in(expr: Expr) -> Expr | None:
 __all__ = [
     "NONE",
     "Proof",
-    "bare_columns",
+    "aggregates_of",
     "conjuncts",
     "equalities",
     "has_aggregate",

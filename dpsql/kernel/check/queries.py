@@ -16,7 +16,6 @@ columns but the unit are unique within a unit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from dpsql.kernel.check.bounded import relation_of_bounded, relation_of_sampled
@@ -112,7 +111,7 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
     source = _kept(proof, query, source)
     for term in query.order:
         if check_row(proof, term.expr, source) and source.kind is Kind.PUBLIC:
-            source = replace(source, kind=Kind.TIED)
+            source = source._replace(kind=Kind.TIED)
     aggregated = bool(query.group) or any(has_aggregate(item.expr) for item in query.items)
     if source.outside:
         return _outside(proof, query, source, names, aggregated)
@@ -153,17 +152,16 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
     there = [c for c in conditions if isinstance(c, IsNull) and c.negated and c.operand in source.unit]
     if source.outside:
         kind = Kind.TIED if tied else source.kind
-        return replace(source, kind=kind, depends=source.depends + tuple(equal_columns(proof, conditions)))
+        return source._replace(kind=kind, depends=source.depends + tuple(equal_columns(proof, conditions)))
     only = len(there) == len(conditions)
-    made = replace(
-        source,
+    made = source._replace(
         strays=source.strays and not there,
         depends=source.depends + tuple(equal_columns(proof, conditions)),
         table=source.table if only else None,
     )
     if tied_to_outer(proof, made, [*equalities(conditions)]):
         proof.note("subquery of the unit", "the rows of the subquery are those of the unit of the outer row")
-        return replace(made, kind=Kind.TIED, unit=frozenset(), strays=False, table=None)
+        return made._replace(kind=Kind.TIED, unit=frozenset(), strays=False, table=None)
     return made
 
 
@@ -177,7 +175,7 @@ def _outside(
     for expr in query.group:
         tied |= check_row(proof, expr, source)
     made = project(proof, query, source, names) if not aggregated else Relation(source.kind, names)
-    return replace(made, kind=Kind.TIED if tied else Kind.PUBLIC, unique=proof.unique(query))
+    return made._replace(kind=Kind.TIED if tied else Kind.PUBLIC, unique=proof.unique(query))
 
 
 def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
@@ -212,8 +210,7 @@ def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, 
             proof.refuse("DISTINCT of rows that are units of their own", query)
         unit_names = {u.name for u in unit if isinstance(u, Column)}
         unique.add(frozenset(names) - unit_names)
-    return replace(
-        made,
+    return made._replace(
         unit=unit,
         by_row=source.by_row or not unit,
         unique=frozenset(unique),

@@ -20,8 +20,9 @@ unit* hold for the rows of each unit by itself, and say nothing of rows without 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import Together
 from dpsql.kernel.tree import Column, Expr
@@ -119,8 +120,7 @@ class Groups:
     fine: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
+class Relation(NamedTuple):
     """What is known of the rows of an item of FROM, or of the result of a query.
 
     Attributes
@@ -173,7 +173,7 @@ class Relation:
         """
         reached = set(names)
         waiting = [pair for pair in self.depends if not pair[1] <= reached]
-        grown = True
+        grown = bool(waiting)
         while grown:
             grown = False
             rest = []
@@ -208,8 +208,7 @@ def under(relation: Relation, alias: str) -> Relation:
     def renamed(names: Names) -> Names:
         return frozenset(new[name] for name in names)
 
-    return replace(
-        relation,
+    return relation._replace(
         columns=tuple(new.values()),
         unit=frozenset(Column(alias, unit.name) for unit in relation.unit if isinstance(unit, Column)),
         unique=frozenset(map(renamed, relation.unique)),

@@ -77,4 +77,4 @@ def relation_of_beyond(proof: Proof, node: Beyond) -> Relation:
     assert found.groups is not None  # noqa: S101  as it is made
     together = (Together(frozenset(numbers), most, most),)
     proof.note("together", f"a unit changes {len(numbers)} numbers by at most {most:,}")
-    return replace(found, groups=replace(found.groups, together=together))
+    return found._replace(groups=replace(found.groups, together=together))

@@ -10,6 +10,7 @@ within a unit. Rows of a public table are public.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from dpsql.kernel.check.proof import Proof, subqueries
 from dpsql.kernel.check.relation import NONE, Kind, Relation, under
@@ -25,7 +26,7 @@ from dpsql.kernel.tree import (
     Values,
 )
 
-_NAME = re.compile("[a-z][a-z0-9_]*")
+_is_word = lru_cache(maxsize=4096)(re.compile("[a-z][a-z0-9_]*").fullmatch)
 NOTHING = Relation(Kind.PUBLIC, unique=frozenset((NONE,)))
 """What a query without FROM reads: one row without columns."""
 
@@ -54,7 +55,7 @@ def relation_of_item(proof: Proof, source: Source) -> Relation:
 
 def check_name(proof: Proof, name: str, node: Node) -> None:
     """Refuse a name of the query's own that an engine may read as another one, without case."""
-    if name and not _NAME.fullmatch(name):
+    if name and not _is_word(name):
         proof.refuse("a name that is no word in lower case", node)
 
 

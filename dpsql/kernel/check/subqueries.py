@@ -8,7 +8,7 @@ never NULL, asks whether the rows have one of the unit x, so it needs no such co
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import Proof, bare_columns, operand_in, reads_of, subqueries
+from dpsql.kernel.check.proof import Proof, operand_in, reads_of, subqueries, traits
 from dpsql.kernel.check.relation import Kind, Relation
 from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.tree import Column, Expr, Query, Select
@@ -16,10 +16,11 @@ from dpsql.kernel.tree import Column, Expr, Query, Select
 
 def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
     """Refuse an expression of a row that depends on other units; return whether it is tied to one."""
-    if relation.kind is Kind.OWNED and any(name not in relation.columns for name in bare_columns(expr)):
+    read = traits(expr)
+    if read.bare and relation.kind is Kind.OWNED and not read.bare <= set(relation.columns):
         proof.refuse("a column without the name of its item of FROM", expr)
     tied = False
-    for node, query in subqueries(expr):
+    for node, query in subqueries(expr) if read.subqueries else ():
         proof.outer.append(relation)
         proof.path.append("subquery")
         found = proof.prove(proof, query)

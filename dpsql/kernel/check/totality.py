@@ -18,7 +18,7 @@ lists of them are as they are stored.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
@@ -80,8 +80,8 @@ class Checked:
     rows
         What is known of its result.
     scopes
-        The scope of the items of each SELECT in it, by node; of a SELECT that is in several subqueries, that
-        of the last.
+        Each SELECT in it, by its identity, with the scope of its items; of one that is in several subqueries,
+        that of the last.
     large
         Sums of whole numbers, with their scopes, of which only what they count of one unit can show that they
         do not overflow.
@@ -90,9 +90,14 @@ class Checked:
     """
 
     rows: Rows
-    scopes: dict[Select, Scope]
+    scopes: dict[int, tuple[Select, Scope]]
     large: tuple[tuple[Scope, Node], ...] = ()
-    found: dict[Query, Rows] = field(default_factory=dict)
+    found: dict[int, Rows] = field(default_factory=dict)
+
+    def scope_of(self, select: Select) -> Scope:
+        """Return the scope of the items of a SELECT of the query, or of an equal one."""
+        found = self.scopes.get(id(select))
+        return (found or next(each for each in self.scopes.values() if each[0] == select))[1]
 
 
 def check_total(query: Query, facts: Facts) -> Checked:
@@ -122,16 +127,16 @@ class Walk:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        self.scopes: dict[Select, Scope] = {}
+        self.scopes: dict[int, tuple[Select, Scope]] = {}
         self.large: list[tuple[Scope, Node]] = []
-        self.known: dict[Query, Rows] = {}
-        self.found: dict[Query, Rows] = {}
+        self.known: dict[int, Rows] = {}
+        self.found: dict[int, Rows] = {}
         self._tables: dict[str, Rows] = {}
 
     def rows(self, query: Query, outer: Scope | None) -> Rows:
         """Check a query and return what is known of its rows; `outer` is the scope of the query around it."""
         query = plain(query)
-        found = self.known.get(query) if outer is None else None
+        found = self.known.get(id(query)) if outer is None else None
         if found is None:
             if isinstance(query, Select):
                 found = self._select(query, outer)
@@ -139,9 +144,9 @@ class Walk:
                 found = self._set_operation(query, outer)
             else:
                 raise NotCertified("a query of an unknown kind", query)
-            self.found[query] = found
+            self.found[id(query)] = found
             if outer is None:
-                self.known[query] = found
+                self.known[id(query)] = found
         return found
 
     def settled(self, query: Query, outer: Scope | None) -> Rows:
@@ -246,22 +251,26 @@ class Walk:
         if query.where is not None:
             condition(query.where, Around(scope))
             present = present_columns(query.where)
-            scope = replace(scope, present=present, known={}) if present else scope
-        known = self.scopes.setdefault(query, scope)
+            if present:
+                scope = Scope(source.items, self, outer, source.padded, present)
+        _, known = self.scopes.get(id(query), (query, scope))
         if known.outer is not scope.outer and _around(query, known) != _around(query, scope):
             raise NotCertified("one query at two places, among other columns", query)
-        self.scopes[query] = scope
+        self.scopes[id(query)] = query, scope
         found: list[Expr] = []
         at = Around(scope, found=found)
         columns: dict[str, Value] = {}
-        names: dict[object, str] = {}
         loose: dict[str, frozenset[str]] = {}
         for item in query.items:
             value = derive(item.expr, at)
             name = _name(item, columns)
             columns[name] = value._replace(literal=False) if value.literal else value
-            names.setdefault(token(item.expr), name)
-        windows = [*dict.fromkeys(node for node in found if isinstance(node, Window))]
+        names: dict[object, str] = {}
+        every = found or query.group or query.order or query.limit is not None
+        for name, item in zip(columns, query.items, strict=True):
+            if every or isinstance(item.expr, Column):
+                names.setdefault(token(item.expr), name)
+        windows = [*dict.fromkeys([node for node in found if isinstance(node, Window)])]
         aggregated = bool(query.group) or any(isinstance(node, Aggregate) for node in found)
         for alias, rows in source.items.items():
             if rows.loose and not (aggregated and reads_loose(query, alias, rows, source)):
@@ -317,7 +326,7 @@ class Walk:
                 if isinstance(place, int) and 0 < place <= len(query.items)
                 else expr
             )
-            if not derive(key, at._replace(found=None)).canonical:
+            if not derive(key, at).canonical:
                 raise NotCertified("GROUP BY of a DOUBLE that has several zeros", key)
             keys.add(names.get(token(key)))
         made = {frozenset(filter(None, keys))} if keys and None not in keys else set()

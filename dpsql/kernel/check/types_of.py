@@ -14,6 +14,7 @@ from dpsql.types import (
     BIGINT,
     DOUBLE,
     HUGEINT,
+    INTEGER,
     NULL,
     TIMESTAMP,
     VARCHAR,
@@ -110,10 +111,10 @@ def exact(sql_type: SqlType) -> bool:
 
 def natural(number: int) -> SqlType:
     """Return the type of a whole number as it is written."""
-    for name in ("INTEGER", "BIGINT", "HUGEINT"):
-        low, high = _ENDS[name]
+    for kind in (INTEGER, BIGINT, HUGEINT):
+        low, high = _ENDS[kind.name]
         if low <= number <= high:
-            return SqlType(name)
+            return kind
     return DOUBLE
 
 
@@ -123,7 +124,7 @@ def common(a: Value, b: Value, *, computed: bool = False) -> SqlType | None:
     `computed`: for an operator of arithmetic, which has its own rule for a signed and an unsigned number.
     """
     x, y = a.type, b.type
-    if x == y:
+    if x is y or x == y:
         return x
     if x.name == "NULL" or y.name == "NULL":
         return y if x.name == "NULL" else x
@@ -177,7 +178,7 @@ def _whole_number(x: str, y: str, computed: bool) -> SqlType:
 def fits(value: Value, sql_type: SqlType) -> bool:
     """Return whether a conversion to a type fails on no value: CAST, or one that DuckDB adds."""
     x = value.type
-    if x == sql_type or x.name == "NULL" or value.low > value.high:
+    if x is sql_type or x == sql_type or x.name == "NULL" or value.low > value.high:
         return True
     if sql_type.name == "VARCHAR":
         return x.name in _SHOWN or exact(x)

@@ -103,7 +103,7 @@ def _constant(node: Constant, at: Around) -> Value:
             return NOTHING
         case bool():
             return Value(BOOLEAN, int(value), int(value), nullable=False)
-        case int() if (kind := natural(value)) != DOUBLE:
+        case int() if (kind := natural(value)) is not DOUBLE:
             return Value(kind, value, value, nullable=False, literal=True)
         case str():
             return Value(VARCHAR, nullable=False, literal=True)
@@ -360,7 +360,7 @@ def _within(value: Value, other: Value, operator: str) -> Value:
         high = min(high, other.high - (step if operator == "<" else 0))
     if operator in (">", ">=", "="):
         low = max(low, other.low + (step if operator == ">" else 0))
-    return value._replace(low=low, high=high)
+    return Value(value.type, low, high, value.nullable, value.canonical, value.literal, value.settled)
 
 
 def _both(one: _Known, two: _Known) -> _Known:

@@ -84,7 +84,7 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
     made_of = relation_of_numbers(proof, rows, rule.reader, keys, numbers, declared=not node.keys)
     groups = made_of.groups
     assert groups is not None  # noqa: S101  as it is made
-    return replace(made_of, groups=replace(groups, together=tuple(rule.together())))
+    return made_of._replace(groups=replace(groups, together=tuple(rule.together())))
 
 
 class _Rule:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import Field, dataclass
 from operator import attrgetter
 from typing import ClassVar, TypeVar, cast
 
@@ -22,8 +22,8 @@ class Facts:
 class KeptHash:
     """An immutable object that keeps its hash, and is equal to others of its type with equal parts.
 
-    It is for keys of many dictionaries that are deep. Two objects with different hashes are told apart by
-    these alone. Their dataclasses have `eq=False`.
+    It is for keys of many dictionaries that are deep. Two objects whose hashes are known and differ are told
+    apart by these alone. Their dataclasses have `eq=False`.
     """
 
     __slots__: ClassVar[tuple[str, ...]] = ("_hash",)
@@ -42,17 +42,21 @@ class KeptHash:
             return True
         if type(self) is not type(other) or not isinstance(other, KeptHash):
             return NotImplemented
-        return hash(self) == hash(other) and _alike(_fields(self), _fields(other))
+        one, two = getattr(self, "_hash", None), getattr(other, "_hash", None)
+        apart = one is not None and two is not None and one != two
+        return not apart and _alike(_fields(self), _fields(other))
 
 
 class Node(KeptHash):
     """A node of the query tree. Nodes are immutable, and equal if their parts are equal."""
 
-    __slots__: ClassVar[tuple[str, ...]] = ("_facts", "_guarded", "_text")
+    __slots__: ClassVar[tuple[str, ...]] = ("_facts", "_guarded", "_text", "_traits")
     _facts: Facts
     _text: str
     """Its SQL for DuckDB, if it is kept (`writer.with_text`)."""
     _guarded: Expr
+    _traits: object
+    """What the checker found of an expression (`check.proof`)."""
 
 
 class Expr(Node):
@@ -130,15 +134,21 @@ def facts(node: Expr) -> Facts:
 
 def parts(node: Node) -> list[Node]:
     """Return the nodes that a node is made of."""
-    return _nodes(_fields(node))
+    found: list[Node] = []
+    _add_nodes(_READERS_OF_NODES[type(node)](node), found)
+    return found
+
+
+def _add_nodes(values: tuple[object, ...], found: list[Node]) -> None:
+    for value in values:
+        if isinstance(value, Node):
+            found.append(value)
+        elif value and type(value) is tuple:
+            _add_nodes(value, found)
 
 
 def _fields(node: KeptHash) -> tuple[object, ...]:
-    kind = type(node)
-    reader = _READERS.get(kind)
-    if reader is None:
-        reader = _READERS[kind] = _reader(kind.__match_args__)
-    return reader(node)
+    return _READERS[type(node)](node)
 
 
 def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
@@ -166,25 +176,23 @@ def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
     return True
 
 
-_READERS: dict[type[KeptHash], Callable[[KeptHash], tuple[object, ...]]] = {}
-"""What reads the parts of an object, by its type; made at the first use."""
+class _Readers(dict[type[KeptHash], Callable[[KeptHash], tuple[object, ...]]]):
+    """What reads the fields of an object, but those of some types, by its type; made at the first use."""
+
+    def __init__(self, *without: str) -> None:
+        self.without = without
+
+    def __missing__(self, kind: type[KeptHash]) -> Callable[[KeptHash], tuple[object, ...]]:
+        types: dict[str, Field[object]] = getattr(kind, "__dataclass_fields__", {})
+        names = [n for n in kind.__match_args__ if n not in types or types[n].type not in self.without]
+        read = attrgetter(*names) if names else lambda _: ()
+        made = self[kind] = read if len(names) != 1 else lambda node: (read(node),)
+        return made
 
 
-def _reader(names: tuple[str, ...]) -> Callable[[KeptHash], tuple[object, ...]]:
-    """Return the function that reads some attributes of an object."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    return lambda node: tuple(getattr(node, name) for name in names)
-
-
-def _nodes(values: Iterable[object]) -> list[Node]:
-    found = list[Node]()
-    for value in values:
-        if isinstance(value, Node):
-            found.append(value)
-        elif isinstance(value, tuple):
-            found += _nodes(value)
-    return found
+_READERS = _Readers()
+_READERS_OF_NODES = _Readers("str", "bool", "int", "SqlType")
+"""Fields of these types have no nodes in them."""
 
 
 def walk(node: Node) -> Iterator[Node]:

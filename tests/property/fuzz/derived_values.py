@@ -29,11 +29,12 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     facts,
     parts,
+    plain,
     walk,
 )
 from dpsql.types import DOUBLE, NULL
 
-__all__ = ["Seen", "hold"]
+__all__ = ["Seen", "hold", "queries_of"]
 
 
 @dataclass
@@ -48,15 +49,20 @@ class Seen:
     wrong: list[str] = field(default_factory=list)
 
 
+def queries_of(node: Node) -> Iterator[Query]:
+    """Yield the queries among nodes, those included that others are written as."""
+    for each in walk(node):
+        if isinstance(each, Query):
+            yield each
+            if each is not (written := plain(each)):
+                yield from queries_of(written)
+
+
 def hold(checked: Checked, query: Query, connection: duckdb.DuckDBPyConnection, seen: Seen) -> None:
     """Compare the types, ends, NULLs and zeros of all expressions of a query with those on a database."""
-    done: set[Node] = set()
-    for select in walk(query):
-        if not isinstance(select, Select) or select in done or select not in checked.scopes:
-            continue
-        done.add(select)
-        scope = checked.scopes[select]
-        if scope.outer is None:
+    nodes = {id(node) for node in queries_of(query)}
+    for select, scope in checked.scopes.values():
+        if id(select) in nodes and scope.outer is None:
             _expressions(select, scope, connection, seen)
 
 
