@@ -161,7 +161,7 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
     )
     if tied_to_outer(proof, made, [*equalities(conditions)]):
         proof.note("subquery of the unit", "the rows of the subquery are those of the unit of the outer row")
-        return made._replace(kind=Kind.TIED, unit=frozenset(), strays=False, table=None)
+        return made._replace(kind=Kind.TIED, strays=False, table=None)
     return made
 
 

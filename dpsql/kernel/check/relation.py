@@ -130,7 +130,7 @@ class Relation(NamedTuple):
     columns
         All columns.
     unit
-        Expressions that are the unit of the row.
+        Expressions that are the unit of the row; of tied rows, while they are read, of the outer one.
     by_row
         Whether no column tells units apart: each row has one, as where each row of a table is a unit.
     strays

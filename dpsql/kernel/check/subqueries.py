@@ -2,8 +2,9 @@
 
 A condition on a row of the unit x keeps the row or not as a function of the row itself, of public rows, and
 of rows of x. So what is owned stays owned. A subquery is such a function if its rows are public, or tied to
-x: if it reads rows owned by y and one of its conditions is y = x. `x IN (SELECT y ..)`, of units y that are
-never NULL, asks whether the rows have one of the unit x, so it needs no such condition.
+x: if it reads rows owned by y and one of its conditions is y = x. Then y is the unit x of each of its own
+rows, to which subqueries in it may be tied. `x IN (SELECT y ..)`, of units y that are never NULL, asks
+whether the rows have one of the unit x, so it needs no such condition.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def _of_units(proof: Proof, node: Expr, query: Query, found: Relation, relation:
     operand = operand_in(node)
     return (
         operand is not None
-        and relation.kind is Kind.OWNED
+        and relation.kind in (Kind.OWNED, Kind.TIED)
         and operand in relation.unit
         and (not relation.strays or not proof.value(operand, proof.selects[-1]).nullable)
         and not relation.by_row
@@ -71,5 +72,5 @@ def tied_to_outer(proof: Proof, relation: Relation, pairs: list[tuple[Expr, Expr
         and proof.keeps(y, x)
         for x, y, null in pairs
         for outer in proof.outer
-        if outer.kind is Kind.OWNED and not outer.by_row
+        if outer.kind in (Kind.OWNED, Kind.TIED) and not outer.by_row
     )

@@ -85,3 +85,38 @@ def test_a_number_within_what_follows_from_the_unit_is_one_row(part: str, single
         f"SELECT s.c1 AS k0, COUNT(DISTINCT s.u) AS n0 FROM ({numbered}) AS s WHERE s.r = 1 GROUP BY s.c1"
     )
     assert certify(tree_of(written(of_pages(groups))), FACTS).most_groups == (1 if single else None)
+
+
+WITHIN = "EXISTS (SELECT 1 AS one FROM ({visits}) AS v WHERE v.u = s.u AND {inner})"
+
+
+@pytest.mark.parametrize(
+    ("inner", "certified"),
+    [
+        ("v.u IN (SELECT t.u AS u FROM ({likes}) AS t)", True),
+        ("NOT v.u IN (SELECT t.u AS u FROM ({likes}) AS t)", True),
+        ("EXISTS (SELECT 1 AS one FROM ({likes}) AS t WHERE t.u = v.u)", True),
+        ("EXISTS (SELECT 1 AS one FROM ({likes}) AS t WHERE t.u = v.c2)", False),
+        ("v.c2 IN (SELECT t.u AS u FROM ({likes}) AS t)", False),
+    ],
+)
+def test_rows_of_the_unit_of_a_row_have_it_where_subqueries_of_theirs_are_tied(
+    inner: str, certified: bool
+) -> None:
+    query = tree_of(written(f"{UNITS} ({PAIRS}) AS s WHERE {WITHIN.replace('{inner}', inner)}"))
+    if certified:
+        assert certify(query, FACTS).numbers
+    else:
+        with pytest.raises(NotCertified, match="not tied"):
+            certify(query, FACTS)
+
+
+def test_units_that_one_of_two_conditions_ties_are_tied() -> None:
+    """A subquery of a list of items is tied to the rows that WHERE has tied, before WHERE to none."""
+    inner = "(SELECT COUNT(v.u IN (SELECT t.u AS u FROM ({likes}) AS t)) AS n FROM ({visits}) AS v{where})"
+    tied, free = (
+        f"{UNITS} ({PAIRS}) AS s WHERE {inner.replace('{where}', w)} > 1" for w in (" WHERE v.u = s.u", "")
+    )
+    assert certify(tree_of(written(tied)), FACTS).numbers
+    with pytest.raises(NotCertified):
+        certify(tree_of(written(free)), FACTS)
