@@ -192,7 +192,7 @@ def test_groups_take_it_twice(session: Session) -> None:
         (
             "SUM(amount, contribution_bounds_per_group => (0, 70)) AS s FROM orders",
             "",
-            "of a user in a group",
+            "totals of amount of a user beyond 0 to 70 count as 0 or 70",
         ),
     ],
 )

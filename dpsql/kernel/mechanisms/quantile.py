@@ -104,6 +104,7 @@ class Quantile(Mechanism[Quantiles]):
     ) -> Quantile:
         """Plan quantiles on a grid of cells, of a public number of groups.
 
+        >>> from fractions import Fraction
         >>> plan = Quantile.plan(1 << 16, 1)
         >>> round(plan.rank_errors(Fraction(95, 100))[0], 1)
         14.1

@@ -23,7 +23,7 @@ from dpsql.serve.wire.command_types import (
 )
 from dpsql.serve.wire.command_words import Words
 
-_SHOWN = frozenset({"PRIVACY", "TABLES", "RELEASES", "RELEASE"})
+_SHOWN = frozenset({"PRIVACY", "BUDGET", "TABLES", "RELEASES", "RELEASE"})
 """What dpsql's own SHOW is followed by."""
 _IDENTITY = "the analyst is who logged in, and no other"
 

@@ -346,8 +346,8 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "limited domain: bar too low": (
         limited_domain,
         "limited_domain",
-        "exponential_cutoff(delta / many, ",
-        "exponential_cutoff(min(3 * delta / many, Fraction(9, 10)), ",
+        "exponential_cutoff(delta / candidates, ",
+        "exponential_cutoff(min(3 * delta / candidates, Fraction(9, 10)), ",
         NEW,
         {},
     ),
