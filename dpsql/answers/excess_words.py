@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dpsql.analysis import BoundSearch, Contribution, Plan
 from dpsql.analysis.excess import Excess, excesses, worth_of
 from dpsql.answers.cut_intervals import assumptions_on_shares, name_range, put_in_slots, size_words
-from dpsql.estimates import Average, figure, with_noun
+from dpsql.estimates import Average, figure, plural
 from dpsql.lazy_dataclass import dataclass
 from dpsql.render.lines import NOT_IN_THE_RANGE
 
@@ -62,7 +62,7 @@ def units_above(cuts: Sequence[Cut]) -> dict[int, float]:
 
 def too_low(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
     """Return the sentences on bounds with more units above than a search leaves where none is far above."""
-    said, units = [], with_noun("0", plan.unit).removeprefix("0 ")
+    said, units = [], plural(plan.unit)
     for excess in found:
         bound = excess.limit * excess.of.ladder.step
         name, beyond = _name(plan, excess.of, excess.places), figure(float((excess.times + 1) * bound))

@@ -26,7 +26,7 @@ from dpsql.answers.cut_intervals import (
     widen_formula,
     widen_numbers,
 )
-from dpsql.estimates import Average, Combined, Shared, figure, with_noun
+from dpsql.estimates import Average, Combined, Shared, figure, plural
 from dpsql.language import AllGroups
 from dpsql.render.lines import NOT_IN_THE_RANGE
 
@@ -188,7 +188,7 @@ def _units_above(plan: Plan, left: LeftOut) -> str:
     ladder = left.kept.ladder
     if ladder.units_above is None:
         return ""
-    units = with_noun("0", plan.unit).removeprefix("0 ")
+    units = plural(plan.unit)
     most, twice = (figure(each * ladder.most * float(ladder.step)) for each in (1, 2))
     what = f"about {figure(ladder.units_above)} {units} are above {most}"
     return f"; {what}, what they have beyond {twice} is not known{NOT_IN_THE_RANGE}"

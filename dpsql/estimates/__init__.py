@@ -54,7 +54,7 @@ from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
 from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
 from dpsql.estimates.values_beyond import Side, ValuesBeyond
 from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
-from dpsql.estimates.wording import decimal, error_words, figure, with_noun
+from dpsql.estimates.wording import decimal, error_words, figure, plural, with_noun
 
 __all__ = [
     "Average",
@@ -101,6 +101,7 @@ __all__ = [
     "offsets",
     "p_value",
     "pair_half_width",
+    "plural",
     "sparse_vector_error",
     "split_measuring",
     "threshold_gap_cdf",

@@ -40,12 +40,16 @@ def with_noun(number: int | str, noun: str, verb: str = "") -> str:
     """
     text = number if isinstance(number, str) else f"{number:,}"
     one = text == "1"
-    said = verb if not one else _with_s(verb)
-    return f"{text} {noun if one else _with_s(noun)}" + (f" {said}" if verb else "")
+    said = verb if not one else plural(verb)
+    return f"{text} {noun if one else plural(noun)}" + (f" {said}" if verb else "")
 
 
-def _with_s(word: str) -> str:
-    """Return the plural of a noun, or the third person of a verb."""
+def plural(word: str) -> str:
+    """Return the plural of a noun, or the third person of a verb.
+
+    >>> plural("patient"), plural("entity"), plural("are")
+    ('patients', 'entities', 'is')
+    """
     if word == "are":
         return "is"
     if word.endswith(("s", "x", "z", "ch", "sh")):

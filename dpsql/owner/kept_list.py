@@ -13,7 +13,7 @@ from dpsql.analysis.group_measures import group_measure
 from dpsql.analysis.kept_bounds import ROWS, columns_of, counted_by, total_of
 from dpsql.analysis.searched_groups import MANY_GROUPS
 from dpsql.errors import ProgrammingError
-from dpsql.estimates import KeptLadder, count_offset, decimal, figure, with_noun
+from dpsql.estimates import KeptLadder, count_offset, decimal, figure, plural
 from dpsql.estimates.law import Term, quantiles
 from dpsql.kept_ladders import kept_at, known_versions, read_ladders, shows_changes, version_of
 from dpsql.kernel.mechanisms.bins import thresholds
@@ -89,7 +89,7 @@ class KeptBound:
     @property
     def units(self) -> str:
         """The word for several units."""
-        return with_noun("0", self.unit).removeprefix("0 ")
+        return plural(self.unit)
 
     @property
     def made(self) -> datetime:
