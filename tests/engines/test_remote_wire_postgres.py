@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import gettempdir
 
 import pytest
 from cryptography import x509
@@ -111,7 +112,7 @@ def server() -> Iterator[Store]:
         port = int(address.rpartition(":")[2].partition("/")[0])
         made = Store(port, Path(), Path())
         # The folder of the socket is that of the data, which only the address' port tells.
-        folder = next(p.parent for p in Path("/tmp").glob(f"dpsql-pg-*/.s.PGSQL.{port}"))
+        folder = next(p.parent for p in Path(gettempdir()).glob(f"dpsql-pg-*/.s.PGSQL.{port}"))
         made.socket, made.data = folder, folder / "data"
         made.sql(
             f"CREATE ROLE alice LOGIN PASSWORD '{PASSWORD}'",
