@@ -109,10 +109,10 @@ class ExcessApart(KeepsQuote):
         return widen_numbers(plan, result, {*cut.excess.places}, number, of_formula)
 
     def _is_added(self, cut: Cut) -> bool:
-        """Return whether groups get back what is cut of them, by their shares."""
-        few = self.plan.groups < MANY_GROUPS or self.plan.options.cut == "WHOLE"
+        """Return whether each number under a bound has what is cut of it, by the shares of its groups."""
+        many = self.plan.groups >= MANY_GROUPS and self.plan.options.cut != "WHOLE"
         worths = (worth_of(self.plan.counts[place]) for place in cut.excess.places)
-        return cut.known and not few and all(least >= 0 and most == 1 for least, most in worths)
+        return many and all(least >= 0 and most == 1 for least, most in worths)
 
     def _number(self, found: Combined, cut: Cut, least: Fraction, most: Fraction) -> Combined:
         """Return a number, or those of all groups, with what is cut in the intervals."""
@@ -123,7 +123,7 @@ class ExcessApart(KeepsQuote):
         whole = float(there.sum())
         if whole <= 0:
             return move_ends(found, 0.0, high)
-        back = cut.estimate if self._is_added(cut) and most == 1 else 0.0
+        back = cut.estimate if plan.groups >= MANY_GROUPS and most == 1 else 0.0
 
         def above(end: NDArray[np.float64]) -> NDArray[np.float64]:
             return end + 2 * high * np.clip(end / whole, 0, 1)

@@ -95,7 +95,7 @@ def _in_groups(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combi
     most = _most_cut(plan, left) / step
     if left.signed or plan.options.cut == "WHOLE":
         return move_ends(found, most * float(-left.lowest), most * float(left.highest))
-    if left.highest != 1:
+    if not _is_given_back(plan, left):
         return move_ends(found, 0.0, most * float(left.highest) * _shares(plan, found.value))
 
     def shared(high: NDArray[np.float64]) -> Shared:
@@ -116,6 +116,11 @@ def _in_groups(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combi
         high=made.high / step,
         together=ends,
     )
+
+
+def _is_given_back(plan: Plan, left: LeftOut) -> bool:
+    """Return whether groups get back what is left out: not what has signs, nor what is known in rows."""
+    return left.highest == 1 and not left.signed and plan.options.cut != "WHOLE"
 
 
 def _every_group(plan: Plan) -> bool:
@@ -172,9 +177,10 @@ def _sentence(plan: Plan, left: LeftOut, places: set[int]) -> tuple[str, str]:
         since = f"since {changed} changed after {ladder.made:%d %B %Y}"
         return "cut", f"{what}, how much is not known {since}{NOT_IN_THE_RANGE}"
     estimate, rows = ladder.cut(left.bound), ladder.measure == ROWS
-    plain = all(output.formula is None for output in plan.outputs if places & {output.of, *output.uses})
-    added = plain and left.highest == 1 and not left.signed and plan.options.cut == "SHARED"
-    added &= bool(plan.key_types)
+    added = bool(plan.key_types) and plan.options.cut == "SHARED" and _is_given_back(plan, left)
+    # Numbers of another kind under the bound, averages and quantiles, do not have it.
+    under = [output for output in plan.outputs if places & {output.of, *output.uses}]
+    added &= all(output.formula is None and output.quantile is None for output in under)
     sizes = f"{what}, {size_words(plan, estimate, _most_cut(plan, left), rows=rows, added=added)}"
     if plan.options.cut == "NOISE_ONLY":
         return "cut", f"{sizes} (not in the range, as cut = NOISE_ONLY says)"
