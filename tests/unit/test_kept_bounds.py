@@ -597,6 +597,8 @@ def test_quantiles_have_what_is_left_out_in_the_error_of_their_rank(session: Ses
     _, line = shown(session, rest, options)
     assert line.startswith("left out: rows of a user beyond 6 in orders")
     assert "(in the error of the rank)" in line
+    _, line = shown(session, "region, MEDIAN(amount) AS m FROM orders GROUP BY region", options)
+    assert "at 95% (in the error of the rank)" in line
     assert "added to groups" not in line
     numbers = json.loads(
         session.run("EXPLAIN (FORMAT JSON) " + statement(f"region, {rest} GROUP BY region", options))
