@@ -23,8 +23,8 @@ from dpsql.kernel.mechanisms import (
     SparseVectorByRounds,
 )
 from dpsql.kernel.mechanisms.mechanism import Mechanism
+from dpsql.kernel.mechanisms.sparse import NoisyOrder
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVectorPlan
-from dpsql.kernel.mechanisms.top_k import NoisyOrder
 
 
 def shared_noise(mechanism: Box | Gaussian, place: int) -> BoxNoise | GaussianNoise:

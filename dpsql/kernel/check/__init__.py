@@ -5,5 +5,3 @@
 
 from dpsql.kernel.check.certificate import Certificate, Change, Keys, NotCertified, Step, Together
 from dpsql.kernel.check.check import certify
-
-__all__ = ["Certificate", "Change", "Keys", "NotCertified", "Step", "Together", "certify"]

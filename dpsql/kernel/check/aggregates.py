@@ -8,7 +8,7 @@ be one zero only. All others give the same in every order. What windows need bey
 from __future__ import annotations
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import ROWS, Around, bare, check_decided, derive, rule
+from dpsql.kernel.check.derive import ROWS, Around, check_decided, derive, rule, unwrap
 from dpsql.kernel.check.types_of import Number, Value, ends, exact, whole
 from dpsql.kernel.tree import Aggregate, Call, Column, Derived, Expr, OrderTerm, Scan, Window, facts, walk
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType
@@ -95,8 +95,8 @@ def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None)
 
 def _ordered(node: Aggregate) -> bool:
     """Return whether rows that tie in the aggregate's order have one value."""
-    argument = bare(node.arguments[0])
-    return not facts(argument).reads or any(bare(term.expr) == argument for term in node.order)
+    argument = unwrap(node.arguments[0])
+    return not facts(argument).reads or any(unwrap(term.expr) == argument for term in node.order)
 
 
 def _sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -> Value:
@@ -148,7 +148,7 @@ def _window(node: Window, at: Around) -> Value:
     # lists are told apart by nothing: `totality` lets no function read a list by which rows are ordered.
     for part in (*node.partition, *(term.expr for term in node.order)):
         found = derive(part, inner)
-        if not found.canonical and found.type.item is None and isinstance(bare(part), Column):
+        if not found.canonical and found.type.item is None and isinstance(unwrap(part), Column):
             raise NotCertified("a window by a DOUBLE that has several zeros", node)
     frame = node.frame
     if (

@@ -13,12 +13,12 @@ from typing import TypeGuard
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
     Around,
-    bare,
     check_decided,
     check_ends,
     derive,
     needs_try,
     rule,
+    unwrap,
     whole_number,
 )
 from dpsql.kernel.check.types_of import (
@@ -126,7 +126,7 @@ _DAYS = 1 << 30
 
 
 def _of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
-    near = isinstance(bare(node.left), Constant) and size(y) <= _DAYS
+    near = isinstance(unwrap(node.left), Constant) and size(y) <= _DAYS
     if not (near and operator == "+" and x.type == DATE and exact(y.type)):
         needs_try(node, at, "arithmetic on dates outside TRY")
     one, two = x.type.name, y.type.name
@@ -147,16 +147,16 @@ def _difference(node: Binary, at: Around) -> tuple[Number, Number] | None:
     A quotient that is rounded towards 0 does not fall where its dividend rises, and two of them differ by at
     most 1 more than the quotients themselves, of which `k * r / d` is the difference.
     """
-    one, two = bare(node.left), bare(node.right)
+    one, two = unwrap(node.left), unwrap(node.right)
     if not (isinstance(one, Binary) and isinstance(two, Binary) and one.operator == two.operator == "//"):
         return None
-    line, lower = _line(bare(one.left)), _line(bare(two.left))
+    line, lower = _line(unwrap(one.left)), _line(unwrap(two.left))
     if one.right != two.right or line is None or lower is None:
         return None
     (k, x, o), (m, y, p) = line, lower
-    less = bare(y)
+    less = unwrap(y)
     if (k, o) != (m, p) or not (
-        isinstance(less, Binary) and less.operator == "-" and bare(less.left) == bare(x)
+        isinstance(less, Binary) and less.operator == "-" and unwrap(less.left) == unwrap(x)
     ):
         return None
     factor, fall, divisor = derive(k, at), derive(less.right, at), derive(one.right, at)
@@ -170,23 +170,23 @@ def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
 
     The first factor is from -k to k, and k times the second is at most d, or k if that is more.
     """
-    least, greatest = bare(node.left), bare(node.right)
+    least, greatest = unwrap(node.left), unwrap(node.right)
     if not (
         _is_call(least, "LEAST")
         and _is_call(greatest, "GREATEST")
         and whole_number(greatest.arguments[1]) == 1
     ):
         return None
-    rest, k = bare(least.arguments[0]), bare(least.arguments[1])
-    quotient = bare(greatest.arguments[0])
-    if not (isinstance(rest, Binary) and rest.operator == "-" and bare(rest.right) == k):
+    rest, k = unwrap(least.arguments[0]), unwrap(least.arguments[1])
+    quotient = unwrap(greatest.arguments[0])
+    if not (isinstance(rest, Binary) and rest.operator == "-" and unwrap(rest.right) == k):
         return None
     if not (isinstance(quotient, Binary) and quotient.operator == "//"):
         return None
-    d, divisor = whole_number(quotient.left), bare(quotient.right)
+    d, divisor = whole_number(quotient.left), unwrap(quotient.right)
     if not (
         _is_call(divisor, "GREATEST")
-        and bare(divisor.arguments[0]) == k
+        and unwrap(divisor.arguments[0]) == k
         and whole_number(divisor.arguments[1]) == 1
     ):
         return None
@@ -204,14 +204,14 @@ def _is_call(node: Expr, name: str) -> TypeGuard[Call]:
 def _line(node: Expr) -> tuple[Expr, Expr, Expr] | None:
     """Return `k`, `x` and `o` of `k * x + o`."""
     if isinstance(node, Binary) and node.operator == "+":
-        product = bare(node.left)
+        product = unwrap(node.left)
         if isinstance(product, Binary) and product.operator == "*":
             return product.left, product.right, node.right
     return None
 
 
 def _has_zero(node: Expr, value: Value) -> bool:
-    node = bare(node)
+    node = unwrap(node)
     if isinstance(node, Call) and node.name.upper() == "NULLIF" and len(node.arguments) == 2:
         return whole_number(node.arguments[1]) != 0
     return value.low <= 0 <= value.high
@@ -236,21 +236,21 @@ def _quotients(node: Binary, x: Value, y: Value, at: Around) -> tuple[Number, Nu
 
 def _share(node: Binary, at: Around) -> tuple[Number, Number] | None:
     """Return the ends of `(LEAST(x, n * w) * k) // n`, which are 0 and `w * k`, for `x` and `n` from 0 on."""
-    below = bare(node.right)
+    below = unwrap(node.right)
     if isinstance(below, Call) and below.name.upper() == "NULLIF":
-        below = bare(below.arguments[0])
-    above, factor = bare(node.left), 1
+        below = unwrap(below.arguments[0])
+    above, factor = unwrap(node.left), 1
     if (
         isinstance(above, Binary)
         and above.operator == "*"
         and isinstance(found := whole_number(above.right), int)
     ):
-        above, factor = bare(above.left), found
+        above, factor = unwrap(above.left), found
     if not (isinstance(above, Call) and above.name.upper() == "LEAST" and len(above.arguments) == 2):
         return None
-    x, top, most = above.arguments[0], bare(above.arguments[1]), 1
+    x, top, most = above.arguments[0], unwrap(above.arguments[1]), 1
     if isinstance(top, Binary) and top.operator == "*" and isinstance(found := whole_number(top.right), int):
-        top, most = bare(top.left), found
+        top, most = unwrap(top.left), found
     if top != below or factor < 0 or most < 0 or derive(x, at).low < 0 or derive(top, at).low < 0:
         return None
     return 0, most * factor
@@ -284,7 +284,7 @@ def _cast(node: Cast, at: Around) -> Value:
 
 def _unsigned(node: Expr) -> bool:
     """Return whether an expression is a text that is written, without the sign of a zero or NaN."""
-    node = bare(node)
+    node = unwrap(node)
     return isinstance(node, Constant) and isinstance(node.value, str) and "-" not in node.value
 
 

@@ -6,13 +6,8 @@ of nodes say (`weighted`, `bounded`, `searches`): without its rows all others ar
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import (
-    NONE,
-    Proof,
-    reads_of,
-    some,
-)
-from dpsql.kernel.check.relation import Groups, Kind, Names, Number, Relation, name_of
+from dpsql.kernel.check.proof import Proof, reads_of, some
+from dpsql.kernel.check.relation import NONE, Groups, Kind, Names, Number, Relation, name_of
 from dpsql.kernel.check.types_of import exact
 from dpsql.kernel.tree import (
     Aggregate,

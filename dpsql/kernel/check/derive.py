@@ -146,7 +146,7 @@ def check_decided(values: Sequence[Value], node: Node) -> None:
         raise NotCertified("a function of a DOUBLE of which an order of rows decides the sign", node)
 
 
-def bare(node: Expr) -> Expr:
+def unwrap(node: Expr) -> Expr:
     """Return an expression without parentheses around it."""
     while isinstance(node, Paren):
         node = node.inner

@@ -14,7 +14,6 @@ from dpsql.kernel.check.arithmetic import arithmetic
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
     Around,
-    bare,
     check_decided,
     check_ends,
     comparable,
@@ -22,6 +21,7 @@ from dpsql.kernel.check.derive import (
     needs_try,
     rule,
     unify_values,
+    unwrap,
 )
 from dpsql.kernel.check.lengths import check_items, check_literals, cut_text, measures
 from dpsql.kernel.check.types_of import (
@@ -106,10 +106,10 @@ def _days_between(node: Call) -> tuple[int, int] | None:
     lesser of both ends to `high`. The days, or seconds, that begin between two times are a difference of two
     numbers, of which each grows with its time.
     """
-    word, least = bare(node.arguments[0]), bare(node.arguments[2])
+    word, least = unwrap(node.arguments[0]), unwrap(node.arguments[2])
     if not (isinstance(least, Call) and least.name.lower() == "least" and len(least.arguments) == 2):
         return None
-    greatest = bare(least.arguments[0])
+    greatest = unwrap(least.arguments[0])
     if not (
         isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2
     ):
@@ -123,7 +123,7 @@ def _days_between(node: Call) -> tuple[int, int] | None:
 
 def _time(node: Expr, word: Expr) -> int | None:
     """Return the number of a day that is written, or of a second."""
-    node = bare(node)
+    node = unwrap(node)
     if not isinstance(node, Constant):
         return None
     if word == Constant("day", VARCHAR) and type(node.value) is date:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, strip_parens, subqueries
+from dpsql.kernel.check.derive import unwrap
+from dpsql.kernel.check.orders import conjuncts
+from dpsql.kernel.check.proof import Proof, equalities, reads_of, subqueries
 from dpsql.kernel.check.relation import Names, name_of
 from dpsql.kernel.check.types_of import exact, fits, whole
 from dpsql.kernel.tree import (
@@ -36,7 +38,7 @@ _STRICT = frozenset(("+", "-", "*", "//", "%", "=", "<>", "<", "<=", ">", ">="))
 
 def implies(x: Expr, y: Expr, query: Select, unit: frozenset[Expr]) -> bool:
     """Return whether, in each row of a unit that a query reads, x is not NULL only if y is not NULL."""
-    case = strip_parens(y)
+    case = unwrap(y)
     if x == y:
         return True
     if not isinstance(case, Case) or len(case.branches) != 1 or case.default is not None:
@@ -44,10 +46,10 @@ def implies(x: Expr, y: Expr, query: Select, unit: frozenset[Expr]) -> bool:
     condition, value = case.branches[0]
     if value not in unit:
         return False
-    known = [*_definitions(strip_parens(condition), query)]
+    known = [*_definitions(unwrap(condition), query)]
     return any(
         all(_follows(made, each) for each in conjuncts(said))
-        for made, here in _definitions(strip_parens(x), query)
+        for made, here in _definitions(unwrap(x), query)
         for said, where in known
         if where is here
     )
@@ -55,22 +57,18 @@ def implies(x: Expr, y: Expr, query: Select, unit: frozenset[Expr]) -> bool:
 
 def _follows(made: Expr, condition: Expr) -> bool:
     """Return whether a condition holds wherever a value is not NULL."""
-    made = strip_parens(made)
+    made = unwrap(made)
     if isinstance(made, Case) and len(made.branches) == 1 and made.default is None:
         guard, value = made.branches[0]
         if any(each == condition for each in conjuncts(guard)):
             return True
         return _follows(value, condition)
-    return (
-        isinstance(condition, IsNull)
-        and condition.negated
-        and _null_with(made, strip_parens(condition.operand))
-    )
+    return isinstance(condition, IsNull) and condition.negated and _null_with(made, unwrap(condition.operand))
 
 
 def _null_with(made: Expr, e: Expr) -> bool:
     """Return whether an expression is NULL wherever `e` is."""
-    made = strip_parens(made)
+    made = unwrap(made)
     if made == e:
         return True
     match made:
@@ -96,7 +94,7 @@ def _definitions(expr: Expr, query: Select) -> Iterator[tuple[Expr, Query]]:
         items = {i.column: i.expr for i in below.items}
         if expr.name not in items or below.group or below.distinct:
             break
-        expr, query = strip_parens(items[expr.name]), below
+        expr, query = unwrap(items[expr.name]), below
         yield expr, query
 
 
@@ -114,7 +112,7 @@ def _derived(query: Select, alias: str) -> Select | None:
 def as_stored(expr: Expr) -> Expr:
     """Return a column of whole numbers without a conversion to a type that has all of them."""
     if isinstance(expr, Cast) and exact(expr.type):
-        x = strip_parens(expr.operand)
+        x = unwrap(expr.operand)
         if isinstance(x, Column) and x.type is not None and exact(x.type) and fits(whole(x.type), expr.type):
             return x
     return expr

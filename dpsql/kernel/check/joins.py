@@ -21,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dpsql.kernel.check.implied import as_stored, equal_columns
-from dpsql.kernel.check.proof import Proof, conjuncts, equalities, reads_of, subqueries
+from dpsql.kernel.check.orders import conjuncts
+from dpsql.kernel.check.proof import Proof, equalities, reads_of, subqueries
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.sources import NOTHING, check_name, relation_of_item
 from dpsql.kernel.check.subqueries import check_row

@@ -8,7 +8,7 @@ not be longer than the item, but for texts that are written: these are counted, 
 from __future__ import annotations
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import bare
+from dpsql.kernel.check.derive import unwrap
 from dpsql.kernel.tree import Apply, Call, Constant, Expr, Interval, Lambda, ListOf, Unary, walk
 from dpsql.kernel.tree.forms import LONGEST, SHORT_LIST
 
@@ -18,13 +18,13 @@ _LONGEST_LITERAL = 1000
 def check_literals(node: Apply) -> None:
     """Refuse a form with something else in the place of a literal that it takes."""
     for want, argument in zip(node.form.arguments, node.arguments, strict=True):
-        if want[0] in "#=" and not _is_literal(bare(argument), want):
+        if want[0] in "#=" and not _is_literal(unwrap(argument), want):
             raise NotCertified(f"no literal that {node.form.name} takes", node)
 
 
 def _is_literal(node: Expr, want: str) -> bool:
     if isinstance(node, Unary) and node.operator == "-":
-        node = bare(node.operand)
+        node = unwrap(node.operand)
         return want == "#INTEGER" and isinstance(node, Constant) and _from_0(node.value, 1 << 31)
     if want in ("#SPAN", "#INTERVAL"):
         return isinstance(node, Interval) and (want != "#SPAN" or node.text[0] in "123456789")
@@ -75,7 +75,7 @@ def check_items(function: Lambda, of: Expr, measured: Apply | None) -> None:
 def cut_text(node: Apply) -> Expr | None:
     """Return the text that a form makes NULL where it is longer than `LONGEST`."""
     cut = node.form.name == "text up to" and 0 <= node.form.number <= LONGEST
-    return bare(node.arguments[0]) if cut else None
+    return unwrap(node.arguments[0]) if cut else None
 
 
 def measures(node: Apply) -> Call | None:

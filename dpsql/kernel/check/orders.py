@@ -11,7 +11,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import Around, Rows, bare, derive
+from dpsql.kernel.check.derive import Around, Rows, derive, unwrap
 from dpsql.kernel.check.types_of import INFINITY, Number, Value, ends, exact
 from dpsql.kernel.facts import fold
 from dpsql.kernel.tree import (
@@ -57,7 +57,7 @@ class From(NamedTuple):
 
 def token(expr: Expr) -> object:
     """Return what stands for an expression in sets: of a column its alias and name."""
-    expr = bare(expr)
+    expr = unwrap(expr)
     return (expr.table, fold(expr.name) if expr.stored else expr.name) if isinstance(expr, Column) else expr
 
 
@@ -65,7 +65,7 @@ def conjuncts(expr: Expr | None) -> list[Expr]:
     """Return the conditions that a condition joins by AND: it is true where all of them are."""
     if expr is None:
         return []
-    expr = bare(expr)
+    expr = unwrap(expr)
     if isinstance(expr, Binary) and expr.operator == "AND":
         return conjuncts(expr.left) + conjuncts(expr.right)
     return [expr]
@@ -76,7 +76,7 @@ def present_columns(where: Expr) -> frozenset[Key]:
     return frozenset(
         token(node.operand)  # type: ignore[misc]  # of a column it is a key
         for node in conjuncts(where)
-        if isinstance(node, IsNull) and node.negated and isinstance(bare(node.operand), Column)
+        if isinstance(node, IsNull) and node.negated and isinstance(unwrap(node.operand), Column)
     )
 
 
@@ -152,7 +152,7 @@ def same_column(expr: Expr, at: Around, there: set[Expr]) -> Column | None:
     These are conversions of whole numbers that fit, or of which WHERE leaves out those that do not (`there`);
     a day moved by a number of days; and a time from milliseconds.
     """
-    expr = bare(expr)
+    expr = unwrap(expr)
     low: Number = -INFINITY
     high: Number = INFINITY
     match expr:
@@ -176,7 +176,7 @@ def unique_kept(
     query: Select, source: From, at: Around, columns: Iterable[str], names: dict[object, str]
 ) -> frozenset[frozenset[str]]:
     """Return the unique sets of rows of FROM as columns of the result, and those with a ROW_NUMBER."""
-    there = {bare(c.operand) for c in conjuncts(query.where) if isinstance(c, IsNull) and c.negated}
+    there = {unwrap(c.operand) for c in conjuncts(query.where) if isinstance(c, IsNull) and c.negated}
     spelled: dict[object, list[str]] = {}
     for name, item in zip(columns, query.items, strict=True):
         column = same_column(item.expr, at, there)
@@ -187,7 +187,7 @@ def unique_kept(
         ways = product(*(spelled.get(key, ()) for key in columns_))
         made |= {frozenset(way) for way in islice(ways, _KEYS)}
     for item in query.items:
-        window = bare(item.expr)
+        window = unwrap(item.expr)
         if (
             isinstance(window, Window)
             and isinstance(window.function, Call)

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, NoReturn
 
 from dpsql.kernel.check.certificate import NotCertified, Step
-from dpsql.kernel.check.derive import ROWS, Rows, Scope
-from dpsql.kernel.check.derive import bare as strip_parens
-from dpsql.kernel.check.orders import conjuncts
+from dpsql.kernel.check.derive import ROWS, Rows, Scope, unwrap
 from dpsql.kernel.check.relation import NONE, Names, Relation, name_of
 from dpsql.kernel.check.totality import Checked
 from dpsql.kernel.check.types_of import Number, Value, common, exact
@@ -170,7 +168,7 @@ def equalities(conditions: list[Expr]) -> Iterator[tuple[Expr, Expr, bool]]:
     for condition in conditions:
         if isinstance(condition, Binary) and condition.operator in EQUAL:
             null = condition.operator != "="
-            left, right = strip_parens(condition.left), strip_parens(condition.right)
+            left, right = unwrap(condition.left), unwrap(condition.right)
             yield left, right, null
             yield right, left, null
 
@@ -274,21 +272,4 @@ def reads_of(expr: Expr) -> Names:
 
 def operand_in(expr: Expr) -> Expr | None:
     """Return what is looked up in a subquery by IN; None for other expressions."""
-    return strip_parens(expr.operand) if isinstance(expr, InQuery) else None
-
-
-__all__ = [
-    "NONE",
-    "Proof",
-    "aggregates_of",
-    "conjuncts",
-    "equalities",
-    "has_aggregate",
-    "has_window",
-    "is_null",
-    "nodes_of_row",
-    "operand_in",
-    "reads_of",
-    "strip_parens",
-    "subqueries",
-]
+    return unwrap(expr.operand) if isinstance(expr, InQuery) else None

@@ -29,12 +29,8 @@ from dpsql.kernel.check.groups import (
 )
 from dpsql.kernel.check.implied import as_stored, equal_columns
 from dpsql.kernel.check.joins import relation_of
-from dpsql.kernel.check.proof import (
-    Proof,
-    conjuncts,
-    equalities,
-    has_aggregate,
-)
+from dpsql.kernel.check.orders import conjuncts
+from dpsql.kernel.check.proof import Proof, equalities, has_aggregate
 from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.searches import relation_of_above, relation_of_beyond, relation_of_scores
 from dpsql.kernel.check.setops import relation_of_operation

@@ -26,10 +26,10 @@ from dpsql.kernel.check.derive import (
     Around,
     Rows,
     Scope,
-    bare,
     check_decided,
     derive,
     unify_values,
+    unwrap,
 )
 from dpsql.kernel.check.orders import (
     From,
@@ -351,7 +351,7 @@ class Walk:
                 raise NotCertified("an order by a DOUBLE that has several zeros", term)
         ordered = {token(term.expr) for term in query.order}
         known = {name for key, name in names.items() if key in ordered}
-        listed = {token(item.expr) for item in query.items if not isinstance(bare(item.expr), Constant)}
+        listed = {token(item.expr) for item in query.items if not isinstance(unwrap(item.expr), Constant)}
         limited = query.limit is not None and query.limit > 0
         if limited and not (listed <= ordered or any(columns <= known for columns in unique)):
             raise NotCertified("a LIMIT in an order that is not total", query)
@@ -366,10 +366,10 @@ def _unsettle_lists(
     """
     inner = at._replace(found=None)
     ordered = [part for w in windows for part in (*w.partition, *(term.expr for term in w.order))]
-    named = [part for part in ordered if isinstance(bare(part), Column)]
+    named = [part for part in ordered if isinstance(unwrap(part), Column)]
     lists = {token(part) for part in named if not derive(part, inner).canonical}
     for name, item in zip(columns, query.items, strict=True) if lists else ():
-        expr = bare(item.expr)
+        expr = unwrap(item.expr)
         if isinstance(expr, Column):
             if token(expr) in lists:
                 columns[name] = columns[name]._replace(settled=False)

@@ -17,23 +17,22 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpsql.kernel.check import aggregates, functions
+from dpsql.kernel.check import aggregates, functions  # noqa: F401  their rules
 from dpsql.kernel.check.arithmetic import arithmetic
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
-    ROWS,
     Around,
     Rows,
     Scope,
-    bare,
     comparable,
     derive,
     needs_try,
     rule,
     unify_values,
+    unwrap,
     whole_number,
 )
-from dpsql.kernel.check.types_of import INFINITY, NOTHING, Number, Value, exact, natural
+from dpsql.kernel.check.types_of import INFINITY, NOTHING, Value, exact, natural
 from dpsql.kernel.check.whole_totals import whole_total
 from dpsql.kernel.facts import fold
 from dpsql.kernel.tree import (
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
 
     from dpsql.kernel.tree import Expr, Node
 
-__all__ = ["INFINITY", "ROWS", "Number", "Rows", "Scope", "Value", "aggregates", "functions", "value_of"]
 
 TRUTH = Value(BOOLEAN, 0, 1)
 CERTAIN = Value(BOOLEAN, 0, 1, nullable=False)
@@ -309,7 +307,7 @@ _Known = dict["Expr", Value]
 
 def _decide(node: Expr, at: Around) -> tuple[Value, _Known, _Known]:
     """Return what is known of a condition, and of expressions where it holds, and where it does not."""
-    inner = bare(node)
+    inner = unwrap(node)
     match inner:
         case Not(operand):
             found, _, known_else = _decide(operand, at)
@@ -345,7 +343,7 @@ def _compared(node: Binary, at: Around) -> tuple[Value, _Known, _Known]:
         for part, value, other, signs in ((node.left, x, y, {}), (node.right, y, x, _MIRRORED)):
             if not value.literal:
                 sign = signs.get(node.operator, node.operator)
-                for each in {part, bare(part)}:
+                for each in {part, unwrap(part)}:
                     known[each] = _within(value, other, sign)._replace(nullable=False)
                     if not other.nullable:  # where the comparison is NULL, this number is
                         known_else[each] = _within(value, other, _OPPOSITE[sign])

@@ -9,14 +9,8 @@ number and P are unique within a unit, and so are the number and all columns tha
 
 from __future__ import annotations
 
-from dpsql.kernel.check.proof import (
-    Proof,
-    has_window,
-    nodes_of_row,
-    reads_of,
-    strip_parens,
-    subqueries,
-)
+from dpsql.kernel.check.derive import unwrap
+from dpsql.kernel.check.proof import Proof, has_window, nodes_of_row, reads_of, subqueries
 from dpsql.kernel.check.relation import Kind, Names, Relation, name_of
 from dpsql.kernel.tree import (
     Aggregate,
@@ -79,7 +73,7 @@ def _function(window: Window) -> str:
 
 def unique_by_number(expr: Expr, relation: Relation) -> Names | None:
     """Return the columns that are unique together with an expression, if it numbers the rows of a unit."""
-    window = strip_parens(expr)
+    window = unwrap(expr)
     if not isinstance(window, Window) or _function(window) != "ROW_NUMBER" or relation.kind is not Kind.OWNED:
         return None
     rest = [part for part in window.partition if part not in relation.unit]

@@ -32,24 +32,3 @@ from dpsql.kernel.loss.parallel import largest
 from dpsql.kernel.loss.parts import BoundedRange, Gaussian, Part, PureDP, Realised, Stream
 from dpsql.kernel.loss.privacy_loss import PrivacyLoss
 from dpsql.kernel.loss.settling import settled
-
-__all__ = [
-    "Accounting",
-    "BoundedRange",
-    "Charge",
-    "Filter",
-    "Gaussian",
-    "Number",
-    "OrderLimit",
-    "Part",
-    "PrivacyLoss",
-    "PureDP",
-    "Realised",
-    "Stream",
-    "Totals",
-    "approximate_epsilon",
-    "dominated",
-    "exact",
-    "largest",
-    "settled",
-]

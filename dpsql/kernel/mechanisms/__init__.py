@@ -46,14 +46,14 @@ from dpsql.kernel.mechanisms.peeled import PeeledTopK
 from dpsql.kernel.mechanisms.quantile import Quantile, Quantiles
 from dpsql.kernel.mechanisms.refine import Refined, Refinement
 from dpsql.kernel.mechanisms.rung_bins import RungBins
-from dpsql.kernel.mechanisms.sparse import check_sparse
+from dpsql.kernel.mechanisms.sparse import TopK, check_sparse
 from dpsql.kernel.mechanisms.sparse_vector import AdaptiveSparseVector
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVector, best_share
 from dpsql.kernel.mechanisms.sparse_vector_rounds import SparseVectorByRounds
 from dpsql.kernel.mechanisms.stable import (
     StabilityTests,
 )
-from dpsql.kernel.mechanisms.top_k import NoisyTopK, TopK
+from dpsql.kernel.mechanisms.top_k import NoisyTopK
 from dpsql.kernel.mechanisms.top_stable import StableSet, TopStable
 from dpsql.kernel.order import OrderedCounts, SparseCounts, in_public_order
 

@@ -15,8 +15,8 @@ from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
 from dpsql.kernel.mechanisms.mechanism import Mechanism, pays_for
-from dpsql.kernel.mechanisms.top_k import TopK
-from dpsql.kernel.mechanisms.weights import Weights
+from dpsql.kernel.mechanisms.sparse import TopK
+from dpsql.kernel.mechanisms.weights import Weights, distinct
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +174,3 @@ def _runs(
             lowered = Weights(below, rate)
         steps[mine] = gap_steps(lowered, group, anchor, len(mine), rate, entropy)
     return index, steps
-
-
-def distinct(values: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.intp]]]:
-    """Return each distinct row with the positions of the rows equal to it."""
-    if not len(values):
-        return []
-    if (values == values[0]).all():
-        return [(values[0], np.arange(len(values)))]
-    rows, which = np.unique(values, axis=0, return_inverse=True)
-    order = np.argsort(which.reshape(-1), kind="stable")
-    cuts = np.searchsorted(which.reshape(-1)[order], np.arange(1, len(rows)))
-    return list(zip(rows, np.split(order, cuts), strict=True))

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms.arguments import counted
-from dpsql.kernel.mechanisms.exponential import distinct
-from dpsql.kernel.mechanisms.weights import Weights
+from dpsql.kernel.mechanisms.weights import Weights, distinct
 
 MOST_CELLS = 1 << 20
 """Most cells of a grid."""

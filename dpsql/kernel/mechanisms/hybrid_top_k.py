@@ -15,7 +15,7 @@ from dpsql.kernel.loss import Number, PrivacyLoss, exact
 from dpsql.kernel.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
 from dpsql.kernel.mechanisms.mechanism import Result
-from dpsql.kernel.mechanisms.top_k import NoisyOrder
+from dpsql.kernel.mechanisms.sparse import NoisyOrder
 from dpsql.kernel.order import SparseCounts
 
 

@@ -13,10 +13,10 @@ from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import BoundedRange, Number, PrivacyLoss, PureDP
 from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
-from dpsql.kernel.mechanisms.exponential import distinct
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, placed
 from dpsql.kernel.mechanisms.joint_level import Levels
 from dpsql.kernel.mechanisms.mechanism import Mechanism, Result, pays_for
+from dpsql.kernel.mechanisms.weights import distinct
 
 _CELLS = 1 << 22
 

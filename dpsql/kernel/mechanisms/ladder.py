@@ -17,7 +17,7 @@ from dpsql.kernel.mechanisms.arguments import bound, counted, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
 from dpsql.kernel.mechanisms.gumbel import GumbelTopK
 from dpsql.kernel.mechanisms.mechanism import Result
-from dpsql.kernel.mechanisms.top_k import NoisyOrder
+from dpsql.kernel.mechanisms.sparse import NoisyOrder
 
 _LEAST, _LEAST_RANGED = Fraction(5, 2), Fraction(7, 2)
 """What a rung costs at least, times epsilon, by the law of the noise."""

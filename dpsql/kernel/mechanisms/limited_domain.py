@@ -17,8 +17,8 @@ from dpsql.kernel.mechanisms.arguments import between, bound, positive, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts
 from dpsql.kernel.mechanisms.largest_groups import largest_groups
 from dpsql.kernel.mechanisms.mechanism import Result
+from dpsql.kernel.mechanisms.sparse import NoisyOrder
 from dpsql.kernel.mechanisms.tails import exponential_cutoff
-from dpsql.kernel.mechanisms.top_k import NoisyOrder
 
 
 @dataclass(frozen=True, eq=False, slots=True)

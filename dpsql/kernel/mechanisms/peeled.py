@@ -13,8 +13,8 @@ from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.mechanisms.arguments import Noise, bound, counted, kind, positive, sparsely_counted, whole
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of
 from dpsql.kernel.mechanisms.mechanism import pays_for
-from dpsql.kernel.mechanisms.sparse import skipping
-from dpsql.kernel.mechanisms.top_k import NoisyOrder, NoisyTopK, TopK
+from dpsql.kernel.mechanisms.sparse import NoisyOrder, TopK, skipping
+from dpsql.kernel.mechanisms.top_k import NoisyTopK
 from dpsql.kernel.order import SparseCounts
 
 

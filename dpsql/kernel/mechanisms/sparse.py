@@ -31,6 +31,7 @@ from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms.arguments import Noise
 from dpsql.kernel.mechanisms.contenders import BELOW_ALL, contenders, leaders, select
 from dpsql.kernel.mechanisms.grid import NoiseSource
+from dpsql.kernel.mechanisms.mechanism import M, Mechanism, R, Result
 from dpsql.kernel.order import SparseCounts
 
 _LN2 = Fraction(7, 10)
@@ -133,3 +134,46 @@ def order_sparse(
     kept = contenders(noisy, k)
     chosen, gaps = select(noisy[kept], source.ranks(len(kept)), k)
     return positions[kept][chosen], gaps
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TopK(Result[M]):
+    """The groups chosen, best first, and the gaps between them.
+
+    Attributes
+    ----------
+    index
+        int64, positions of the chosen groups in the counts: min(k, n) of them.
+    gap
+        float64, in counts: `gap[i]` is from the i-th chosen to the next one, floored to the grid (those over
+        2^53 steps are rounded to a float). With n <= k groups the last one has no next, and there are n - 1.
+    """
+
+    index: NDArray[np.int64]
+    gap: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyOrder(Mechanism[R]):
+    """A mechanism that orders counts with noise of one law and releases at most k of them, with gaps."""
+
+    groups: int
+    k: int
+    noise: Noise
+    scale: Fraction
+    resolution: int
+
+    def order(
+        self, values: NDArray[np.int64] | SparseCounts, source: NoiseSource
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the k largest of values + noise, best first, and their gaps; all in grid steps."""
+        law = (self.noise, self.scale, self.resolution)
+        if isinstance(values, SparseCounts):
+            return order_sparse(values, self.k, law, source)
+        if values.ndim == 2:
+            noisy = source.draw(*law, values.shape)
+            noisy += values
+            return select(noisy, source.ranks(values.shape[1], trials=len(values)), self.k)
+        near, noisy = leaders(values, self.k, partial(source.draw, *law), partial(source.draw_reaching, *law))
+        chosen, gaps = select(noisy, source.ranks(len(near)), self.k)
+        return near[chosen], gaps

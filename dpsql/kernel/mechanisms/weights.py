@@ -158,3 +158,15 @@ def _floor(x: Fraction, bits: int) -> int:
         if low >> guard == (high - 1) >> guard:
             return low >> guard
         guard *= 2
+
+
+def distinct(values: NDArray[np.int64]) -> list[tuple[NDArray[np.int64], NDArray[np.intp]]]:
+    """Return each distinct row with the positions of the rows equal to it."""
+    if not len(values):
+        return []
+    if (values == values[0]).all():
+        return [(values[0], np.arange(len(values)))]
+    rows, which = np.unique(values, axis=0, return_inverse=True)
+    order = np.argsort(which.reshape(-1), kind="stable")
+    cuts = np.searchsorted(which.reshape(-1)[order], np.arange(1, len(rows)))
+    return list(zip(rows, np.split(order, cuts), strict=True))

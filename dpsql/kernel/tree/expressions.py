@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 from dpsql.kernel.tree.forms import Form
 from dpsql.kernel.tree.node import OPAQUE, Expr, Facts, Node, Query, facts
@@ -69,9 +70,7 @@ class Paren(Expr):
     """An expression in parentheses: no other node writes them around itself."""
 
     inner: Expr
-
-    def _own_facts(self) -> Facts:
-        return facts(self.inner)
+    copies: ClassVar[int] = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -153,10 +152,6 @@ class Cast(Expr):
     safe: bool = True
     bounded: bool = False
 
-    def _own_facts(self) -> Facts:
-        below = facts(self.operand)
-        return Facts(below.reads, 1 + below.size)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Try(Expr):
@@ -170,10 +165,7 @@ class Canonical(Expr):
     """A DOUBLE with one zero and one NaN, so that equal values have equal bits."""
 
     operand: Expr
-
-    def _own_facts(self) -> Facts:
-        below = facts(self.operand)
-        return Facts(below.reads, 2 * below.size)
+    copies: ClassVar[int] = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,10 +176,7 @@ class UtcTime(Expr):
     """
 
     operand: Expr
-
-    def _own_facts(self) -> Facts:
-        below = facts(self.operand)
-        return Facts(below.reads, 4 * below.size)
+    copies: ClassVar[int] = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,10 +219,7 @@ class Unscaled(Expr):
 
     operand: Expr
     type: SqlType
-
-    def _own_facts(self) -> Facts:
-        below = facts(self.operand)
-        return Facts(below.reads, 3 * below.size)
+    copies: ClassVar[int] = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -305,10 +291,7 @@ class Mean(Expr):
 
     total: Expr
     number: Expr
-
-    def _own_facts(self) -> Facts:
-        total, number = facts(self.total), facts(self.number)
-        return Facts(total.reads | number.reads, 4 * total.size + 4 * number.size)
+    copies: ClassVar[int] = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -330,15 +313,10 @@ class Apply(Expr):
     arguments: tuple[Expr, ...]
 
     def _own_facts(self) -> Facts:
-        reads = frozenset[str]()
-        size = 1
-        for argument, times in zip(
-            self.arguments, _uses(self.form.template, len(self.arguments)), strict=True
-        ):
-            below = facts(argument)
-            reads |= below.reads
-            size += below.size * max(1, times)
-        return Facts(reads, size)
+        below = [facts(argument) for argument in self.arguments]
+        uses = _uses(self.form.template, len(below))
+        size = 1 + sum(each.size * max(1, times) for each, times in zip(below, uses, strict=True))
+        return Facts(frozenset[str]().union(*(each.reads for each in below)), size)
 
 
 @lru_cache(maxsize=1024)
@@ -453,10 +431,6 @@ class InQuery(Expr):
     operand: Expr
     query: Query
 
-    def _own_facts(self) -> Facts:
-        below = facts(self.operand)
-        return Facts(below.reads | {OPAQUE}, below.size + 2)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exists(Expr):
@@ -464,15 +438,9 @@ class Exists(Expr):
 
     query: Query
 
-    def _own_facts(self) -> Facts:
-        return Facts(frozenset((OPAQUE,)), 2)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalarQuery(Expr):
     """The value of a query of one row and one column. Its parts are guarded already."""
 
     query: Query
-
-    def _own_facts(self) -> Facts:
-        return Facts(frozenset((OPAQUE,)), 2)

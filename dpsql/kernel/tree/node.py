@@ -63,10 +63,12 @@ class Expr(Node):
     """An expression of one row, or of a group of rows."""
 
     __slots__ = ()
+    copies: ClassVar[int] = 0
+    """How often its parts are written for it, with no node of its own; 0: it is one node more than they."""
 
     def _own_facts(self) -> Facts:
         reads: frozenset[str] = _NOTHING
-        size = 1
+        size = 0
         waiting = [*_fields(self)]
         for part in waiting:
             if isinstance(part, Expr):
@@ -76,9 +78,11 @@ class Expr(Node):
                     reads = reads | below.reads if reads else below.reads
             elif isinstance(part, tuple):
                 waiting += part
-            elif isinstance(part, Node) and not isinstance(part, (Query, Source)):
+            elif isinstance(part, Query):
+                reads, size = reads | {OPAQUE}, size + 1
+            elif isinstance(part, Node) and not isinstance(part, Source):
                 waiting += _fields(part)
-        return Facts(reads, size)
+        return Facts(reads, self.copies * size or 1 + size)
 
 
 class Query(Node):
