@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dpsql.errors import InternalError
-from dpsql.kernel.loss import PrivacyLoss, dominated, largest
+from dpsql.kernel.loss.domination import dominated
+from dpsql.kernel.loss.parallel import largest
+from dpsql.kernel.loss.privacy_loss import PrivacyLoss
 
 
 class Spending:

@@ -123,7 +123,7 @@ SLIPS = (
         "VAR_POP",
         (
             "kernel.tree.counted_sums",
-            "Moment.weighted",
+            "Moment.weigh",
             "return self._of([in_ratio(n, self.most, a) for n in self._numbers(values)])",
             "numbers = self._numbers(values)\n"
             '    numbers[0] = Paren(reduce(partial(Binary, "-"), numbers))\n'

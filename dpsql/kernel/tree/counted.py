@@ -6,8 +6,8 @@ write. `Weighted` puts them together: `of_rows` is the number of a group as an a
 of one row a unit. Let R be the rows of a unit, R_g those in group g. All that is written is a function of
 these alone, so without the unit a number is the same but for what the unit adds.
 
-A class with a *total* is weighed: let `measured` be c_g >= 0 of the unit in a group, a their sum over all
-groups, at least 1, C = `most`, and b the sum of c up to the group in the order `ranked`. `weighted` is what
+A class with a *total* is weighed: let `measure` be c_g >= 0 of the unit in a group, a their sum over all
+groups, at least 1, C = `most`, and b the sum of c up to the group in the order `rank`. `weigh` is what
 counts of the unit in the group. A unit whose `size`, at least a, is at most C counts in full.
 """
 
@@ -42,9 +42,9 @@ class Counted(Node):
     weighs_one_group: ClassVar[bool] = False
     """Whether it is weighed where there is one group, too."""
     in_turn: ClassVar[bool] = False
-    """Whether `weighted` uses b."""
+    """Whether `weigh` uses b."""
     own_whole: ClassVar[bool] = False
-    """Whether `weighted` needs a itself, where `size` may be more."""
+    """Whether `weigh` needs a itself, where `size` may be more."""
 
     @property
     def in_full(self) -> int | None:
@@ -63,15 +63,15 @@ class Counted(Node):
         """Return the aggregate of all rows of a unit that is its size."""
         return self.of_unit(unit, row)[0]
 
-    def measured(self, values: Exprs) -> Expr:
+    def measure(self, values: Exprs) -> Expr:
         """Return c, from the values of `of_unit`."""
         return values[0]
 
-    def ranked(self, unit: Expr, keys: Exprs) -> Exprs:
+    def rank(self, unit: Expr, keys: Exprs) -> Exprs:
         """Return the order of the groups of a unit."""
         return keys
 
-    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+    def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
         """Return what counts of a unit in a group."""
         return values[0]
 
@@ -82,6 +82,20 @@ class Counted(Node):
     def of_merged(self, unit: Expr, values: Exprs) -> Expr:
         """Return the same, where a row without a unit adds up what counts of several."""
         return self.of_units(unit, values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighed(Counted):
+    """What is weighed, of which `most` count for each unit in all groups together."""
+
+    most: int
+    weighs: ClassVar[bool] = True
+    weighs_one_group: ClassVar[bool] = True
+
+    @property
+    def in_full(self) -> int | None:
+        """The size of a unit up to which it counts in full: so many rows, or values."""
+        return self.most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,11 +137,11 @@ class FewUnits(Units):
         """See `Counted`: 1 if the unit has a row that counts."""
         return (Call("LEAST", (Aggregate("COUNT", (kept(unit, row),)), whole(1))),)
 
-    def ranked(self, unit: Expr, keys: Exprs) -> Exprs:
+    def rank(self, unit: Expr, keys: Exprs) -> Exprs:
         """See `Counted`: the order of a hash."""
         return (Call("hash", (unit, *keys)), *keys)
 
-    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+    def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
         """See `Counted`."""
         return Case(((Binary("<=", b, whole(self.most)), values[0]),), whole(0))
 
@@ -184,7 +198,7 @@ class KeptValues(Counted):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WeightedRows(Counted):
+class WeightedRows(Weighed):
     """The number of rows, of which `most` count for each unit in all groups together.
 
     *Claim:* 0 to C, in total C. With R = b, M = min(a, C) and one o from 0 to a - 1 of the unit, a hash, a
@@ -194,16 +208,10 @@ class WeightedRows(Counted):
     most the number of all rows. *On average* over o it is C c/a (Hermite: (x + o) // a is x/a on average).
     """
 
-    most: int
-    weighs: ClassVar[bool] = True
+    weighs_one_group: ClassVar[bool] = False
     in_turn: ClassVar[bool] = True
 
-    @property
-    def in_full(self) -> int | None:
-        """See `Counted`: so many rows."""
-        return self.most
-
-    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+    def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
         """See `Counted`."""
         rows = Call("LEAST", (a, whole(self.most)))
         hashed = Cast(Call("hash", (unit, whole(0))), HUGEINT)

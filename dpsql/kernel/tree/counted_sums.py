@@ -8,10 +8,7 @@ from functools import partial, reduce
 from typing import ClassVar
 
 from dpsql.kernel.tree.build import kept
-from dpsql.kernel.tree.counted import (
-    Counted,
-    Exprs,
-)
+from dpsql.kernel.tree.counted import Counted, Exprs, Weighed
 from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, in_least_steps, saturated, whole, within
 from dpsql.kernel.tree.expressions import (
     Aggregate,
@@ -46,13 +43,13 @@ class UnitValue(Counted):
         """See `Counted`."""
         return (Aggregate("SUM", row),)
 
-    def counted(self, values: Exprs) -> Expr:
+    def compute(self, values: Exprs) -> Expr:
         """Return the value of a unit."""
         return _filled(self.value, values)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
         """See `Counted`."""
-        return saturated(Aggregate("SUM", (self.counted(values),)))
+        return saturated(Aggregate("SUM", (self.compute(values),)))
 
 
 def _filled(template: Expr, values: Exprs) -> Expr:
@@ -105,7 +102,7 @@ class UnitMean(Counted):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CappedSum(Counted):
+class CappedSum(Weighed):
     """The sum of values with `scale` decimals, or of whole numbers, in `size_of_step` of their least steps.
 
     *Claim:* -C to C (0 to C of values from 0 on, and so on), in total C: each sum is first cut and rounded
@@ -114,18 +111,15 @@ class CappedSum(Counted):
     Of one row (`single`: a unit has one in all) X is cut to C.
     """
 
-    most: int
     scale: int
     type: SqlType
     size_of_step: int
     single: bool
-    weighs: ClassVar[bool] = True
-    weighs_one_group: ClassVar[bool] = True
     own_whole: ClassVar[bool] = True
 
     @property
     def in_full(self) -> int | None:
-        """See `Counted`: not where sums are rounded, of which only those of single units are."""
+        """Where sums are rounded, only those of single units are: none counts in full by its size."""
         return self.most if self.size_of_step == 1 else None
 
     def _cut(self, total: Expr) -> Expr:
@@ -149,11 +143,11 @@ class CappedSum(Counted):
         """See `Counted`."""
         return self._cut(Aggregate("SUM", (absolute(row[0], self.type),)))
 
-    def measured(self, values: Exprs) -> Expr:
+    def measure(self, values: Exprs) -> Expr:
         """See `Counted`."""
         return Call("abs", values)
 
-    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+    def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
         """See `Counted`."""
         return in_ratio(values[0], self.most, a)
 
@@ -165,7 +159,7 @@ def in_ratio(number: Expr, most: int, a: Expr) -> Expr:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RowSum(Counted):
+class RowSum(Weighed):
     """The sum of values from L to H, of which `most` count for each unit in all groups together.
 
     *Claim:* C min(L, 0) to C max(H, 0), in total C M, where M is the larger of |L| and |H|. With c_g values
@@ -174,15 +168,7 @@ class RowSum(Counted):
     all) the value itself.
     """
 
-    most: int
     single: bool
-    weighs: ClassVar[bool] = True
-    weighs_one_group: ClassVar[bool] = True
-
-    @property
-    def in_full(self) -> int | None:
-        """See `Counted`: so many values."""
-        return self.most
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
         """See `Counted`."""
@@ -192,13 +178,13 @@ class RowSum(Counted):
         """See `Counted`."""
         return Aggregate("COUNT", row), Aggregate("SUM", row)
 
-    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+    def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
         """See `Counted`."""
         return in_ratio(furthest(values[1]), self.most, a)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Moment(Counted):
+class Moment(Weighed):
     """A moment of values x from 0 to R, of degree d = 0, 1 or 2, of which `most` rows count for each unit.
 
     With y = R - x, the moments of degree 1 are y and x, those of degree 2 are y^2, 2xy and x^2. With `nulls`,
@@ -211,19 +197,11 @@ class Moment(Counted):
     adds up to C R^d. Of one row (`single`: a unit has one in all) 0 to R^d.
     """
 
-    most: int
     width: int
     degree: int
     place: int
     nulls: bool
     single: bool
-    weighs: ClassVar[bool] = True
-    weighs_one_group: ClassVar[bool] = True
-
-    @property
-    def in_full(self) -> int | None:
-        """See `Counted`: so many rows."""
-        return self.most
 
     @property
     def whole(self) -> int:
@@ -259,7 +237,7 @@ class Moment(Counted):
             made.append(_times(Paren(Binary("-", huge(rows), huge(values))), self.whole))
         return made
 
-    def weighted(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
+    def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
         """See `Counted`."""
         return self._of([in_ratio(n, self.most, a) for n in self._numbers(values)])
 

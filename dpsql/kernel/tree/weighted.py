@@ -93,14 +93,14 @@ class Weighted(Lowered):
         values: dict[Counted, Exprs] = {p: tuple(Column("w", n) for n in names[p]) for p in parts}
         if self.merges and self.alone is not None:
             units, sums = self._merged(source, each, names, {p: p.size(own, rows[p]) for p in parts})
-            made = {p: p.of_merged(unit, (p.weighted(unit, values[p], *sums[p]),)) for p in parts}
+            made = {p: p.of_merged(unit, (p.weigh(unit, values[p], *sums[p]),)) for p in parts}
             return self._selected(made, Derived(units, "w"), "w")
         by = (own, *columns("s", "k", self.keys))
         listed = (*map(Item, by), *items("r", each))
         units = Select(listed, source, IsNull(own, negated=True), group=by)
         if self.weighed:
             units, sums = self._with_totals(units, len(each), names)
-            values |= {p: (p.weighted(unit, values[p], *sums[p]),) for p in self.weighed}
+            values |= {p: (p.weigh(unit, values[p], *sums[p]),) for p in self.weighed}
         made = {p: p.of_units(unit, values[p]) for p in parts}
         return self._selected(made, Derived(units, "w"), "w")
 
@@ -114,7 +114,7 @@ class Weighted(Lowered):
     def value_of(self, part: UnitValue) -> Expr:
         """Return the value of a unit, of the columns of `w`."""
         _, names = self._aggregates(self._values(once=True)[1])
-        return part.counted(tuple(Column("w", n) for n in names[part]))
+        return part.compute(tuple(Column("w", n) for n in names[part]))
 
     def _selected(self, made: Mapping[Counted, Expr | None], source: Source, alias: str) -> Query:
         keys = columns(alias, "k", self.keys)
@@ -147,7 +147,7 @@ class Weighted(Lowered):
         listed: dict[Expr, str] = {}
         found: dict[Counted, tuple[Expr, Expr]] = {}
         for part in self.weighed:
-            c = part.measured(tuple(Column("v", n) for n in names[part]))
+            c = part.measure(tuple(Column("v", n) for n in names[part]))
             one = Window(Aggregate("SUM", (c,)), (unit,)) if self.keys else c
             a = Column("w", listed.setdefault(Call("GREATEST", (one, whole(1))), f"a{len(listed)}"))
             b: Expr = a
@@ -186,7 +186,7 @@ class Weighted(Lowered):
         below = columns("v", "k", self.keys)
         values = {p: tuple(Column("v", n) for n in names[p]) for p in self.parts}
         running = {p: _up_to(p, values[p][0], below) for p in self.parts if p.in_turn}
-        wholes = {p: _whole(p.measured(values[p])) for p in self.parts if p.own_whole}
+        wholes = {p: _whole(p.measure(values[p])) for p in self.parts if p.own_whole}
         sums = {e: f"b{i}" for i, e in enumerate(dict.fromkeys((*running.values(), *wholes.values())))}
         found: dict[Counted, tuple[Expr, Expr]] = {}
         for p in self.parts:
@@ -203,7 +203,7 @@ class Weighted(Lowered):
 def _up_to(part: Counted, c: Expr, keys: Sequence[Expr]) -> Expr:
     """Return b: the sum of c over the groups of a unit up to this one."""
     unit = Column("v", "u")
-    terms = tuple(OrderTerm(e) for e in part.ranked(unit, tuple(keys)))
+    terms = tuple(OrderTerm(e) for e in part.rank(unit, tuple(keys)))
     return Window(Aggregate("SUM", (c,)), (unit,), terms, _UPWARDS)
 
 

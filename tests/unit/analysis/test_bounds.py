@@ -184,7 +184,7 @@ def test_a_default_is_a_whole_number(opened: Opened, where: str, key: str, value
 def weights(most: int, rows: tuple[int, ...], offset: int) -> list[int]:
     """What counts of a unit's rows in its groups, by the compiled expression, for an offset."""
     unit, counted, up_to, every = (Column("w", name) for name in "urba")
-    made = WeightedRows((), most).weighted(unit, (counted,), up_to, every)
+    made = WeightedRows((), most).weigh(unit, (counted,), up_to, every)
     sql = duckdb_sql(Select(items("n", (made,)))).replace("hash(w.u, 0)", str(offset))
     running, whole = np.cumsum(rows).tolist(), max(sum(rows), 1)
     values = ", ".join(
