@@ -19,7 +19,7 @@ from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms
 from dpsql.kernel.counts import changes_of
 from dpsql.kernel.figures import Figure, Of, run_of_figures
-from dpsql.kernel.loss import Charge, PrivacyLoss, dominated
+from dpsql.kernel.loss import Charge, PrivacyLoss, is_within
 from dpsql.kernel.release import Run, score_change
 from dpsql.kernel.step_costs import Spending
 from dpsql.language import TopK
@@ -195,7 +195,7 @@ class BoundSearches(KeepsQuote):
         for part in _PARTS_OF_REST:
             epsilon = self.first_epsilon if part == 1 else self.plan.layout.part(part * (1 - _share(plan)))
             method = beside(_rest(plan, epsilon), beyond, self.choose)
-            if self.plan.layout.order is None or dominated(method.quote.loss, first):
+            if self.plan.layout.order is None or is_within(method.quote.loss, first):
                 return method
         raise InternalError("no part of what was quoted is enough for these bounds")
 

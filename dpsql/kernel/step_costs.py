@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dpsql.errors import InternalError
-from dpsql.kernel.loss.domination import dominated
-from dpsql.kernel.loss.parallel import largest
+from dpsql.kernel.loss.domination import is_within
+from dpsql.kernel.loss.parallel import largest_loss
 from dpsql.kernel.loss.privacy_loss import PrivacyLoss
 
 
@@ -31,7 +31,7 @@ class Spending:
 
     def check(self, total: PrivacyLoss) -> None:
         """Refuse steps that cost so much in all."""
-        if not dominated(total, self.limit):
+        if not is_within(total, self.limit):
             raise InternalError("a step would cost more than what is reserved for its release")
 
     def add(self, loss: PrivacyLoss) -> None:
@@ -61,7 +61,7 @@ class _Parts:
     def loss(self) -> PrivacyLoss:
         """What they have cost until now."""
         known = dict.fromkeys(each.loss for each in self.each)
-        return largest(known).repeated(self.times) if known else PrivacyLoss()
+        return largest_loss(known).repeated(self.times) if known else PrivacyLoss()
 
 
 class _PartSpending(Spending):

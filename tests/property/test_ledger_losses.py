@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from dpsql.errors import BudgetExceeded
-from dpsql.kernel.loss import BoundedRange, Charge, Filter, Gaussian, PrivacyLoss, PureDP, Totals, settled
+from dpsql.kernel.loss import BoundedRange, Charge, Filter, Gaussian, PrivacyLoss, PureDP, Totals, settle
 from dpsql.kernel.loss.parts import Part
 from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled
 from dpsql.policy import BudgetPolicy
@@ -168,7 +168,7 @@ class LossMachine(RuleBasedStateMachine):
             one = PrivacyLoss((part,))
             if isinstance(part, PureDP):
                 realised = PureDP(part.epsilon * share, part.times)
-                one = settled(one, PrivacyLoss((realised,)))
+                one = settle(one, PrivacyLoss((realised,)))
             parts += one.parts
         asked.charged = PrivacyLoss(tuple(parts), asked.reserved.delta)
         key = "k" if keep else None

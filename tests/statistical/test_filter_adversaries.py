@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, settled
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, settle
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -66,7 +66,7 @@ class Play:
         hit = self.draw.random(self.runs) < (1 - low) / (high - low)
         self.loss += np.where(runs, np.where(hit, -e, small), 0)
         self.charge(loss, runs & hit)
-        self.charge(settled(loss, PrivacyLoss.of(Fraction(cheap))), runs & ~hit)
+        self.charge(settle(loss, PrivacyLoss.of(Fraction(cheap))), runs & ~hit)
         return runs
 
     def chase(self, where: Flags) -> Flags:

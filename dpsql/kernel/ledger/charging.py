@@ -16,8 +16,8 @@ from dpsql.kernel.ledger.records import Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps, order_of, policy_budget
 from dpsql.kernel.ledger.spending import add_loss, admit, exceeded, spend_own
 from dpsql.kernel.ledger.totals import POLICY, added_amounts, names_of, total_at_order, write_total
-from dpsql.kernel.loss import Charge, PrivacyLoss, dominated
-from dpsql.kernel.loss import settled as settled_loss
+from dpsql.kernel.loss import Charge, PrivacyLoss, is_within
+from dpsql.kernel.loss import settle as settle_loss
 
 _FIXED = ("entry", "at", "analyst", "statement", "reading", "mechanism", "reserved_loss", "shared", "holder")
 """The columns of an entry that never change."""
@@ -153,13 +153,13 @@ def _settled(
     if isinstance(realised, PrivacyLoss):
         if stream:
             raise InternalError("a stream is settled to a charge")
-        if not dominated(realised, reserved):
+        if not is_within(realised, reserved):
             raise InternalError("a part of a statement's loss is more than what was reserved for it")
         found = realised
     elif epsilon == most:
         found = PrivacyLoss(reserved.parts, delta)
     else:
-        found = settled_loss(reserved, PrivacyLoss.of(realised.epsilon, delta), stream=stream)
+        found = settle_loss(reserved, PrivacyLoss.of(realised.epsilon, delta), stream=stream)
     if not progress(connection, entry)[1].fits(Charge(found.epsilon or Fraction(0), delta)):
         raise InternalError("a stream is settled for less than its answers have cost")
     return found

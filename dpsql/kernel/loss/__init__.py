@@ -3,15 +3,15 @@
 `PrivacyLoss` is the loss of a mechanism or statement, a tuple of parts and a delta:
 
 * It is made by `PrivacyLoss.of(epsilon, delta, times=n)`, `.gaussian(rho)`, or of the parts `PureDP`,
-  `BoundedRange` and `Gaussian`. Losses are added with `+` and multiplied by `.repeated(n)`; `largest` is at
-  least each of several.
+  `BoundedRange` and `Gaussian`. Losses are added with `+` and multiplied by `.repeated(n)`; `largest_loss`
+  is at least each of several.
 * `.charge` is basic composition (`Charge`; `InternalError` if there is Gaussian noise: `.epsilon` is None
   then), `.cost(order)` what is added at one order of Renyi divergence.
 * `str(loss)` is its canonical text, such as `pure 1/10 x 5 + gauss 1/200 + delta 1/1000000`;
   `PrivacyLoss.parse` reads it back.
-* `settled(reserved, realised)` is what is charged for a mechanism that has run. The cost of a realised
+* `settle(reserved, realised)` is what is charged for a mechanism that has run. The cost of a realised
   loss itself is not valid. Losses of mechanisms are settled one by one, then added.
-* `dominated(charged, reserved)`: whether each part of a loss is within the parts of another.
+* `is_within(charged, reserved)`: whether each part of a loss is within the parts of another.
 
 `Filter` is a budget of one scope (the policy, an analyst), `Totals` the sums kept for it:
 
@@ -19,16 +19,13 @@
 * `filter.amounts(loss)` is what a loss adds to the scope's `Totals`, which have `+` and `-`.
 * `filter.admits(totals, loss)`, with totals that hold the reserved loss of all that runs.
 * `filter.spent(totals)` is the odometer, `filter.more(totals, loss)` how many like this are left.
-
-`lay_out(epsilon, policy_filter, ..)` returns the `Layout` of a statement, which divides it:
-`.pure(share, times)`, `.ranged(share, times)` and `.gaussian(share)` are epsilons and the rho of mechanisms.
 """
 
 from dpsql.kernel.loss.charge import Charge, Number, exact
 from dpsql.kernel.loss.conversion import OrderLimit, approximate_epsilon
-from dpsql.kernel.loss.domination import dominated
+from dpsql.kernel.loss.domination import is_within
 from dpsql.kernel.loss.filter import Accounting, Filter, Totals
-from dpsql.kernel.loss.parallel import largest
+from dpsql.kernel.loss.parallel import largest_loss
 from dpsql.kernel.loss.parts import BoundedRange, Gaussian, Part, PureDP, Realised, Stream
 from dpsql.kernel.loss.privacy_loss import PrivacyLoss
-from dpsql.kernel.loss.settling import settled
+from dpsql.kernel.loss.settling import settle

@@ -12,7 +12,7 @@ _Amount = tuple[Fraction, int]
 """The epsilon or rho of each of so many mechanisms."""
 
 
-def dominated(loss: PrivacyLoss, most: PrivacyLoss) -> bool:
+def is_within(loss: PrivacyLoss, most: PrivacyLoss) -> bool:
     """Whether a loss is at most another one, in epsilon, delta and, but for rounding, cost at every order.
 
     Each part must be within parts of its kind; what has an epsilon is also within pure parts, but a selection
@@ -21,9 +21,9 @@ def dominated(loss: PrivacyLoss, most: PrivacyLoss) -> bool:
     realised parts, except where both losses have the same parts.
 
     >>> parse = PrivacyLoss.parse
-    >>> dominated(parse("sum 1/9 of 1/2 + pure 1/4 x 2"), parse("pure 1"))
+    >>> is_within(parse("sum 1/9 of 1/2 + pure 1/4 x 2"), parse("pure 1"))
     True
-    >>> dominated(parse("pure 1/2"), parse("pure 1/4 x 9"))  # it costs four times as much as one of these
+    >>> is_within(parse("pure 1/2"), parse("pure 1/4 x 9"))  # it costs four times as much as one of these
     False
 
     Notes

@@ -9,7 +9,7 @@ from dpsql.kernel.loss.parts import BoundedRange, Gaussian, Part, PureDP, Realis
 from dpsql.kernel.loss.privacy_loss import PrivacyLoss
 
 
-def largest(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
+def largest_loss(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
     """Return a loss that is at least each of some, in its epsilon and in its cost at every order.
 
     It is one of them if that has at least the parts of all others. Else all parts with an epsilon become one:

@@ -10,7 +10,7 @@ from dpsql.kernel.loss.parts import Part, PureDP, Realised, Stream
 from dpsql.kernel.loss.privacy_loss import PrivacyLoss
 
 
-def settled(reserved: PrivacyLoss, realised: PrivacyLoss, *, stream: bool = False) -> PrivacyLoss:
+def settle(reserved: PrivacyLoss, realised: PrivacyLoss, *, stream: bool = False) -> PrivacyLoss:
     """Return the loss to charge for a mechanism that has run.
 
     Parameters
@@ -36,9 +36,9 @@ def settled(reserved: PrivacyLoss, realised: PrivacyLoss, *, stream: bool = Fals
         If more is realised than was reserved, or the parts do not correspond.
 
     >>> one = PrivacyLoss.of(Fraction(1))
-    >>> str(settled(one, PrivacyLoss.of(Fraction(1, 4)))), str(settled(one, one))
+    >>> str(settle(one, PrivacyLoss.of(Fraction(1, 4)))), str(settle(one, one))
     ('sum 1/4 of 1', 'pure 1')
-    >>> str(settled(PrivacyLoss.of(Fraction(1), times=10), PrivacyLoss.of(Fraction(1), times=3)))
+    >>> str(settle(PrivacyLoss.of(Fraction(1), times=10), PrivacyLoss.of(Fraction(1), times=3)))
     'pure 1 x 3'
     """
     if realised.delta > reserved.delta:

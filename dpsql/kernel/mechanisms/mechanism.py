@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.kernel.changes import Taken
-from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, settled
+from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, settle
 from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
 
 R = TypeVar("R")
@@ -97,7 +97,7 @@ class Mechanism(ABC, Generic[R]):
     def realised(self, units: int) -> PrivacyLoss:
         """Return what a run that spent so many units realised; the same for all unless a mechanism says so.
 
-        It is an amount of `loss`, as `settled` takes it, and not by itself the loss of a mechanism.
+        It is an amount of `loss`, as `settle` takes it, and not by itself the loss of a mechanism.
         """
         del units
         return self.loss
@@ -140,7 +140,7 @@ class Result(Generic[M]):
     @property
     def loss(self) -> PrivacyLoss:
         """The privacy loss of this run, as it is charged."""
-        return settled(self.plan.loss, self.plan.realised(int(self.units)))
+        return settle(self.plan.loss, self.plan.realised(int(self.units)))
 
     @property
     def charge(self) -> Charge:

@@ -19,7 +19,7 @@ from dpsql.analysis.excess import excesses
 from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.table import rows
 from dpsql.errors import QueryRefused
-from dpsql.kernel.loss import dominated
+from dpsql.kernel.loss import is_within
 from dpsql.kernel.mechanisms import FULL, excess_scores
 from dpsql.policy import load
 from dpsql.prepared import PreparedComposed, PreparedPrivate
@@ -402,6 +402,6 @@ def test_what_answers_with_bounds_that_were_found_costs_no_more_than_was_quoted(
             for bounds in itertools.product(*ends):
                 plan = found.counting.with_bounds(bounds).plan
                 answers = method.within_quote(plan, excesses(plan, ladders, bounds))
-                assert dominated(answers.quote.loss, quoted), bounds
+                assert is_within(answers.quote.loss, quoted), bounds
                 less += answers.quote.loss != quoted
         assert less, "some are divided in another way"

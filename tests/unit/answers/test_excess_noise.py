@@ -17,7 +17,7 @@ from dpsql.answers.excess import WithExcess
 from dpsql.answers.excess_noise import BoxOfAll, GaussianOfEach
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.loss import BoundedRange, Gaussian
-from dpsql.kernel.loss.domination import dominated
+from dpsql.kernel.loss.domination import is_within
 from dpsql.kernel.release import Run
 from dpsql.kernel.step_costs import Spending
 from dpsql.policy import load
@@ -119,7 +119,7 @@ def test_no_bound_changes_what_an_answer_costs(session: Session, rest: str, epsi
         method.find(runs_of(searched, spending))
         counted = None if known_of(method, bounded.plan, (place,), searched) else bounded.count()
         answer_with(method, bounded.plan, (place,), searched, counted, spending)
-        assert dominated(spending.loss, method.quoted().loss)
+        assert is_within(spending.loss, method.quoted().loss)
 
 
 def test_at_a_small_cost_the_noise_is_a_box(session: Session) -> None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpsql.kernel.loss import BoundedRange, Charge, Filter, PrivacyLoss, PureDP, Realised, Totals, settled
+from dpsql.kernel.loss import BoundedRange, Charge, Filter, PrivacyLoss, PureDP, Realised, Totals, settle
 from tests.adversary import Action, worst
 
 UNIT = Fraction(1, 4)
@@ -33,7 +33,7 @@ def response(steps: int) -> Action:
 def rare(hit: int, miss: int) -> Action:
     """Return a mechanism with a cheap outcome and a dear one, of which the smaller one is refunded."""
     loss = PrivacyLoss.of(max(abs(hit), abs(miss)) * UNIT)
-    ends = [(step, settled(loss, PrivacyLoss.of(abs(step) * UNIT))) for step in (hit, miss)]
+    ends = [(step, settle(loss, PrivacyLoss.of(abs(step) * UNIT))) for step in (hit, miss)]
     return two(loss, *sorted(ends, key=lambda end: end[0], reverse=True))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals, settled
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals, settle
 from dpsql.kernel.mechanisms import Existing, LimitedDomain
 from tests.adversary import Action, worst
 from tests.given_noise import GivenNoise
@@ -102,7 +102,7 @@ def menu(
         ) -> PrivacyLoss:
             if isinstance(plan, Existing):
                 return reserved
-            return settled(reserved, PrivacyLoss(plan.realised(int(row[-1])).parts, reserved.delta))
+            return settle(reserved, PrivacyLoss(plan.realised(int(row[-1])).parts, reserved.delta))
 
         for pair in PAIRS:
             laws = [[law(run(plan), counts, further) for further in (0, 2)] for counts in pair]

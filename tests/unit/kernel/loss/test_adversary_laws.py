@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, settled
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, settle
 from dpsql.kernel.mechanisms import AdaptiveSparseVector
 from dpsql.kernel.order import in_public_order
 from tests.adversary import Action, worst
@@ -52,7 +52,7 @@ def sparse_vector(counts: tuple[int, int], more: tuple[int, int]) -> Action:
     for each in (counts, more):
         source, mass = given(plan, 2)
         laws.append(outputs(plan, plan.run(in_public_order(np.tile(each, (len(mass), 1))), source), mass)[0])
-    return action(plan.loss, laws[0], laws[1], lambda row: settled(plan.loss, plan.realised(int(row[-1]))))
+    return action(plan.loss, laws[0], laws[1], lambda row: settle(plan.loss, plan.realised(int(row[-1]))))
 
 
 @cache

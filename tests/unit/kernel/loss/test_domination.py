@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from dpsql.kernel.loss import BoundedRange, Gaussian, PrivacyLoss, PureDP, Realised, Stream, dominated
+from dpsql.kernel.loss import BoundedRange, Gaussian, PrivacyLoss, PureDP, Realised, Stream, is_within
 from dpsql.kernel.loss.parts import Part
 
 parse = PrivacyLoss.parse
@@ -32,7 +32,7 @@ parse = PrivacyLoss.parse
     ],
 )
 def test_what_is_settled_is_within_what_was_reserved(charged: str, reserved: str) -> None:
-    assert dominated(parse(charged), parse(reserved))
+    assert is_within(parse(charged), parse(reserved))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_what_is_settled_is_within_what_was_reserved(charged: str, reserved: str
     ],
 )
 def test_a_part_beyond_what_was_reserved_is_noticed(charged: str, reserved: str) -> None:
-    assert not dominated(parse(charged), parse(reserved))
+    assert not is_within(parse(charged), parse(reserved))
 
 
 def drawn(source: random.Random, *, reserved: bool) -> PrivacyLoss:
@@ -79,7 +79,7 @@ def test_what_is_within_costs_no_more_at_any_order() -> None:
     orders = [Fraction(65, 64), Fraction(3, 2), Fraction(4), Fraction(40), Fraction(900)]
     for _ in range(4000):
         charged, reserved = drawn(source, reserved=False), drawn(source, reserved=True)
-        if not dominated(charged, reserved):
+        if not is_within(charged, reserved):
             continue
         within += 1
         assert reserved.epsilon is None or (
@@ -97,4 +97,4 @@ def test_sums_at_one_order_do_not_tell() -> None:
     assert charged.charge.epsilon < reserved.charge.epsilon
     assert charged.cost(Fraction(900)) < reserved.cost(Fraction(900))
     assert charged.cost(Fraction(2)) > reserved.cost(Fraction(2))
-    assert not dominated(charged, reserved)
+    assert not is_within(charged, reserved)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.kernel.loss import BoundedRange, Charge, Filter, PrivacyLoss, Totals, settled
+from dpsql.kernel.loss import BoundedRange, Charge, Filter, PrivacyLoss, Totals, settle
 from dpsql.kernel.loss.conversion import order_limit
 
 DELTA = Fraction(1, 10**6)
@@ -160,8 +160,8 @@ class TestStatementsThatFit:
 
     def test_a_refund_is_worth_what_is_below_the_cost(self) -> None:
         scope, reserved = budget(10), pure("1/10")
-        assert scope.amounts(settled(reserved, pure("1/20"))).cost == scope.amounts(reserved).cost
-        assert scope.more(Totals(), settled(reserved, pure("1/100"))) == 1000
+        assert scope.amounts(settle(reserved, pure("1/20"))).cost == scope.amounts(reserved).cost
+        assert scope.more(Totals(), settle(reserved, pure("1/100"))) == 1000
 
 
 LOSSES = st.sampled_from(
@@ -171,8 +171,8 @@ LOSSES = st.sampled_from(
         pure("1/100", DELTA / 100),
         PrivacyLoss.gaussian(Fraction(1, 50)),
         PrivacyLoss((BoundedRange(Fraction(1, 2)),)),
-        settled(pure("2"), pure("1/2")),
-        settled(pure("2"), pure("1/2"), stream=True),
+        settle(pure("2"), pure("1/2")),
+        settle(pure("2"), pure("1/2"), stream=True),
     ]
 )
 SCOPES = st.sampled_from(

@@ -18,7 +18,7 @@ from dpsql.kernel.loss import (
     PureDP,
     Realised,
     Stream,
-    largest,
+    largest_loss,
 )
 from dpsql.kernel.mechanisms import GuessAndCheckPlan, Laplace, NoisyTopK
 
@@ -230,7 +230,7 @@ class TestSums:
 class TestLargest:
     @given(st.lists(losses(FINITE | st.builds(Gaussian, AMOUNTS, TIMES)), min_size=1, max_size=4))
     def test_it_is_at_least_each(self, known: list[PrivacyLoss]) -> None:
-        most = largest(known)
+        most = largest_loss(known)
         for loss in known:
             assert most.delta >= loss.delta
             assert most.epsilon is None or (loss.epsilon is not None and loss.epsilon <= most.epsilon)
@@ -243,16 +243,18 @@ class TestLargest:
         most = PrivacyLoss.of(Fraction(1), times=3) + PrivacyLoss.gaussian(Fraction(2))
         less = PrivacyLoss.of(Fraction(1), Fraction(1, 9), times=2)
         settled = replace(less, parts=(Realised(Fraction(1, 2), Fraction(1)),))
-        assert largest([less, most, settled, PrivacyLoss()]) == replace(most, delta=Fraction(2, 9))
+        assert largest_loss([less, most, settled, PrivacyLoss()]) == replace(most, delta=Fraction(2, 9))
 
     def test_others_become_one_mechanism(self) -> None:
         one, other = PrivacyLoss.of(Fraction(1)), PrivacyLoss.of(Fraction(1, 4), times=5)
-        assert str(largest([one, other])) == "pure 5/4"
-        assert str(largest([one, PrivacyLoss((BoundedRange(Fraction(1)),))])) == "pure 1"
+        assert str(largest_loss([one, other])) == "pure 5/4"
+        assert str(largest_loss([one, PrivacyLoss((BoundedRange(Fraction(1)),))])) == "pure 1"
         part = PrivacyLoss((Realised(Fraction(1, 4), Fraction(2)),))
-        assert str(largest([one, part])) == "sum 1 of 2"
-        assert str(largest([one, PrivacyLoss((Stream(Fraction(1, 4), Fraction(2)),))])) == "stream 1 of 2"
+        assert str(largest_loss([one, part])) == "sum 1 of 2"
+        assert (
+            str(largest_loss([one, PrivacyLoss((Stream(Fraction(1, 4), Fraction(2)),))])) == "stream 1 of 2"
+        )
 
     def test_what_has_no_known_bound_is_refused(self) -> None:
         with pytest.raises(ValueError, match="not known"):
-            largest([PrivacyLoss((Realised(Fraction(1)),)), PrivacyLoss.of(Fraction(1))])
+            largest_loss([PrivacyLoss((Realised(Fraction(1)),)), PrivacyLoss.of(Fraction(1))])

@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from dpsql.errors import InternalError
-from dpsql.kernel.loss import BoundedRange, Gaussian, PrivacyLoss, settled
+from dpsql.kernel.loss import BoundedRange, Gaussian, PrivacyLoss, settle
 
 parse = PrivacyLoss.parse
 
@@ -35,7 +35,7 @@ parse = PrivacyLoss.parse
     ],
 )
 def test_what_is_charged(reserved: str, realised: str, charged: str) -> None:
-    assert str(settled(parse(reserved), parse(realised))) == charged
+    assert str(settle(parse(reserved), parse(realised))) == charged
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_what_is_charged(reserved: str, realised: str, charged: str) -> None:
 )
 def test_more_than_was_reserved_and_what_does_not_correspond_is_refused(reserved: str, realised: str) -> None:
     with pytest.raises(InternalError):
-        settled(parse(reserved), parse(realised))
+        settle(parse(reserved), parse(realised))
 
 
 def test_a_stream_is_refunded_by_basic_composition_alone() -> None:
     reserved = parse("pure 1")
-    charged = settled(reserved, parse("pure 1/4"), stream=True)
+    charged = settle(reserved, parse("pure 1/4"), stream=True)
     assert str(charged) == "stream 1/4 of 1"
     assert charged.cost(Fraction(4)) == reserved.cost(Fraction(4))
     assert charged.epsilon == Fraction(1, 4)
-    assert str(settled(reserved, PrivacyLoss(), stream=True)) == "stream 0 of 1"
-    assert settled(reserved, reserved, stream=True) == reserved
+    assert str(settle(reserved, PrivacyLoss(), stream=True)) == "stream 0 of 1"
+    assert settle(reserved, reserved, stream=True) == reserved
     with pytest.raises(InternalError):
-        settled(parse("pure 1 x 2"), parse("pure 1"), stream=True)
+        settle(parse("pure 1 x 2"), parse("pure 1"), stream=True)
 
 
 @pytest.mark.parametrize("order", [Fraction(65, 64), Fraction(4), Fraction(500)])
@@ -79,11 +79,11 @@ def test_nothing_is_charged_below_the_cost_that_is_proven(order: Fraction) -> No
     reserved = Fraction(13, 10)
     for steps in range(1, 131):
         realised = Fraction(steps, 100)
-        charged = settled(PrivacyLoss.of(reserved), PrivacyLoss.of(realised))
+        charged = settle(PrivacyLoss.of(reserved), PrivacyLoss.of(realised))
         assert charged.epsilon == realised
         assert charged.cost(order) == min(PrivacyLoss.of(reserved).cost(order), realised)
 
 
 def test_parts_of_noise_and_range_are_not_lowered() -> None:
     loss = PrivacyLoss((BoundedRange(Fraction(1)), Gaussian(Fraction(1, 8))))
-    assert settled(loss, loss) == loss
+    assert settle(loss, loss) == loss
