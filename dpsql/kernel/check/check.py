@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from dpsql.kernel.check.certificate import _SEAL, Certificate, Change, Keys, Most, NotCertified, Together
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.queries import relation_of_query
-from dpsql.kernel.check.relation import Kind, Relation
+from dpsql.kernel.check.relation import NONE, Groups, Kind, Names
 from dpsql.kernel.check.totality import check_total
 from dpsql.kernel.check.words import has_known_words
 from dpsql.kernel.facts import Facts, fold
-from dpsql.kernel.tree import (
-    Column,
-    Node,
-    Query,
-    Scan,
-    parts,
-    replaced,
-)
+from dpsql.kernel.tree import Column, Node, Query, Scan, parts, replaced
 
 
 def certify(query: Query, facts: Facts) -> Certificate:
     """Return what is proved of a counting query; `NotCertified` if that is not enough to count it."""
     try:
-        return _certified(query, query, facts)
+        return _certify_as(query, query, facts)
     except NotCertified:
-        folded = replaced(query, _folded)
+        folded = replaced(query, _fold_name)
         if folded is query:
             raise
-        return _certified(folded, query, facts)
+        return _certify_as(folded, query, facts)
 
 
-def _folded(node: Node) -> Node:
+def _fold_name(node: Node) -> Node:
     """Return a stored column with its name in lower case: names are compared without case."""
     if isinstance(node, Column) and node.stored and node.name != fold(node.name):
         return Column(node.table, fold(node.name), stored=True)
     return node
 
 
-def _each_once(query: Query) -> list[Node]:
+def _list_once(query: Query) -> list[Node]:
     """Return the nodes of a query, those that stand at several places once."""
     seen, found = {id(query)}, list[Node]((query,))
     for node in found:
@@ -56,10 +50,10 @@ def _kind_of(facts: Facts, name: str) -> str | None:
     return None if table is None or table.public else table.kind
 
 
-def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
+def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
     """Return what is proved of a query, as the certificate of the same query as it was written."""
     kinds = set[str | None]()
-    for node in _each_once(query):
+    for node in _list_once(query):
         if not has_known_words(node):
             raise NotCertified("a word that is none of those of SQL", node)
         if isinstance(node, Scan):
@@ -91,7 +85,7 @@ def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
     return Certificate(
         query=written,
         numbers=tuple(numbers),
-        keys=_kind(proof, query, found),
+        keys=_kind_of_keys(proof, query, found.unique, groups),
         columns=groups.keys,
         distinct=tuple(found.unique),
         most_groups=most,
@@ -101,7 +95,7 @@ def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
         cells=tuple(groups.cells.items()),
         one_cell=groups.one_cell,
         every_group=groups.declared or groups.every,
-        together=tuple(_in_few_groups(each, most) for each in groups.together),
+        together=tuple(_bound_total(each, most) for each in groups.together),
         bounds=groups.bounds,
         fine=groups.fine,
         derivation=tuple(proof.steps),
@@ -109,7 +103,7 @@ def _certified(query: Query, written: Query, facts: Facts) -> Certificate:
     )
 
 
-def _in_few_groups(changes: Together, most: int | None) -> Together:
+def _bound_total(changes: Together, most: int | None) -> Together:
     """Return changes of several numbers in all groups, if a unit changes so many."""
     if most is None:
         return changes
@@ -117,12 +111,9 @@ def _in_few_groups(changes: Together, most: int | None) -> Together:
     return replace(changes, total=total if changes.total is None else min(changes.total, total))
 
 
-def _kind(proof: Proof, query: Query, found: Relation) -> Keys:
-    groups = found.groups
-    if groups is None:
-        return proof.refuse("a query that counts no groups", query)
+def _kind_of_keys(proof: Proof, query: Query, unique: Collection[Names], groups: Groups) -> Keys:
     if groups.declared:
-        return Keys.ONE if frozenset() in found.unique else Keys.DECLARED
+        return Keys.ONE if NONE in unique else Keys.DECLARED
     if groups.decides is not None:
         return Keys.UNKNOWN
     if not groups.public and not groups.cells.keys() >= {*groups.keys}:

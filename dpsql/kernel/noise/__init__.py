@@ -10,8 +10,8 @@ the operating system's, except in audits and tests. No result depends on floatin
 """
 
 from dpsql.kernel.exact_bounds import exp_bounds, scaled_exp_bounds
-from dpsql.kernel.noise.box import box, box_side, check_box, check_cube, cube, uniform
-from dpsql.kernel.noise.entropy import Entropy, SimulationEntropy, SystemEntropy
+from dpsql.kernel.noise.box import box, box_side, check_box, check_cube, cube
+from dpsql.kernel.noise.entropy import Entropy, SimulationEntropy, SystemEntropy, uniform
 from dpsql.kernel.noise.gaussian import LARGEST_VARIANCE, check_variance, gaussian
 from dpsql.kernel.noise.geometric import (
     LARGEST,

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.kernel.noise.entropy import Entropy, SystemEntropy
+from dpsql.kernel.noise.entropy import Entropy, SystemEntropy, uniform
 from dpsql.kernel.noise.exact import positive_rational
 from dpsql.kernel.noise.geometric import geometric
 
@@ -135,46 +135,3 @@ def _ties_kept(equal: NDArray[np.bool_], source: Entropy) -> NDArray[np.bool_]:
         nth = index - np.maximum.accumulate(np.where(begins, index, 0)) + 1
         kept[row[uniform(nth + 1, 1, entropy=source)[:, 0] != 0]] = False
     return kept
-
-
-def uniform(bound: NDArray[np.int64], size: int, *, entropy: Entropy | None = None) -> NDArray[np.int64]:
-    """Draw `size` independent uniform whole numbers from 0 to below each bound, exactly.
-
-    Random bits are masked to the length of the bound less one, and draws at or above the bound repeated.
-
-    Parameters
-    ----------
-    bound
-        Whole numbers from 1 to 2^62, shape (trials,).
-    size
-        Draws for each bound.
-    entropy
-        For tests; the operating system's generator otherwise.
-
-    Returns
-    -------
-    numpy.ndarray
-        int64, of shape (trials, size).
-    """
-    source = entropy or SystemEntropy()
-    mask = bound - 1
-    for shift in (1, 2, 4, 8, 16, 32):
-        mask |= mask >> shift
-    narrow = bool(len(mask)) and int(mask.max()) < 1 << 32
-    total = len(bound) * size
-    drawn = _bits(total, source, narrow=narrow).reshape(len(bound), size)
-    drawn &= mask[:, None]
-    row, place = np.nonzero(drawn >= bound[:, None])
-    while len(row):
-        again = _bits(len(row), source, narrow=narrow) & mask[row]
-        drawn[row, place] = again
-        over = again >= bound[row]
-        row, place = row[over], place[over]
-    return drawn
-
-
-def _bits(n: int, source: Entropy, *, narrow: bool) -> NDArray[np.int64]:
-    """Return `n` whole numbers of 32 random bits, or of 63."""
-    if narrow:
-        return source.words(-(-n // 2)).view(np.uint32)[:n].astype(np.int64)
-    return (source.words(n) >> np.uint64(1)).astype(np.int64)

@@ -43,3 +43,46 @@ class SimulationEntropy:
         """Return `n` fresh words of 64 bits; threads may share it, forked processes may not."""
         found: NDArray[np.uint64] = self._generator.random_raw(n)
         return found
+
+
+def uniform(bound: NDArray[np.int64], size: int, *, entropy: Entropy | None = None) -> NDArray[np.int64]:
+    """Draw `size` independent uniform whole numbers from 0 to below each bound, exactly.
+
+    Random bits are masked to the length of the bound less one, and draws at or above the bound repeated.
+
+    Parameters
+    ----------
+    bound
+        Whole numbers from 1 to 2^62, shape (trials,).
+    size
+        Draws for each bound.
+    entropy
+        For tests; the operating system's generator otherwise.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, of shape (trials, size).
+    """
+    source = entropy or SystemEntropy()
+    mask = bound - 1
+    for shift in (1, 2, 4, 8, 16, 32):
+        mask |= mask >> shift
+    narrow = bool(len(mask)) and int(mask.max()) < 1 << 32
+    total = len(bound) * size
+    drawn = _bits(total, source, narrow=narrow).reshape(len(bound), size)
+    drawn &= mask[:, None]
+    row, place = np.nonzero(drawn >= bound[:, None])
+    while len(row):
+        again = _bits(len(row), source, narrow=narrow) & mask[row]
+        drawn[row, place] = again
+        over = again >= bound[row]
+        row, place = row[over], place[over]
+    return drawn
+
+
+def _bits(n: int, source: Entropy, *, narrow: bool) -> NDArray[np.int64]:
+    """Return `n` whole numbers of 32 random bits, or of 63."""
+    if narrow:
+        return source.words(-(-n // 2)).view(np.uint32)[:n].astype(np.int64)
+    return (source.words(n) >> np.uint64(1)).astype(np.int64)

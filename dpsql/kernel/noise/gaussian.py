@@ -10,8 +10,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.kernel.noise.box import uniform
-from dpsql.kernel.noise.entropy import Entropy, SystemEntropy
+from dpsql.kernel.noise.entropy import Entropy, SystemEntropy, uniform
 from dpsql.kernel.noise.gaussian_table import GaussianTable, gaussian_table
 from dpsql.kernel.noise.geometric import LARGEST, geometric
 from dpsql.kernel.noise.inverse import GUIDE_BITS, completed

@@ -215,24 +215,19 @@ class Moment(Weighed):
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
         """See `Counted`: the number of rows, of values, and the sums of the values' powers."""
         x = row[0]
-        found: list[Expr] = [Aggregate("COUNT", (kept(unit, row[1:]),))] if self.nulls else []
-        found.append(Aggregate("COUNT", (x,)))
-        if self.degree:
-            found.append(Aggregate("SUM", (x,)))
-        if self.degree > 1:
-            found.append(Aggregate("SUM", (Paren(Binary("*", x, x)),)))
-        return tuple(found)
+        rows = (Aggregate("COUNT", (kept(unit, row[1:]),)),) if self.nulls else ()
+        powers = (x, Paren(Binary("*", x, x)))[: self.degree]
+        return *rows, Aggregate("COUNT", (x,)), *(Aggregate("SUM", (power,)) for power in powers)
 
     def _numbers(self, sums: Exprs) -> list[Expr]:
         """Return R^d times the number of rows, and the moments after the first, as HUGEINT, never NULL."""
         rows, (values, *powers) = sums[0], sums[self.nulls :]
         made: list[Expr] = [_times(huge(rows), self.whole)]
-        x, *square = (Call("COALESCE", (huge(power), whole(0))) for power in powers) if powers else (None,)
-        if x is not None and not square:
-            made.append(x)
-        elif x is not None:
-            both = Binary("-", _times(x, 2 * self.width), _times(square[0], 2))
-            made += [Paren(both), square[0]]
+        moments: list[Expr] = [Call("COALESCE", (huge(power), whole(0))) for power in powers]
+        if len(moments) == 2:
+            x, square = moments
+            moments[0] = Paren(Binary("-", _times(x, 2 * self.width), _times(square, 2)))
+        made += moments
         if self.nulls:
             made.append(_times(Paren(Binary("-", huge(rows), huge(values))), self.whole))
         return made
@@ -243,11 +238,9 @@ class Moment(Weighed):
 
     def _of(self, numbers: Sequence[Expr]) -> Expr:
         """Return this moment; the first is what the others leave of the whole."""
-        return (
-            Paren(reduce(partial(Binary, "-"), numbers))
-            if not self.place
-            else numbers[self.place % len(numbers)]
-        )
+        if self.place:
+            return numbers[self.place % len(numbers)]
+        return Paren(reduce(partial(Binary, "-"), numbers))
 
 
 def _times(number: Expr, factor: int) -> Expr:
