@@ -79,6 +79,11 @@ def code_lines(source: str) -> int:
     >>> code_lines('"About."' + chr(10) * 2 + "x = 1  # one" + chr(10) + "# more" + chr(10))
     1
     """
+    return len(code_line_numbers(source))
+
+
+def code_line_numbers(source: str) -> set[int]:
+    """Return the numbers of the lines of code of a module."""
     documented = [
         (node.lineno, node.col_offset)
         for node in ast.walk(ast.parse(source))
@@ -93,7 +98,7 @@ def code_lines(source: str) -> int:
         skipping = token.start in documented or (skipping and token.type in (tokenize.STRING, tokenize.NL))
         if not skipping and token.type not in _SKIPPED:
             found.update(range(token.start[0], token.end[0] + 1))
-    return len(found)
+    return found
 
 
 def files(folder: Path = KERNEL) -> list[File]:
@@ -143,26 +148,103 @@ def lines_of(found: Iterable[File], parts: Iterable[str] | None = None) -> int:
     return sum(file.lines for file in found if chosen is None or file.part in chosen)
 
 
-def lines_of_one_answer(found: list[File]) -> int:
-    """Return the most lines that one answer rests on: all but the mechanisms, and those that it names."""
-    made = {file.name: file for file in found}
-    needed = {file.name for file in found if file.part != "mechanisms"}
+def lines_of_one_answer(found: list[File], folder: Path = KERNEL) -> int:
+    """Return the most lines that one answer rests on: all but the mechanisms, and those that it names.
 
-    def below(name: str, seen: frozenset[str]) -> frozenset[str]:
-        """Return a mechanism with the files of mechanisms that it imports."""
-        for inner in made[name].imports:
-            if made[inner].part == "mechanisms" and inner not in seen and not inner.endswith("__init__"):
-                seen |= below(inner, seen | {inner})
-        return seen | {name}
-
-    rest = [file.name for file in found if file.part == "mechanisms" and not file.name.endswith("__init__")]
+    Of a mechanism these are the definitions that its class reads, and those that they read, in these files,
+    with the imports of the files: it matters little how mechanisms are divided into them.
+    """
+    made = _Mechanisms(folder)
+    needed, lines = set[_Place](), lines_of(found, {file.part for file in found} - {"mechanisms"})
+    rest = [made.reached(place) for place in made.classes()]
     for _ in range(NAMED if rest else 0):
-        needed |= max((below(name, frozenset()) for name in rest), key=lambda all_: _sum(made, all_ - needed))
-    return _sum(made, needed)
+        needed |= max(rest, key=lambda places: made.lines({*places, *needed}))
+    return lines + made.lines(needed)
 
 
-def _sum(made: dict[str, File], names: Iterable[str]) -> int:
-    return sum(made[name].lines for name in names)
+_Place = tuple[str, str]
+"""A file of mechanisms, and a name that is defined there."""
+
+
+class _Mechanisms:
+    """What the files of the mechanisms define, and what of that each definition reads."""
+
+    def __init__(self, folder: Path) -> None:
+        self._lines: dict[_Place, set[int]] = {}
+        self._reads: dict[_Place, set[_Place]] = {}
+        self._imports: dict[str, int] = {}
+        names: dict[str, dict[str, _Place]] = {}
+        trees: dict[str, ast.Module] = {}
+        for path in sorted((folder / "mechanisms").glob("*.py")):
+            source, name = path.read_text("utf-8"), path.stem
+            if name == "__init__":
+                continue
+            trees[name] = tree = ast.parse(source)
+            names[name] = {}
+            numbers = code_line_numbers(source)
+            for node in tree.body:
+                own = set(range(_first_line(node), (node.end_lineno or 0) + 1)) & numbers
+                if isinstance(node, ast.Import | ast.ImportFrom):
+                    self._imports[name] = self._imports.get(name, 0) + len(own)
+                for defined in _defines(node):
+                    names[name][defined] = name, defined
+                    self._lines[name, defined] = own
+        for name, tree in trees.items():
+            for node in tree.body:
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_MECHANISMS):
+                    file = (node.module or "").removeprefix(_MECHANISMS)
+                    names[name] |= {each.asname or each.name: (file, each.name) for each in node.names}
+        for name, tree in trees.items():
+            for node in tree.body:
+                read = {
+                    names[name][n.id]
+                    for n in ast.walk(node)
+                    if isinstance(n, ast.Name) and n.id in names[name]
+                }
+                for defined in _defines(node):
+                    self._reads[name, defined] = read
+
+    def classes(self) -> list[_Place]:
+        """Return the public classes: the mechanisms are among them."""
+        return [place for place in self._lines if place[1][0].isupper() and not place[1].isupper()]
+
+    def reached(self, start: _Place) -> set[_Place]:
+        """Return what is read on the way from a definition."""
+        found, waiting = set[_Place](), [start]
+        while waiting:
+            place = waiting.pop()
+            if place in self._lines and place not in found:
+                found.add(place)
+                waiting += self._reads[place]
+        return found
+
+    def lines(self, places: set[_Place]) -> int:
+        """Add up the lines of definitions, and of the imports of their files."""
+        files = {file for file, _ in places}
+        own = sum(len(set().union(*(self._lines[p] for p in places if p[0] == file))) for file in files)
+        return own + sum(self._imports.get(file, 0) for file in files)
+
+
+_MECHANISMS = "dpsql.kernel.mechanisms."
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", [])
+    return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _defines(node: ast.stmt) -> list[str]:
+    """Return the names that a statement of a module defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = (
+        node.targets
+        if isinstance(node, ast.Assign)
+        else [node.target]
+        if isinstance(node, ast.AnnAssign)
+        else []
+    )
+    return [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
 
 
 def main() -> None:
