@@ -60,7 +60,8 @@ from dpsql.analysis.plan import (
 )
 from dpsql.analysis.probes import DeclaredValues, NoRows, Preview, probe_of
 from dpsql.analysis.public import check_outer, engine_sql, public_sql
-from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate
+from dpsql.analysis.released.aggregate import ReleasedAggregate
+from dpsql.analysis.released.cells import CellRows, Quantile
 from dpsql.analysis.released.described import cells_of, cut_of, quantile_of, rows_of, what_of
 from dpsql.analysis.released_values import value_of, values_in, with_values
 from dpsql.analysis.sparse import DomainPart, SparseDomain

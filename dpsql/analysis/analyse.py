@@ -33,7 +33,9 @@ from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
 from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates
 from dpsql.analysis.public import unknown_tables
-from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
+from dpsql.analysis.released.aggregate import ReleasedAggregate
+from dpsql.analysis.released.calls import cells_of
+from dpsql.analysis.released.cells import CellRows
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.rungs import rungs, small_rungs
 from dpsql.analysis.searched_groups import with_few_groups

@@ -24,17 +24,12 @@ from dpsql.analysis.narrowing import narrowed_rows
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.plan import Output, ValuesOfGroup
 from dpsql.analysis.relation import Block, From, Item
-from dpsql.analysis.released import (
-    Quantile,
-    QuantileCall,
-    ReleasedAggregate,
-    ValueCall,
-    compile_released,
-    is_released,
-    measures,
-)
+from dpsql.analysis.released.aggregate import ReleasedAggregate
+from dpsql.analysis.released.calls import compile_released, is_released
+from dpsql.analysis.released.cells import Quantile, QuantileCall
 from dpsql.analysis.released.counts import Units
 from dpsql.analysis.released.spelled import as_counts
+from dpsql.analysis.released.values import ValueCall, measures
 from dpsql.analysis.rereading import read_alike
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.setops import partial

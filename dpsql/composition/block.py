@@ -22,7 +22,7 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import Scope
-from dpsql.analysis.released import is_quantile, is_released
+from dpsql.analysis.released.calls import is_quantile, is_released
 from dpsql.analysis.released.ratios import with_cut_ratios
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.rules import RULES_BY_NODE
