@@ -43,8 +43,8 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.claims import check_claims
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.domain_tables import put_domains
-from dpsql.analysis.expressions import function_name
 from dpsql.analysis.kept_bounds import CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.output_layout import layout

@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from dpsql.analysis.candidates import with_domain
 from dpsql.analysis.coerce import cast
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
+from dpsql.analysis.expressions import canonical, predicate
 from dpsql.analysis.integers import mean_of
 from dpsql.analysis.intervals import of_cast
 from dpsql.analysis.joined import joined

@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from dpsql.analysis import aggregates
 from dpsql.analysis.candidates import with_domain
-from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
 from dpsql.analysis.domains import distinct_values
-from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.expressions import canonical, predicate
 from dpsql.analysis.hoist import Hoist
 from dpsql.analysis.joined import joined
 from dpsql.analysis.joins import from_clause

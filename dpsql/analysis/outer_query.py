@@ -13,10 +13,10 @@ from sqlglot import exp
 from dpsql.analysis.aggregates import call_of, calls, group_nodes
 from dpsql.analysis.blocks import check_one_item, expand, with_ctes
 from dpsql.analysis.candidates import candidates_of
-from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.each_value import is_alone, units_of_each
-from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.expressions import canonical, predicate
 from dpsql.analysis.groups import Rows
 from dpsql.analysis.joined import joined
 from dpsql.analysis.joins import from_clause

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import check_arguments, function_name
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
 from dpsql.analysis.parsed import number, order_terms, whole_number
 from dpsql.analysis.ranked import RankedPartitions, ranked_partitions
 from dpsql.analysis.relation import Item

@@ -11,8 +11,8 @@ from sqlglot import exp
 
 from dpsql.analysis import aggregates, typed
 from dpsql.analysis.coerce import unify
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import Rule, canonical, check_arguments, compile_in_list, predicate
+from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments
+from dpsql.analysis.expressions import canonical, compile_in_list, predicate
 from dpsql.analysis.joins import equalities, from_clause, tied
 from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import Block, From, Scope
@@ -172,9 +172,9 @@ def _refused(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
 
 
 SUBQUERY_RULES = (
-    Rule(exp.In, _in, frozenset({"this", "expressions", "query"})),  # type: ignore[arg-type]
-    Rule(exp.Exists, _exists, frozenset({"this"})),  # type: ignore[arg-type]
-    Rule(exp.Subquery, _scalar, frozenset({"this"})),  # type: ignore[arg-type]
-    Rule(exp.All, _refused, frozenset({"this"})),  # type: ignore[arg-type]
-    Rule(exp.Any, _refused, frozenset({"this"})),  # type: ignore[arg-type]
+    Rule(exp.In, _in, frozenset({"this", "expressions", "query"})),
+    Rule(exp.Exists, _exists, frozenset({"this"})),
+    Rule(exp.Subquery, _scalar, frozenset({"this"})),
+    Rule(exp.All, _refused, frozenset({"this"})),
+    Rule(exp.Any, _refused, frozenset({"this"})),
 )

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import check_arguments, function_name, predicate
+from dpsql.analysis.compiler import check_arguments, function_name
+from dpsql.analysis.expressions import predicate
 from dpsql.analysis.parsed import order_terms
 from dpsql.analysis.released.aggregate import AggregateCall, Part, ReleasedAggregate
 from dpsql.analysis.released.cells import CellRows, QuantileCall

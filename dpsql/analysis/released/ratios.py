@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.parsed import call_arguments
 from dpsql.language import all_of, copied, keep_title, transformed, walked
 from dpsql.lazy_dataclass import dataclass

@@ -11,7 +11,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.released.ratios import cut
 from dpsql.language import MARK, copied, keep_title, walked
