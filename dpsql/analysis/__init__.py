@@ -47,7 +47,7 @@ from dpsql.analysis.compiler import function_name
 from dpsql.analysis.domain_tables import put_domains
 from dpsql.analysis.kept_bounds import CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.ladders import Contribution
-from dpsql.analysis.output_layout import layout
+from dpsql.analysis.output_columns import layout
 from dpsql.analysis.plan import (
     OF_NUMBERS,
     BoundSearch,
