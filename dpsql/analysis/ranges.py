@@ -208,7 +208,7 @@ Base = KeyDomain | Span | None
 
 
 def values_of_key(catalog: Catalog, key: Typed, node: Expr, found: Sequence[Compared]) -> KeyDomain | None:
-    """Return the values of a key that is `node` on each row: those that conditions list, or its own domain."""
+    """Return the values of a key that is `node` on each row: as conditions list them, or its own domain."""
     listed = list_of(node, key.type, found)
     if listed is not None:
         return listed
