@@ -21,7 +21,8 @@
                        units
 ``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
                        and the kernel certifies it, with ``column_types`` by ``type_rules``
-``grids_and_ladders``  the steps of sums, and the bounds among which one is searched
+``grids``              the steps of sums; ``bound_ladders`` the bounds among which one is searched, and kept
+                       ones
 ``statement_plan``     the plan; ``cut_contributions`` and ``whole_tables`` what its bounds leave out
 ``advice``             all obstacles of a refused statement, and what to write in their place
 ``public_statements``  statements over public tables, ``public_limits`` what they may compute

@@ -42,7 +42,8 @@ DAY = 86_400_000_000
 MAX_NUMBER = 10**17
 """The largest bound: in microseconds more than 3,000 years. Constants beyond it are no bounds."""
 _EPOCH = date(1970, 1, 1)
-_ORIGIN = "the range in WHERE"
+ORIGIN = "the range in WHERE"
+"""Whence bounds are that conditions set, as plans say it."""
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
@@ -137,7 +138,7 @@ def range_of(catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Co
         each = Cast(Binary("+", Constant(_EPOCH, DATE), Cast(i, INTEGER)), DATE)
     every = Range(first, max(first, last + 1))
     query = Select((Item(each, "v"), Item(i, "o")), every, IsNull(each, negated=True))
-    return KeyDomain(query, ordered=True, origin=_ORIGIN, complete=True)
+    return KeyDomain(query, ordered=True, origin=ORIGIN, complete=True)
 
 
 def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:
@@ -147,7 +148,7 @@ def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span |
     first, last = limits_of(catalog, value.node, value.type, found)
     if value.span is not None:
         return value.span.within(first, last)
-    return None if first is None or last is None else Span(first, last, _ORIGIN, complete=True)
+    return None if first is None or last is None else Span(first, last, ORIGIN, complete=True)
 
 
 def integers_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:
