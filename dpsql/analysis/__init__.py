@@ -3,8 +3,8 @@
 `analyse` runs the passes of `CHECKS` and `BUILDS` in order; each is a function of ``passes``. What they use:
 
 =====================  =====================================================================================
-``outer_query``        the outermost block: keys, counts, and the ``output_columns``; ``selection`` which
-                       groups it asks for, ``unmatched_rows`` the public rows that no unit owns
+``outer_query``        the outermost block: keys, counts, and the ``output_columns``; ``selection`` and
+                       ``rank_spellings`` which groups it asks for, ``unmatched_rows`` the rows no unit owns
 ``released``           the aggregates that may be released, from their calls to the numbers with noise
 ``select_blocks``      SELECTs in subqueries: ``window_functions``, ``block_groups`` and
                        ``aggregate_functions`` their parts, ``nested_queries`` what is within them

@@ -94,8 +94,23 @@ def compile_outer_block(draft: Draft) -> None:
 
 def check_unit_option(draft: Draft) -> None:
     """Refuse an option `privacy_unit_column` that names another column than the policy."""
-    with draft.compiler.part():
-        _unit_option(draft.query, draft.policy, draft.options, draft.compiler)
+    options, compiler = draft.options, draft.compiler
+    if options.privacy_unit_column is None:
+        return
+    with compiler.part():
+        names = set()
+        for name in compiler.used:
+            table = draft.policy.table(name)
+            if table is not None and isinstance(table.unit, UnitColumn):
+                names.add(fold(table.unit.column))
+            elif table is not None and isinstance(table.unit, UnitRow):
+                names.add("row")
+        if fold(options.privacy_unit_column) not in names:
+            raise draft.query.source.refuse(
+                "privacy_unit_column may only repeat what the policy declares",
+                options.at.get("privacy_unit_column"),
+                "leave it out, or name " + ", ".join(sorted(names)),
+            )
 
 
 def measure_domain(draft: Draft) -> None:
@@ -122,10 +137,17 @@ def choose_cut(draft: Draft) -> None:
 
 
 def is_counted_better(draft: Draft) -> bool:
-    """Return whether different values are counted better as one number than by the units of each value."""
-    block = draft.block
-    values = block.values is not None and _differs_less(block, draft.policy, draft.options)
-    return is_left(block.counts) or values
+    """Return whether different values are counted better as one number than by the units of each value.
+
+    So it is if a unit has a bounded number of them, and the noise on one number then tells more.
+    """
+    block, epsilon = draft.block, draft.options.epsilon
+    if is_left(block.counts):
+        return True
+    if block.values is None or block.one_group or epsilon is None:
+        return False
+    bound = 1 if block.single else default_rows(draft.policy, block.source)
+    return bound is not None and is_known_better(block.values.size, bound, epsilon)
 
 
 def count_rows_outside(draft: Draft) -> None:
@@ -142,8 +164,18 @@ def bound_groups_of_unit(draft: Draft) -> None:
 
 def choose_sparse_domain(draft: Draft) -> None:
     """Count only the groups that are not empty, if the domain is too large for all of them."""
-    if is_sparse(draft.size):
-        draft.sparse = _sparse(draft.query, draft.catalog, draft.block)
+    if not is_sparse(draft.size):
+        return
+    block, source = draft.block, draft.query.source
+    order = block.selection.order if isinstance(block.selection, AboveThreshold) else ()
+    types = [key.type for key in block.keys]
+    draft.sparse = sparse_domain(draft.catalog, block.domains, types, order)
+    if draft.sparse is None:
+        raise source.refuse(
+            "so many groups have no order by a key whose values depend on those of other keys",
+            draft.query.tree.args.get("order"),
+            "leave ORDER BY out",
+        )
 
 
 def seal_counting_query(draft: Draft) -> None:
@@ -218,14 +250,6 @@ def _finest(options: Options) -> int:
     return max(8, min(_FINEST, 49 + math.floor(math.log2(epsilon))))
 
 
-def _differs_less(block: OuterQuery, policy: Policy, options: Options) -> bool:
-    """Return whether a count of different values, of which a unit has a bounded number, is known better."""
-    if block.values is None or block.one_group or options.epsilon is None:
-        return False
-    bound = 1 if block.single else default_rows(policy, block.source)
-    return bound is not None and is_known_better(block.values.size, bound, options.epsilon)
-
-
 def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | None) -> bool:
     """Return whether the rows in no group are one more number: of all groups, if there may be such rows.
 
@@ -244,20 +268,6 @@ def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | N
         and (block.one_group or not block.single)
         and cells_of(block.counts) is None
     )
-
-
-def _sparse(query: Query, catalog: Catalog, block: OuterQuery) -> SparseDomain:
-    """Return the domain of the keys, in the order that the statement names."""
-    selection = block.selection
-    order = selection.order if isinstance(selection, AboveThreshold) else ()
-    found = sparse_domain(catalog, block.domains, [key.type for key in block.keys], order)
-    if found is None:
-        raise query.source.refuse(
-            "so many groups have no order by a key whose values depend on those of other keys",
-            query.tree.args.get("order"),
-            "leave ORDER BY out",
-        )
-    return found
 
 
 def _searches(
@@ -356,24 +366,6 @@ def _units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
     """Return the least bound that the policy states for a table of the statement; None if it states none."""
     tables = (policy.table(name) for name in compiler.used)
     return min((t.units_at_least for t in tables if t is not None and t.units_at_least), default=None)
-
-
-def _unit_option(query: Query, policy: Policy, options: Options, compiler: StatementCompiler) -> None:
-    if options.privacy_unit_column is None:
-        return
-    names = set()
-    for name in compiler.used:
-        table = policy.table(name)
-        if table is not None and isinstance(table.unit, UnitColumn):
-            names.add(fold(table.unit.column))
-        elif table is not None and isinstance(table.unit, UnitRow):
-            names.add("row")
-    if fold(options.privacy_unit_column) not in names:
-        raise query.source.refuse(
-            "privacy_unit_column may only repeat what the policy declares",
-            options.at.get("privacy_unit_column"),
-            "leave it out, or name " + ", ".join(sorted(names)),
-        )
 
 
 def _in_partitions(block: OuterQuery, options: Options, partitions: Partitions) -> CountingQuery:

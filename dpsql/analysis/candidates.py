@@ -131,8 +131,7 @@ class _Finder:
 
     def __post_init__(self) -> None:
         always = [c.expr for c in self.known.conditions if not c.unless]
-        self.compared = comparisons(self.known.conditions)
-        self.values = ColumnValues(self.catalog, self.known, self.compared)
+        self.values = ColumnValues(self.catalog, self.known, comparisons(self.known.conditions))
         one = substitution(self.known, always, lambda name: self.values.exact(name) is not None)
         self.reached = self._reached(one)
         self.nodes = [substituted(node, one) for node in self.nodes]
@@ -178,8 +177,6 @@ class _Finder:
             if own is not None:
                 found.append(Candidates((i,), own))
         return tuple(sorted(found, key=lambda c: c.keys))
-
-    # -- What a key can be evaluated on
 
     def _base(self, name: str) -> KeyDomain | None:
         """Return the values of a private column, of a TIMESTAMP with a range at the grain of all keys."""
@@ -313,8 +310,6 @@ class _Finder:
         values = values_of_key(self.catalog, self.keys[place], self.nodes[place], self.compared)
         return self._or_null(place, values)
 
-    # -- The queries
-
     def _narrowed(
         self, base: KeyDomain, sql_type: SqlType, column: Column, filters: Sequence[_Use]
     ) -> KeyDomain:
@@ -435,9 +430,8 @@ class _Finder:
         partly = self.partly and len(private) < len(names)
         return not partly and all(base is not None and base.complete for base in map(self._base, private))
 
-    def _origin(self, nodes: Iterable[Expr]) -> str:
+    def _origin(self, nodes: Sequence[Expr]) -> str:
         found: dict[str, None] = {}
-        nodes = list(nodes)
         for name in sorted(n for node in nodes for n in facts(node).reads):
             if name not in self.known.columns:
                 continue
