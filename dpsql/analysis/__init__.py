@@ -189,7 +189,8 @@ def analyse(
         _run(CHECKS, draft)
         choose_cut(draft)
         if is_counted_better(draft):
-            draft = Draft.begin(query, policy, catalog, draft.options, found, each_value=False)
+            draft = Draft.begin(query, policy, catalog, draft.options, found)
+            draft.compiler.each_value = False
             _run(CHECKS, draft)
         _run(BUILDS, draft)
         return state_plan(draft)

@@ -66,17 +66,11 @@ class Draft:
 
     @staticmethod
     def begin(
-        query: Query,
-        policy: Policy,
-        catalog: Catalog,
-        options: Options,
-        found: tuple[int, ...],
-        *,
-        each_value: bool = True,
+        query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...]
     ) -> Draft:
         """Return a statement of which nothing is compiled; `found` are the places of bounds found before."""
         compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
-        compiler.places_found, compiler.each_value = found, each_value
+        compiler.places_found = found
         return Draft(query, policy, catalog, options, compiler)
 
 
