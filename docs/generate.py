@@ -13,8 +13,8 @@ from mkdocs.structure.files import File, InclusionLevel
 
 from dpsql import policy
 from dpsql.analysis.functions import REFUSED
-from dpsql.analysis.outer_query import FREE
-from dpsql.analysis.released import RULES
+from dpsql.analysis.output_columns import FREE
+from dpsql.analysis.released.calls import RULES
 from dpsql.analysis.released.quantile_rules import QUANTILES
 from dpsql.analysis.released.value_rules import VALUES
 from dpsql.kernel.tree import listed_forms

@@ -1,53 +1,72 @@
 """Analysis of a private statement: `Statement` and `Policy` to `Plan`, which holds the counting query.
 
-=================  ===========================================================================
-``analyse``        the analysis of one private statement, from start to end
-``outer_query``    the outermost block: keys, counts, columns computed from them; ``released`` the
-                   aggregates that may be released, ``groups`` the counting query, ``counted_groups`` and
-                   ``widening`` one query for several statements, ``histograms`` that of quantiles
-``selection``      the selection that a statement asks for, from all its spellings (``spellings``)
-``blocks``         SELECTs in subqueries; ``hoist`` and ``windows`` their windows, ``aggregates`` their
-                   GROUP BY, ``setops`` UNION, INTERSECT, EXCEPT; ``tables`` and ``joins`` FROM,
-                   ``unmatched`` the public rows of an outer join that no unit owns
-``expressions``    scalar rules; ``constants``, ``calls``, ``syntax``, ``subqueries`` more of them;
-                   ``rules`` the table of all; ``functions`` the allowed functions; ``coerce`` conversions
-``candidates``     which groups there can be, from public rows (``joined``, ``same``) and from what
-                   WHERE lists (``ranges``); ``key_domains`` how many, ``domains`` and ``spans`` lists of
-                   values, ``domain_tables`` such a list as an item of FROM
-``sparse``         domains of so many groups that only those with rows are counted
-``samples``        trial of a call's literals; ``limits`` of patterns and search texts
-``survey``         all obstacles of a refused statement; ``hints`` adapts what they advise
-``each_value``  COUNT(DISTINCT x) of declared values, counted as the units of each
-``released_values``  values of earlier releases, which a compiled query reads as constants
-``compiler``       the state of one statement's compilation; ``relation`` and ``typed`` the compiled
-                   relations and expressions
-``parsed``         parts of the parser's nodes that several rules read
-``bounds``         bounds on what one unit contributes, where the statement writes none
-``column_bounds``  public bounds of the values of columns; ``intervals`` those of expressions, and
-                   ``narrowing`` those within the conditions of WHERE
-``common_noise``   one noise for all counts of a domain, or a bound on each unit's groups
-``output_layout``  where the columns of a release stand, and what is free beside them
-``column_types``   the type of each column of a compiled query, by ``type_rules``
-``compiled_query`` the counting query, certified by the kernel; ``claims`` compares the plan's with that
-``plan``           the plan of a statement; ``catalog`` the schema database's protocol
-``provenance``   what a block groups by, and whether it refers to the rows around it
-``binder``         the second check: the plan that the engine's binder makes of the SQL, in the words of its
-                   ``vocabulary``
-``public``         statements over public tables; ``probes`` those that tools send for columns and values
-``views``          the policy's views in the statements that read them
-=================  ===========================================================================
+`analyse` runs the passes of `CHECKS` and `BUILDS` in order; each is a function of ``passes``. What they use:
+
+=====================  =====================================================================================
+``outer_query``        the outermost block: keys, counts, and the ``output_columns``; ``selection`` and
+                       ``rank_spellings`` which groups it asks for, ``unmatched_rows`` the rows no unit owns
+``released``           the aggregates that may be released, from their calls to the numbers with noise
+``select_blocks``      SELECTs in subqueries: ``window_functions``, ``block_groups`` and
+                       ``aggregate_functions`` their parts, ``nested_queries`` what is within them
+``from_tables``        items of FROM, ``from_joins`` their joins
+``scalar_rules``       scalar expressions: ``call_rules`` and ``syntax_rules`` more of them, and the table
+                       of all; ``scalar_functions`` and ``total_forms`` the allowed functions,
+                       ``conversions``
+``compiler``           the state of one statement's compilation: ``typed_expression`` and
+                       ``compiled_relation`` are what it makes
+``facts_of_values``    bounds of an expression, its grain of time, NULL; ``row_conditions`` what holds on
+                       the rows that count, ``where_ranges`` which values it leaves
+``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``large_domains``
+                       those of which not all groups are counted; ``group_rules`` how many, and of which
+                       units
+``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
+                       and the kernel certifies it, with ``column_types`` by ``type_rules``
+``grids``              the steps of sums; ``bound_ladders`` the bounds among which one is searched, and kept
+                       ones
+``statement_plan``     the plan; ``cut_contributions`` and ``whole_tables`` what its bounds leave out
+``advice``             all obstacles of a refused statement, and what to write in their place
+``public_statements``  statements over public tables, ``public_limits`` what they may compute
+``statement_shapes``   statements that tools send by themselves
+``table_measures``     queries over whole tables, for the bounds of the policy
+``schema_catalog``     what is asked of the schema database
+=====================  =====================================================================================
 """
 
-from dpsql.analysis.analyse import analyse, complete, is_private, surveyed
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.analysis import blocks
+from dpsql.analysis.advice import Statement, advise
+from dpsql.analysis.analyse import (
+    Draft,
+    bound_groups_of_unit,
+    check_unit_option,
+    choose_cut,
+    choose_sparse_domain,
+    compile_outer_block,
+    count_rows_outside,
+    find_partitions,
+    is_counted_better,
+    measure_domain,
+    seal_counting_query,
+    search_groups_of_unit,
+    state_plan,
+)
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.claims import check_claims
 from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.domain_tables import put_domains
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.hints import adapted
 from dpsql.analysis.kept_bounds import CutValues, Kept, KeptLadders, LeftOut
 from dpsql.analysis.ladders import Contribution
-from dpsql.analysis.output_layout import layout
+from dpsql.analysis.output_columns import layout
 from dpsql.analysis.plan import (
     OF_NUMBERS,
     BoundSearch,
@@ -59,18 +78,26 @@ from dpsql.analysis.plan import (
     wished_way,
 )
 from dpsql.analysis.probes import DeclaredValues, NoRows, Preview, probe_of
-from dpsql.analysis.public import check_outer, engine_sql, public_sql
-from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate
+from dpsql.analysis.public import check_outer, engine_sql, public_sql, unknown_tables
+from dpsql.analysis.released.aggregate import ReleasedAggregate
+from dpsql.analysis.released.cells import CellRows, Quantile
 from dpsql.analysis.released.described import cells_of, cut_of, quantile_of, rows_of, what_of
 from dpsql.analysis.released_values import value_of, values_in, with_values
+from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import DomainPart, SparseDomain
-from dpsql.analysis.survey import in_order
+from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.analysis.views import with_views
 from dpsql.analysis.vocabulary import Vocabulary
 from dpsql.analysis.widening import alike, widened
+from dpsql.errors import Obstacle, QueryRefused
 from dpsql.kernel.tree import quote
+from dpsql.language import Options, Query, all_of
+from dpsql.policy import Policy
 
 __all__ = [
+    "BUILDS",
+    "CHECKS",
     "OF_NUMBERS",
     "BoundSearch",
     "Catalog",
@@ -118,6 +145,7 @@ __all__ = [
     "quote",
     "rows_of",
     "shows_all",
+    "survey",
     "surveyed",
     "value_of",
     "values_in",
@@ -127,3 +155,106 @@ __all__ = [
     "with_values",
     "with_views",
 ]
+
+
+Pass = Callable[[Draft], None]
+
+CHECKS: tuple[Pass, ...] = (
+    compile_outer_block,
+    check_unit_option,
+    measure_domain,
+    find_partitions,
+    search_groups_of_unit,
+)
+"""The passes that refuse statements, in order; a survey of all obstacles runs them as well."""
+
+BUILDS: tuple[Pass, ...] = (
+    count_rows_outside,
+    bound_groups_of_unit,
+    choose_sparse_domain,
+    seal_counting_query,
+)
+"""The passes that make the plan of a statement which has passed the checks, in order."""
+
+
+def analyse(
+    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...] = ()
+) -> Plan:
+    """Compile a private statement whose sensitivity the rules prove; refuse any other.
+
+    `found` are the places of the bounds that were found, in the order of `Plan.ladders`.
+    """
+    with query.source.limited_depth():
+        draft = Draft.begin(query, policy, catalog, options, found)
+        _run(CHECKS, draft)
+        choose_cut(draft)
+        if is_counted_better(draft):
+            draft = Draft.begin(query, policy, catalog, draft.options, found)
+            draft.compiler.each_value = False
+            _run(CHECKS, draft)
+        _run(BUILDS, draft)
+        return state_plan(draft)
+
+
+def _run(passes: Iterable[Pass], draft: Draft) -> None:
+    for each in passes:
+        each(draft)
+
+
+def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:
+    """Return all refusals of a private statement; none of one that `analyse` accepts."""
+    surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
+    # Without a part that was refused, the query of a public domain may not bind: then the survey ends.
+    with suppress(RecursionError, ValueError), surveyor.part():
+        _run(CHECKS, Draft(query, policy, catalog, options, surveyor))
+    return surveyor.found
+
+
+def surveyed(
+    first: QueryRefused,
+    query: Query,
+    releases: Iterable[Query],
+    policy: Policy,
+    catalog: Catalog,
+    defaults: Options,
+) -> tuple[Obstacle, ...]:
+    """Return all obstacles of a statement that was refused; `first` is the one already known.
+
+    `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
+    exist, nothing else is judged.
+    """
+    found = unknown_tables(query, policy)
+    if not found:
+        found = [first]
+        for release in releases:
+            found += survey(release, policy, catalog, complete(release.options, defaults))
+    if any(r.obstacles[0].unknown == "function" for r in found):  # it may be an aggregate, mistyped
+        found = [r for r in found if not r.message.startswith(NOT_COUNTED)] or found
+    statement = Statement(query, policy, catalog)
+    for refused in found:
+        advise(statement, refused)
+    return adapted(in_order(found), query, policy, catalog)
+
+
+def is_private(query: Query, policy: Policy) -> bool:
+    """Whether a statement names a private table anywhere (even where an inner name shadows it)."""
+    for node in all_of(query.tree, exp.Table):
+        table = policy.table(node.name) if node.name.isascii() else None
+        if table is not None and not table.public:
+            return True
+    return False
+
+
+def complete(options: Options, defaults: Options) -> Options:
+    """Return the options with the defaults in the place of those that the analyst left out.
+
+    An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have
+    a default, the error holds.
+    """
+    kept = ["at"]
+    if options.epsilon is not None:
+        kept.append("error")
+    elif options.error is not None or defaults.error is not None:
+        kept.append("epsilon")
+    names = [n for n in Options.__dataclass_fields__ if n not in kept and getattr(options, n) is None]
+    return replace(options, **{n: getattr(defaults, n) for n in names})

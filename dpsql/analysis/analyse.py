@@ -1,20 +1,15 @@
-"""Analyse one private SELECT: check it, compile it, and seal it as a `Plan`."""
+"""The passes of the analysis: each does one step from a private SELECT to its sealed `Plan`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from contextlib import suppress
-from dataclasses import replace
-
-from sqlglot import exp
+from dataclasses import field, replace
 
 from dpsql.analysis import blocks
-from dpsql.analysis.advice import Statement, advise
 from dpsql.analysis.bounds import assumed_groups, default_groups, default_rows, groups_by_ladder
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.common_noise import groups_kept, noise_matters
-from dpsql.analysis.compiled_query import seal
+from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.counted_groups import CountedGroups
 from dpsql.analysis.each_value import is_known_better, is_left, may_count_units
@@ -25,139 +20,176 @@ from dpsql.analysis.groups import (
     all_groups,
     largest_groups,
 )
-from dpsql.analysis.hints import adapted
 from dpsql.analysis.histograms import cells_of_all, cells_of_existing, cells_of_one
 from dpsql.analysis.key_domains import domain_size, is_sparse, undeclared
 from dpsql.analysis.ladders import Contribution
 from dpsql.analysis.outer_query import OuterQuery, outer_query
 from dpsql.analysis.partitions import partitions_of
 from dpsql.analysis.plan import BoundSearch, Partitions, Plan, max_candidates
-from dpsql.analysis.public import unknown_tables
-from dpsql.analysis.released import CellRows, ReleasedAggregate, cells_of
+from dpsql.analysis.released.aggregate import ReleasedAggregate
+from dpsql.analysis.released.calls import cells_of
+from dpsql.analysis.released.cells import CellRows
 from dpsql.analysis.rules import RULES_BY_NODE
 from dpsql.analysis.rungs import rungs, small_rungs
 from dpsql.analysis.searched_groups import with_few_groups
-from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.sparse import SparseDomain, listed_groups, sparse_domain
-from dpsql.analysis.survey import Surveyor, in_order
 from dpsql.analysis.whole_tables import cut_of_tables, cut_values, groups_left_out, left_out
-from dpsql.errors import Obstacle, QueryRefused
-from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition, all_of
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
+from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
 
 _FINEST = 40
 
 
-def is_private(query: Query, policy: Policy) -> bool:
-    """Whether a statement names a private table anywhere (even where an inner name shadows it)."""
-    for node in all_of(query.tree, exp.Table):
-        table = policy.table(node.name) if node.name.isascii() else None
-        if table is not None and not table.public:
-            return True
-    return False
+@dataclass(slots=True)
+class Draft:
+    """A private statement on its way to a plan: each pass reads what the passes before it have found."""
+
+    query: Query
+    policy: Policy
+    catalog: Catalog
+    options: Options
+    compiler: StatementCompiler
+    block: OuterQuery = field(init=False)
+    """The outermost block."""
+    size: int | None = None
+    """The number of groups in the domain of the keys; None: a key has no domain."""
+    partitions: Partitions | None = None
+    outside: bool = False
+    """Whether the rows in no group are one more number."""
+    kept: int | None = None
+    """In how many of its groups each unit is counted; None: in all of them."""
+    sparse: SparseDomain | None = None
+    """The domain of the keys, if it is too large to count the empty groups."""
+    groups: CountedGroups | None = None
+    compiled: CompiledQuery = field(init=False)
+
+    @staticmethod
+    def begin(
+        query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...]
+    ) -> Draft:
+        """Return a statement of which nothing is compiled; `found` are the places of bounds found before."""
+        compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
+        compiler.places_found = found
+        return Draft(query, policy, catalog, options, compiler)
 
 
-def analyse(
-    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...] = ()
-) -> Plan:
-    """Compile a private statement whose sensitivity the rules prove; refuse any other.
-
-    `found` are the places of the bounds that were found, in the order of `Plan.ladders`.
-    """
-    with query.source.limited_depth():
-        return _analyse(query, policy, catalog, options, found)
-
-
-def surveyed(
-    first: QueryRefused,
-    query: Query,
-    releases: Iterable[Query],
-    policy: Policy,
-    catalog: Catalog,
-    defaults: Options,
-) -> tuple[Obstacle, ...]:
-    """Return all obstacles of a statement that was refused; `first` is the one already known.
-
-    `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
-    exist, nothing else is judged.
-    """
-    found = unknown_tables(query, policy)
-    if not found:
-        found = [first]
-        for release in releases:
-            found += survey(release, policy, catalog, complete(release.options, defaults))
-    if any(r.obstacles[0].unknown == "function" for r in found):  # it may be an aggregate, mistyped
-        found = [r for r in found if not r.message.startswith(NOT_COUNTED)] or found
-    statement = Statement(query, policy, catalog)
-    for refused in found:
-        advise(statement, refused)
-    return adapted(in_order(found), query, policy, catalog)
-
-
-def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:
-    """Return all refusals of a private statement; none of one that `analyse` accepts."""
-    surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
-    # Without a part that was refused, the query of a public domain may not bind: then the survey ends.
-    with suppress(RecursionError, ValueError), surveyor.part():
-        _judged(surveyor, query, policy, options)
-    return surveyor.found
-
-
-def _judged(
-    compiler: StatementCompiler, query: Query, policy: Policy, options: Options
-) -> tuple[OuterQuery, int | None, Partitions | None]:
-    """Compile a statement and check its options.
-
-    Return its outermost block, the size of its domain, and its partitions.
-    """
+def compile_outer_block(draft: Draft) -> None:
+    """Compile the outermost block, with what the options say of bounds and of the error."""
+    compiler, options = draft.compiler, draft.options
     compiler.max_rows = options.max_rows_contributed
     compiler.epsilon, compiler.finest = options.epsilon, _finest(options)
     if options.epsilon is None:
         own = "error" in options.at
         compiler.error, compiler.default_error = (options.error, None) if own else (None, options.error)
     compiler.each_value &= may_count_units(options)
-    block = outer_query(compiler, query)
+    draft.block = outer_query(compiler, draft.query)
+
+
+def check_unit_option(draft: Draft) -> None:
+    """Refuse an option `privacy_unit_column` that names another column than the policy."""
+    options, compiler = draft.options, draft.compiler
+    if options.privacy_unit_column is None:
+        return
     with compiler.part():
-        _unit_option(query, policy, options, compiler)
-    size = domain_size(compiler, query, block, options)
-    if size is None:
-        block = shown_by_units(compiler, query, block, options)
-    partitions = partitions_of(compiler, query, block, options)
-    return with_few_groups(compiler, block, options, size, partitions), size, partitions
+        names = set()
+        for name in compiler.used:
+            table = draft.policy.table(name)
+            if table is not None and isinstance(table.unit, UnitColumn):
+                names.add(fold(table.unit.column))
+            elif table is not None and isinstance(table.unit, UnitRow):
+                names.add("row")
+        if fold(options.privacy_unit_column) not in names:
+            raise draft.query.source.refuse(
+                "privacy_unit_column may only repeat what the policy declares",
+                options.at.get("privacy_unit_column"),
+                "leave it out, or name " + ", ".join(sorted(names)),
+            )
 
 
-def _finest(options: Options) -> int:
-    """Return the power of two of the largest bound in least steps, for which the noise still has a grid."""
-    epsilon = float(options.epsilon or 1) / 32
-    return max(8, min(_FINEST, 49 + math.floor(math.log2(epsilon))))
+def measure_domain(draft: Draft) -> None:
+    """Find the number of groups in the domain of the keys; without one, groups are shown by their units."""
+    draft.size = domain_size(draft.compiler, draft.query, draft.block, draft.options)
+    if draft.size is None:
+        draft.block = shown_by_units(draft.compiler, draft.query, draft.block, draft.options)
 
 
-def _analyse(
-    query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...]
-) -> Plan:
-    compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
-    compiler.places_found = found
-    block, size, partitions = _judged(compiler, query, policy, options)
-    options = replace(options, cut=options.cut or cut_of_tables(policy, compiler.used))
-    if is_left(block.counts) or (block.values is not None and _differs_less(block, policy, options)):
-        compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
-        compiler.places_found, compiler.each_value = found, False
-        block, size, partitions = _judged(compiler, query, policy, options)
-    owner = block.source.owner
-    assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
-    outside = _has_outside(block, size, partitions)
-    size = size + 1 if outside and size is not None else size
-    kept = _groups_kept(compiler, block, options, size)
-    sparse = _sparse(query, catalog, block) if is_sparse(size) else None
-    groups = None if sparse is not None else _groups(block, options, kept, partitions, size, outside=outside)
+def find_partitions(draft: Draft) -> None:
+    """Find the partitions of a selection that takes the largest groups of each of them."""
+    draft.partitions = partitions_of(draft.compiler, draft.query, draft.block, draft.options)
+
+
+def search_groups_of_unit(draft: Draft) -> None:
+    """Let a search bound the groups of a unit, where units of many groups are counted and nobody says."""
+    draft.block = with_few_groups(draft.compiler, draft.block, draft.options, draft.size, draft.partitions)
+
+
+def choose_cut(draft: Draft) -> None:
+    """Decide what is done to what units have beyond their bounds: as the statement or its tables say."""
+    cut = draft.options.cut or cut_of_tables(draft.policy, draft.compiler.used)
+    draft.options = replace(draft.options, cut=cut)
+
+
+def is_counted_better(draft: Draft) -> bool:
+    """Return whether different values are counted better as one number than by the units of each value.
+
+    So it is if a unit has a bounded number of them, and the noise on one number then tells more.
+    """
+    block, epsilon = draft.block, draft.options.epsilon
+    if is_left(block.counts):
+        return True
+    if block.values is None or block.one_group or epsilon is None:
+        return False
+    bound = 1 if block.single else default_rows(draft.policy, block.source)
+    return bound is not None and is_known_better(block.values.size, bound, epsilon)
+
+
+def count_rows_outside(draft: Draft) -> None:
+    """Decide whether the rows in no group are one more number."""
+    draft.outside = _has_outside(draft.block, draft.size, draft.partitions)
+    if draft.outside and draft.size is not None:
+        draft.size += 1
+
+
+def bound_groups_of_unit(draft: Draft) -> None:
+    """Decide in how many of its groups each unit is counted."""
+    draft.kept = _groups_kept(draft.compiler, draft.block, draft.options, draft.size)
+
+
+def choose_sparse_domain(draft: Draft) -> None:
+    """Count only the groups that are not empty, if the domain is too large for all of them."""
+    if not is_sparse(draft.size):
+        return
+    block, source = draft.block, draft.query.source
+    order = block.selection.order if isinstance(block.selection, AboveThreshold) else ()
+    types = [key.type for key in block.keys]
+    draft.sparse = sparse_domain(draft.catalog, block.domains, types, order)
+    if draft.sparse is None:
+        raise source.refuse(
+            "so many groups have no order by a key whose values depend on those of other keys",
+            draft.query.tree.args.get("order"),
+            "leave ORDER BY out",
+        )
+
+
+def seal_counting_query(draft: Draft) -> None:
+    """Build the counting query; the engine's binder confirms it, and the kernel certifies it."""
+    block, partitions, sparse = draft.block, draft.partitions, draft.sparse
+    if sparse is None:
+        draft.groups = _groups(
+            block, draft.options, draft.kept, partitions, draft.size, outside=draft.outside
+        )
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
     order = () if order is None and block.values is not None else order
-    counting = groups.counting(order) if groups else _counting(block, options, kept, partitions, sparse)
-    compiled = seal(
+    groups = draft.groups
+    counting = (
+        groups.counting(order) if groups else _counting(block, draft.options, draft.kept, partitions, sparse)
+    )
+    draft.compiled = seal(
         counting.query,
-        catalog,
-        policy,
-        tuple(sorted(compiler.used)),
+        draft.catalog,
+        draft.policy,
+        tuple(sorted(draft.compiler.used)),
         len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
         keys=() if sparse is not None else tuple(k.type.held for k in block.keys),
         order=counting.order,
@@ -165,12 +197,20 @@ def _analyse(
         groups=groups,
         sparse=sparse,
     )
+
+
+def state_plan(draft: Draft) -> Plan:
+    """Return the plan: the sealed query, what is released of it, what was assumed, what bounds leave out."""
+    query, compiler, block, options = draft.query, draft.compiler, draft.block, draft.options
+    size, kept, partitions, outside = draft.size, draft.kept, draft.partitions, draft.outside
+    owner = block.source.owner
+    assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
     places: dict[ReleasedAggregate, int] = {}
     own = [d for d in block.domains if d.keys[0] < len(block.own_keys)]
     origins = " x ".join(dict.fromkeys(d.domain.origin for d in own))
     return Plan(
         query,
-        compiled,
+        draft.compiled,
         block.selection,
         options,
         block.outputs,
@@ -180,13 +220,13 @@ def _analyse(
         ("not declared" if size is None else origins) if block.own_keys else "one group",
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
-        _units_at_least(policy, compiler),
+        _units_at_least(draft.policy, compiler),
         1 if block.one_group else kept,
         kept,
         tuple(compiler.assumed),
         block.one_group,
         partitions,
-        () if found else _searches(compiler, block, kept, partitions, outside=outside),
+        () if compiler.places_found else _searches(compiler, block, kept, partitions, outside=outside),
         block.existence,
         outside=outside,
         null_group=any(candidates.domain.null for candidates in block.domains),
@@ -198,12 +238,10 @@ def _analyse(
     )
 
 
-def _differs_less(block: OuterQuery, policy: Policy, options: Options) -> bool:
-    """Return whether a count of different values, of which a unit has a bounded number, is known better."""
-    if block.values is None or block.one_group or options.epsilon is None:
-        return False
-    bound = 1 if block.single else default_rows(policy, block.source)
-    return bound is not None and is_known_better(block.values.size, bound, options.epsilon)
+def _finest(options: Options) -> int:
+    """Return the power of two of the largest bound in least steps, for which the noise still has a grid."""
+    epsilon = float(options.epsilon or 1) / 32
+    return max(8, min(_FINEST, 49 + math.floor(math.log2(epsilon))))
 
 
 def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | None) -> bool:
@@ -224,20 +262,6 @@ def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | N
         and (block.one_group or not block.single)
         and cells_of(block.counts) is None
     )
-
-
-def _sparse(query: Query, catalog: Catalog, block: OuterQuery) -> SparseDomain:
-    """Return the domain of the keys, in the order that the statement names."""
-    selection = block.selection
-    order = selection.order if isinstance(selection, AboveThreshold) else ()
-    found = sparse_domain(catalog, block.domains, [key.type for key in block.keys], order)
-    if found is None:
-        raise query.source.refuse(
-            "so many groups have no order by a key whose values depend on those of other keys",
-            query.tree.args.get("order"),
-            "leave ORDER BY out",
-        )
-    return found
 
 
 def _searches(
@@ -338,24 +362,6 @@ def _units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
     return min((t.units_at_least for t in tables if t is not None and t.units_at_least), default=None)
 
 
-def _unit_option(query: Query, policy: Policy, options: Options, compiler: StatementCompiler) -> None:
-    if options.privacy_unit_column is None:
-        return
-    names = set()
-    for name in compiler.used:
-        table = policy.table(name)
-        if table is not None and isinstance(table.unit, UnitColumn):
-            names.add(fold(table.unit.column))
-        elif table is not None and isinstance(table.unit, UnitRow):
-            names.add("row")
-    if fold(options.privacy_unit_column) not in names:
-        raise query.source.refuse(
-            "privacy_unit_column may only repeat what the policy declares",
-            options.at.get("privacy_unit_column"),
-            "leave it out, or name " + ", ".join(sorted(names)),
-        )
-
-
 def _in_partitions(block: OuterQuery, options: Options, partitions: Partitions) -> CountingQuery:
     """Build the counting query of partitions; a unit counts in a bounded number of them."""
     selection, domains, rows = block.selection, block.domains, block.rows
@@ -418,18 +424,3 @@ def _counting(
         return cells_of_existing(rows, part, block.counts[block.existence])
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
     return cells_of_all(rows, domains, part, order or ())
-
-
-def complete(options: Options, defaults: Options) -> Options:
-    """Return the options with the defaults in the place of those that the analyst left out.
-
-    An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have
-    a default, the error holds.
-    """
-    kept = ["at"]
-    if options.epsilon is not None:
-        kept.append("error")
-    elif options.error is not None or defaults.error is not None:
-        kept.append("epsilon")
-    names = [n for n in Options.__dataclass_fields__ if n not in kept and getattr(options, n) is None]
-    return replace(options, **{n: getattr(defaults, n) for n in names})

@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis import aggregates
+from dpsql.analysis.aggregates import contains
+from dpsql.analysis.block_groups import compile_groups
 from dpsql.analysis.candidates import with_domain
-from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
 from dpsql.analysis.domains import distinct_values
-from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.expressions import canonical, predicate
 from dpsql.analysis.hoist import Hoist
 from dpsql.analysis.joined import joined
 from dpsql.analysis.joins import from_clause
@@ -142,8 +143,8 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
     filters = conjuncts(node.args["where"].this) if where is not None else []
     facts = fact_names(source, fixed_values(compiler, filters, source.scope))
     items = expand(compiler, node, source.scope)
-    if node.args.get("group") is not None or any(aggregates.contains(i.node) for i in items):
-        relation = aggregates.grouped(compiler, node, source, where, items, facts)
+    if node.args.get("group") is not None or any(contains(i.node) for i in items):
+        relation = compile_groups(compiler, node, source, where, items, facts)
         if node.args.get("distinct") is not None:
             raise compiler.source.refuse("DISTINCT over groups: put the groups into a subquery", node)
         return _limited(compiler, node, relation, items)
@@ -233,7 +234,7 @@ def _where(compiler: StatementCompiler, node: exp.Select, source: From) -> Expr 
         return None
     scope = source.scope.copy()
     for item in node.expressions:
-        if isinstance(item, exp.Alias) and not aggregates.contains(item.this):
+        if isinstance(item, exp.Alias) and not contains(item.this):
             _alias_if_missing(compiler, item, scope, clause)
     return predicate(compiler, clause.this, scope).guarded_node
 

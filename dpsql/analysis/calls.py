@@ -10,15 +10,9 @@ from sqlglot import exp
 
 from dpsql.analysis import functions
 from dpsql.analysis.coerce import cast, unify
-from dpsql.analysis.expressions import (
-    Compiler,
-    Rule,
-    built,
-    common,
-    function_name,
-    literal_domain,
-    predicate,
-)
+from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
+from dpsql.analysis.domains import literal_domain
+from dpsql.analysis.expressions import built, common, predicate
 from dpsql.analysis.intervals import hull, of_greatest
 from dpsql.analysis.local_time import timezone_call
 from dpsql.analysis.relation import Scope
@@ -32,7 +26,7 @@ from dpsql.language import call_end, unclear
 from dpsql.types import DATE, JSON, NULL, TIMESTAMP, VARCHAR
 
 
-def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _json(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile x ->> '$.path' with a literal path; the result is NULL where the text is not JSON."""
     value = compiler.expression(node.this, scope)
     path = node.expression
@@ -52,12 +46,12 @@ def _json(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(Call("json_extract_string", (value.node, literal.node)), VARCHAR, value)
 
 
-def _clock(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _clock(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile the current time as a literal, read once for the whole statement."""
     return _clock_literal(compiler, date=isinstance(node, exp.CurrentDate))
 
 
-def _clock_literal(compiler: Compiler, *, date: bool) -> Typed:
+def _clock_literal(compiler: StatementCompiler, *, date: bool) -> Typed:
     now = compiler.now
     text = now.date().isoformat() if date else now.isoformat(" ", "seconds")
     sql_type = DATE if date else TIMESTAMP
@@ -65,13 +59,13 @@ def _clock_literal(compiler: Compiler, *, date: bool) -> Typed:
     return Typed(node, sql_type, literal=Literal(text), clock=True)
 
 
-def _now(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _now(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if node.expressions:
         raise compiler.source.refuse("the clock takes no argument", node)
     return _clock_literal(compiler, date=(function_name(node) or "").lower() in ("today", "current_date"))
 
 
-def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     name = function_name(node)
     if name is None:
         raise compiler.source.refuse("this function is not allowed over private data", node)
@@ -93,7 +87,7 @@ def _call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return functions.call(compiler.source, compiler.catalog, name, arguments, node)
 
 
-def _choice(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _choice(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile COALESCE, IFNULL, GREATEST or LEAST: any number of arguments, brought to one type."""
     name = (function_name(node) or "").lower()
     values = [compiler.expression(argument, scope) for argument in node.expressions]
@@ -104,7 +98,7 @@ def _choice(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(Call(name, tuple(v.node for v in values)), values[0].type, *values, bounds=bounds)
 
 
-def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _nullif(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(node.expressions) != 2:
         raise compiler.source.refuse("nullif takes two arguments", node)
     first, second = (compiler.expression(argument, scope) for argument in node.expressions)
@@ -113,7 +107,7 @@ def _nullif(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(Paren(Case((branch,), first.node)), first.type, a, b, first, bounds=first.bounds)
 
 
-def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _if(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(node.expressions) not in (2, 3):
         raise compiler.source.refuse("if takes a condition and one or two results", node)
     condition = predicate(compiler, node.expressions[0], scope)
@@ -125,14 +119,14 @@ def _if(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(case, yes.type, condition, yes, no, domain=domain, bounds=hull((yes, no)))
 
 
-def _concat_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _concat_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     values = [compiler.expression(argument, scope) for argument in node.expressions]
     if not values or any(v.type not in (VARCHAR, NULL) for v in values):
         raise compiler.source.refuse("concat takes VARCHAR arguments", node, "write CAST(... AS VARCHAR)")
     return built(Apply(concatenated(len(values)), tuple(v.node for v in values)), VARCHAR, *values)
 
 
-_SPECIAL: dict[str, Callable[[Compiler, exp.Expr, Scope], Typed]] = {
+_SPECIAL: dict[str, Callable[[StatementCompiler, exp.Expr, Scope], Typed]] = {
     "coalesce": _choice,
     "ifnull": _choice,
     "greatest": _choice,

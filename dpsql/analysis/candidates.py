@@ -27,15 +27,16 @@ from dpsql.analysis.domains import (
 from dpsql.analysis.joined import Condition, Joined, not_null, substituted
 from dpsql.analysis.nulls import never_null
 from dpsql.analysis.ranges import (
+    ColumnValues,
     Compared,
     compared,
     comparisons,
     day_of,
     integers_of,
     list_of,
-    range_of,
     says_no_more,
     span_of,
+    values_of_key,
 )
 from dpsql.analysis.same import substitution
 from dpsql.analysis.typed import GRAINS, MAX_LISTED, KeyDomain, Span, Typed
@@ -99,9 +100,6 @@ def with_domain(catalog: Catalog, value: Typed, known: Joined) -> Typed:
     return replace(value, span=span_of(catalog, value, comparisons(known.conditions)))
 
 
-Base = KeyDomain | Span | None
-
-
 @dataclass(frozen=True, slots=True)
 class _Use:
     """A condition over public rows: the items, columns and choices that it reads, and its comparison."""
@@ -123,7 +121,7 @@ class _Finder:
     matched: dict[str, list[Expr]] = field(init=False)
     choices: dict[str, int] = field(default_factory=dict)
     """The alias of each choice among the results of a CASE, with their number."""
-    bases: dict[str, Base] = field(default_factory=dict)
+    values: ColumnValues = field(init=False)
     sure: frozenset[Expr] = field(init=False)
     """Expressions that are not NULL on any counted row, with the same columns in the place of others."""
     reached: list[Expr] = field(default_factory=list)
@@ -133,8 +131,8 @@ class _Finder:
 
     def __post_init__(self) -> None:
         always = [c.expr for c in self.known.conditions if not c.unless]
-        self.compared = comparisons(self.known.conditions)
-        one = substitution(self.known, always, lambda name: self._exact(name) is not None)
+        self.values = ColumnValues(self.catalog, self.known, comparisons(self.known.conditions))
+        one = substitution(self.known, always, lambda name: self.values.exact(name) is not None)
         self.reached = self._reached(one)
         self.nodes = [substituted(node, one) for node in self.nodes]
         self.conditions = [Condition(substituted(c.expr, one), c.unless) for c in self.known.conditions]
@@ -147,7 +145,7 @@ class _Finder:
             if c.unless and isinstance(node, Column) and node.table in self.known.items
         ]
         self.matched = {item: [substituted(e, one) for e in on] for item, on in self.known.matched.items()}
-        self.bases = {}
+        self.values = ColumnValues(self.catalog, self.known, self.compared)
 
     def _reached(self, same: Mapping[str, Expr]) -> list[Expr]:
         """Return which public rows a join reaches by a private column; its other values are in no group."""
@@ -155,7 +153,7 @@ class _Finder:
         for name, node in same.items():
             if not any(each.partition(".")[0] in self.known.items for each in facts(node).reads):
                 continue
-            exact, base = self._exact(name), self.bases[name]
+            exact, base = self.values.exact(name), self.values.base(name)
             self.partly |= base is not None and not base.complete
             if exact is not None:
                 found.append(InQuery(node, Select((Item(Column("", "v")),), Derived(exact.query, "i"))))
@@ -180,48 +178,11 @@ class _Finder:
                 found.append(Candidates((i,), own))
         return tuple(sorted(found, key=lambda c: c.keys))
 
-    # -- What a key can be evaluated on
-
-    def _exact(self, name: str) -> KeyDomain | None:
-        """Return the values of a private column: listed in WHERE, declared, or between two bounds."""
-        if name not in self.bases:
-            column = self.known.columns[name]
-            self.bases[name] = (
-                list_of(column.node, column.type, self.compared)
-                or self._declared(column)
-                or (BOOLEANS if column.type == BOOLEAN else None)
-                or self._between(column)
-                or span_of(self.catalog, column, self.compared)
-            )
-        base = self.bases[name]
-        return base if isinstance(base, KeyDomain) else None
-
-    def _declared(self, column: Typed) -> KeyDomain | None:
-        """Return the declared values; they are complete where conditions leave only such values."""
-        domain = column.domain
-        if domain is None or domain.complete:
-            return domain
-        every = range_of(self.catalog, column.node, column.type, self.compared)
-        if every is None:
-            return domain
-        known = InQuery(Column("e", "v"), Select((Item(Column("k", "v")),), Derived(domain.query, "k")))
-        there = Paren(Binary("OR", Paren(known), Paren(IsNull(Column("e", "v")))))
-        beyond = Select((Item(Column("e", "v")),), Derived(every.query, "e"), Paren(Not(there)))
-        return domain if self.catalog.count(duckdb_sql(beyond)) else replace(domain, complete=True)
-
-    def _between(self, column: Typed) -> KeyDomain | None:
-        """Return what conditions leave of all integers or days, or of a long range, if that is a list."""
-        span = integers_of(self.catalog, column, self.compared)
-        if span is None:
-            return range_of(self.catalog, column.node, column.type, self.compared)
-        return span.integers(column.type) if span.last - span.first < MAX_LISTED else None
-
     def _base(self, name: str) -> KeyDomain | None:
         """Return the values of a private column, of a TIMESTAMP with a range at the grain of all keys."""
-        exact = self._exact(name)
-        base = self.bases[name]
+        base = self.values.base(name)
         if not isinstance(base, Span):
-            return exact
+            return base
         grains = [GRAINS.index(key.grains[name]) for key in self.keys if name in key.grains]
         return base.grid(GRAINS[max(grains)]) if grains else None
 
@@ -258,7 +219,8 @@ class _Finder:
     def _ready(self, place: int, node: Expr) -> bool:
         """Return whether a key can be evaluated on public rows."""
         grains = self.keys[place].grains
-        whole = (n for n in facts(node).reads if isinstance(self.bases.get(n), Span) and n not in grains)
+        bases = self.values.bases
+        whole = (n for n in facts(node).reads if isinstance(bases.get(n), Span) and n not in grains)
         return self._atoms(node) is not None and not any(True for _ in whole)
 
     def _chosen(self, node: Expr, place: int) -> Expr:
@@ -289,7 +251,7 @@ class _Finder:
 
     def _usable(self, expr: Expr) -> bool:
         """Return whether a condition means the same on the starts of hours as on all times within them."""
-        spans = [n for n in facts(expr).reads if isinstance(self.bases.get(n), Span)]
+        spans = [n for n in facts(expr).reads if isinstance(self.values.bases.get(n), Span)]
         form = compared(expr)
         return not spans or (form is not None and form.operand in day_of(self.known.columns[spans[0]].node))
 
@@ -345,22 +307,8 @@ class _Finder:
 
     def _own(self, place: int) -> KeyDomain | None:
         """Return the domain of a key that cannot be evaluated on public rows."""
-        return self._or_null(place, self._own_values(place))
-
-    def _own_values(self, place: int) -> KeyDomain | None:
-        key, node = self.keys[place], self.nodes[place]
-        listed = list_of(node, key.type, self.compared)
-        if listed is not None:
-            return listed
-        if key.is_column:
-            span = integers_of(self.catalog, key, self.compared)
-            return None if span is None else span.integers(key.type)
-        if key.type == BOOLEAN:
-            return BOOLEANS
-        counted = key.type.integer and key.domain is None
-        return range_of(self.catalog, node, key.type, self.compared) if counted else key.domain
-
-    # -- The queries
+        values = values_of_key(self.catalog, self.keys[place], self.nodes[place], self.compared)
+        return self._or_null(place, values)
 
     def _narrowed(
         self, base: KeyDomain, sql_type: SqlType, column: Column, filters: Sequence[_Use]
@@ -482,9 +430,8 @@ class _Finder:
         partly = self.partly and len(private) < len(names)
         return not partly and all(base is not None and base.complete for base in map(self._base, private))
 
-    def _origin(self, nodes: Iterable[Expr]) -> str:
+    def _origin(self, nodes: Sequence[Expr]) -> str:
         found: dict[str, None] = {}
-        nodes = list(nodes)
         for name in sorted(n for node in nodes for n in facts(node).reads):
             if name not in self.known.columns:
                 continue

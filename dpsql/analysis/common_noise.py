@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import field
 from fractions import Fraction
 
-from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released.aggregate import ReleasedAggregate
 from dpsql.estimates import split_measuring
 from dpsql.estimates.box import box_variance, cube_variance, own_variance
 from dpsql.kernel.mechanisms.box import pads

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -11,14 +11,13 @@ from typing import NoReturn, Protocol, Self
 from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.expressions import MAX_NODES, Rule, check_arguments
 from dpsql.analysis.kept_bounds import WholeTable
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Cte, From, Relation, Scope
 from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.kernel.tree import OPAQUE
-from dpsql.language import Source
+from dpsql.language import MARK, Source
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, Policy
 
@@ -200,3 +199,52 @@ class StatementCompiler:
             self.count(value.size, node)
         self.count(1, node)
         return value
+
+
+MAX_NODES = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: a node type, the function that compiles it, and the arguments that the function handles."""
+
+    node: type[exp.Expr]
+    compile: Callable[[StatementCompiler, exp.Expr, Scope], Typed]
+    knows: frozenset[str]
+
+
+_WORDS = {
+    "method": "this kind of JOIN",
+    "locks": "FOR UPDATE",
+    "connect": "CONNECT BY",
+    "windows": "a WINDOW clause",
+    "query": "a subquery",
+    "grouping_sets": "GROUPING SETS",
+    "when": "AT (VERSION ..)",
+    "sample": "SAMPLE",
+    "pivots": "PIVOT",
+    "ordinality": "WITH ORDINALITY",
+    "hint": "a hint",
+    "into": "INTO",
+    "by_name": "BY NAME",
+    "laterals": "LATERAL",
+}
+"""SQL names for node arguments that the parser names otherwise; for error messages."""
+
+
+def check_arguments(source: Source, node: exp.Expr, knows: frozenset[str]) -> None:
+    """Refuse a node that has an argument which its rule does not handle."""
+    for name, value in node.args.items():
+        if name not in knows and value is not None and value is not False and value != []:
+            word = _WORDS.get(name, name.strip("_").replace("_", " ").upper())
+            raise source.refuse(
+                f"{word} is not supported here", value if isinstance(value, exp.Expr) else node
+            )
+
+
+def function_name(node: exp.Expr) -> str | None:
+    """Return the name of a function call as the analyst typed it; None for other nodes."""
+    if not isinstance(node, exp.Anonymous):
+        return None
+    name = node.args.get("this")  # the property takes longer, and this is asked of every node
+    return name[len(MARK) :] if isinstance(name, str) and name.startswith(MARK) else None

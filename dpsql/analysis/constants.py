@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import Compiler, Rule
+from dpsql.analysis.compiler import Rule, StatementCompiler
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import Literal, Typed, constant, exactly
 from dpsql.kernel.tree import Constant, Interval, duckdb_sql
@@ -15,7 +15,7 @@ from dpsql.kernel.tree.forms import LONGEST
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, INTERVAL, NULL, VARCHAR, SqlType
 
 
-def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _literal(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     text = str(node.this)
     if node.args.get("is_string"):
         if "\x00" in text:
@@ -44,15 +44,15 @@ def _literal(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return constant(number, DOUBLE)
 
 
-def _null(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _null(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     return constant(None, NULL)
 
 
-def _boolean(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _boolean(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     return constant(bool(node.this), BOOLEAN)
 
 
-def _interval(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _interval(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     amount, unit = node.this, node.args.get("unit")
     text = str(amount.this) if isinstance(amount, exp.Literal) else ""
     if not re.fullmatch(r"-?\d{1,9}", text) or not isinstance(unit, exp.Var):

@@ -18,7 +18,8 @@ from dpsql.analysis.groups import (
     largest_groups,
     one_group,
 )
-from dpsql.analysis.released import DistinctValues, ReleasedAggregate
+from dpsql.analysis.released.aggregate import ReleasedAggregate
+from dpsql.analysis.released.counts import DistinctValues
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import Select, duckdb_sql, items
 from dpsql.lazy_dataclass import dataclass

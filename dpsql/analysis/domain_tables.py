@@ -7,8 +7,8 @@ from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.column_bounds import bounds_of_column
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.domains import BOOLEANS, distinct_values
-from dpsql.analysis.expressions import function_name
 from dpsql.analysis.relation import Column, Relation
 from dpsql.analysis.typed import KeyDomain
 from dpsql.kernel.tree import Column as TreeColumn

@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from dpsql.analysis.expressions import listed
-from dpsql.analysis.typed import MAX_LISTED, KeyDomain
+from dpsql.analysis.typed import MAX_LISTED, KeyDomain, Typed
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
+    Aggregate,
     Binary,
     Cast,
     Column,
@@ -19,18 +19,20 @@ from dpsql.kernel.tree import (
     IsNull,
     Item,
     Join,
+    Paren,
     Query,
     Range,
     Select,
     SetOperation,
     Source,
+    Unary,
     Values,
     conjunction,
     walk,
 )
 from dpsql.kernel.tree.groups import in_range
 from dpsql.lazy_dataclass import dataclass
-from dpsql.types import BIGINT, BOOLEAN, INTEGER, NULL, SqlType
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, NULL, SqlType
 
 _BOTH = Values(tuple((Constant(bool(i), BOOLEAN), Constant(i, INTEGER)) for i in (0, 1)), "r", ("v", "o"))
 BOOLEANS = KeyDomain(
@@ -174,3 +176,36 @@ def connected(links: Iterable[Collection[str]]) -> list[frozenset[str]]:
             found = [s for s in found if s not in touched]
             found.append(frozenset(link).union(*touched))
     return found
+
+
+def literal_domain(values: Sequence[Typed]) -> KeyDomain | None:
+    """Return the domain of an expression that chooses among literals; None if one is not a literal."""
+    if any(v.literal is None for v in values):
+        return None
+    shown = [v.node for v in values if v.literal is not None and v.literal.value is not None]
+    return (
+        KeyDomain(listed(dict.fromkeys(shown)), ordered=True, origin="the CASE", complete=True)
+        if shown
+        else None
+    )
+
+
+def listed(values: Iterable[Expr], where: Expr | None = None) -> Select:
+    """Return the query of a domain that consists of constants, in their order."""
+    v, o = Column("", "v"), Column("", "o")
+    rows = tuple((_with_one_zero(node), Constant(i, INTEGER)) for i, node in enumerate(values))
+    items = (Item(v), Item(Aggregate("MIN", (o,)), "o"))
+    return Select(items, Values(rows, "r", ("v", "o")), where, group=(v,))
+
+
+def _with_one_zero(node: Expr) -> Expr:
+    """Return a constant, 0 for the other zero of DOUBLEs: of equal values a domain has one, as rows do."""
+    inner = node
+    while isinstance(inner, Paren):
+        inner = inner.inner
+    if isinstance(inner, Unary) and isinstance(inner.operand, Constant) and inner.operand == _ZERO:
+        return _ZERO
+    return node
+
+
+_ZERO = Constant(0.0, DOUBLE)

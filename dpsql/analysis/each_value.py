@@ -22,8 +22,8 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.joined import Joined
 from dpsql.analysis.plan import ValuesOfGroup
-from dpsql.analysis.released import DistinctValues, ReleasedAggregate
-from dpsql.analysis.released.counts import EachValue
+from dpsql.analysis.released.aggregate import ReleasedAggregate
+from dpsql.analysis.released.counts import DistinctValues, EachValue
 from dpsql.analysis.sparse import size_of
 from dpsql.analysis.typed import Typed
 from dpsql.language import AllGroups, Options, Scalar, Selection

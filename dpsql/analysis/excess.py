@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.plan import BoundSearch, Plan
-from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released.aggregate import ReleasedAggregate
 from dpsql.analysis.released.counts import UnitsOfFew, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
 from dpsql.errors import InternalError

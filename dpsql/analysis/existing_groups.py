@@ -8,7 +8,7 @@ from dataclasses import replace
 from dpsql.analysis.bounds import groups_of_unit, unit_name
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.outer_query import OuterQuery
-from dpsql.analysis.released import Part, ReleasedAggregate
+from dpsql.analysis.released.aggregate import Part, ReleasedAggregate
 from dpsql.analysis.released.counts import SingleRows, Units, UnitsOfFew
 from dpsql.language import AllGroups, Options, Query, TopK
 from dpsql.policy import MOST_ROWS

@@ -5,17 +5,17 @@ A node without a rule is refused, and so is a node with an argument that its rul
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 from functools import partial, reduce
-from typing import Protocol
 
 from sqlglot import exp
 
 from dpsql.analysis import functions
-from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.coerce import cast, to_type, unify
+from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments
+from dpsql.analysis.domains import literal_domain
 from dpsql.analysis.form_templates import COMPARISONS
 from dpsql.analysis.instants import OF_UTC, needs_zone, not_valid
 from dpsql.analysis.integers import in_full
@@ -25,29 +25,22 @@ from dpsql.analysis.relation import Scope
 from dpsql.analysis.spans import joint_grains, seen_at
 from dpsql.analysis.typed import Bounds, KeyDomain, Literal, Typed, constant, joint_notes
 from dpsql.kernel.tree import (
-    Aggregate,
     Apply,
     Between,
     Binary,
     Canonical,
     Case,
-    Column,
     Constant,
     Expr,
     InList,
     IsNull,
     IsTruth,
-    Item,
     Not,
     Paren,
-    Select,
     Try,
     Unary,
-    Values,
 )
 from dpsql.kernel.tree.forms import LONGEST, NEGATED, UTC_OFFSET
-from dpsql.language import MARK, Source
-from dpsql.lazy_dataclass import dataclass
 from dpsql.types import (
     BIGINT,
     BOOLEAN,
@@ -63,68 +56,8 @@ from dpsql.types import (
     column_type,
 )
 
-MAX_NODES = 5_000
 
-
-class Compiler(Protocol):
-    """The part of `StatementCompiler` that rules for expressions use."""
-
-    source: Source
-    catalog: Catalog
-    now: datetime
-    intervals: dict[str, str]
-
-    def expression(self, node: exp.Expr, scope: Scope) -> Typed:
-        """Compile one expression by the rule of its node type."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A rule: a node type, the function that compiles it, and the arguments that the function handles."""
-
-    node: type[exp.Expr]
-    compile: Callable[[Compiler, exp.Expr, Scope], Typed]
-    knows: frozenset[str]
-
-
-_WORDS = {
-    "method": "this kind of JOIN",
-    "locks": "FOR UPDATE",
-    "connect": "CONNECT BY",
-    "windows": "a WINDOW clause",
-    "query": "a subquery",
-    "grouping_sets": "GROUPING SETS",
-    "when": "AT (VERSION ..)",
-    "sample": "SAMPLE",
-    "pivots": "PIVOT",
-    "ordinality": "WITH ORDINALITY",
-    "hint": "a hint",
-    "into": "INTO",
-    "by_name": "BY NAME",
-    "laterals": "LATERAL",
-}
-"""SQL names for node arguments that the parser names otherwise; for error messages."""
-
-
-def check_arguments(source: Source, node: exp.Expr, knows: frozenset[str]) -> None:
-    """Refuse a node that has an argument which its rule does not handle."""
-    for name, value in node.args.items():
-        if name not in knows and value is not None and value is not False and value != []:
-            word = _WORDS.get(name, name.strip("_").replace("_", " ").upper())
-            raise source.refuse(
-                f"{word} is not supported here", value if isinstance(value, exp.Expr) else node
-            )
-
-
-def function_name(node: exp.Expr) -> str | None:
-    """Return the name of a function call as the analyst typed it; None for other nodes."""
-    if not isinstance(node, exp.Anonymous):
-        return None
-    name = node.args.get("this")  # the property takes longer, and this is asked of every node
-    return name[len(MARK) :] if isinstance(name, str) and name.startswith(MARK) else None
-
-
-def predicate(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def predicate(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile a condition; an expression of another type than BOOLEAN is refused, not converted."""
     value = compiler.expression(node, scope)
     if value.type == NULL:
@@ -160,32 +93,32 @@ def compared(operator: str, a: Typed, b: Typed) -> Typed:
     return built(Paren(Binary(operator, a.node, b.node)), BOOLEAN, a, b)
 
 
-def _column(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _column(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
         raise compiler.source.refuse("`*` is not a value", node)
     return scope.resolve(node)
 
 
-def _paren(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _paren(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     return compiler.expression(node.this, scope)
 
 
-def _and_or(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _and_or(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     a, b = predicate(compiler, node.this, scope), predicate(compiler, node.expression, scope)
     return compared("AND" if isinstance(node, exp.And) else "OR", a, b)
 
 
-def _not(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _not(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     a = predicate(compiler, node.this, scope)
     return built(Paren(Not(a.node)), BOOLEAN, a)
 
 
-def _comparable(compiler: Compiler, value: Typed, node: exp.Expr) -> None:
+def _comparable(compiler: StatementCompiler, value: Typed, node: exp.Expr) -> None:
     if value.type in (INTERVAL, JSON):
         raise compiler.source.refuse(f"{value.type} values are not compared", node)
 
 
-def _comparison(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
     _comparable(compiler, a, node.this)
     _comparable(compiler, b, node.expression)
@@ -193,7 +126,7 @@ def _comparison(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return compared(COMPARISONS[type(node)], a, b)
 
 
-def _between(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
     low, high = compiler.expression(node.args["low"], scope), compiler.expression(node.args["high"], scope)
     a, low = unify(compiler.source, compiler.catalog, value, low, node)
@@ -201,7 +134,7 @@ def _between(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return compared("AND", compared(">=", a, low), compared("<=", b, high))
 
 
-def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def compile_in_list(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile IN over a list of values."""
     value = compiler.expression(node.this, scope)
     _comparable(compiler, value, node.this)
@@ -222,7 +155,7 @@ def compile_in_list(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(Paren(InList(value.node, tuple(p.node for p in parts))), BOOLEAN, value, *parts)
 
 
-def _any_of(compiler: Compiler, node: exp.Expr, value: Typed, items: Sequence[Typed]) -> Typed:
+def _any_of(compiler: StatementCompiler, node: exp.Expr, value: Typed, items: Sequence[Typed]) -> Typed:
     """Compile IN as a disjunction of comparisons, each with its own common type."""
     pairs = [
         unify(compiler.source, compiler.catalog, value, item, at)
@@ -233,7 +166,7 @@ def _any_of(compiler: Compiler, node: exp.Expr, value: Typed, items: Sequence[Ty
     return built(Paren(anyone), BOOLEAN, *(v for pair in pairs for v in pair))
 
 
-def _is(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _is(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     what = node.expression
     if isinstance(what, exp.Null):
         value = compiler.expression(node.this, scope)
@@ -244,7 +177,7 @@ def _is(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     raise compiler.source.refuse("IS takes NULL, TRUE or FALSE", node)
 
 
-def common(compiler: Compiler, values: Sequence[Typed], nodes: Sequence[exp.Expr]) -> list[Typed]:
+def common(compiler: StatementCompiler, values: Sequence[Typed], nodes: Sequence[exp.Expr]) -> list[Typed]:
     """Convert several expressions to one type: the branches of a CASE, the arguments of COALESCE."""
     joint = values[0]
     for value, at in zip(values[1:], nodes[1:], strict=True):
@@ -258,40 +191,7 @@ def common(compiler: Compiler, values: Sequence[Typed], nodes: Sequence[exp.Expr
     return out
 
 
-def literal_domain(values: Sequence[Typed]) -> KeyDomain | None:
-    """Return the domain of an expression that chooses among literals; None if one is not a literal."""
-    if any(v.literal is None for v in values):
-        return None
-    shown = [v.node for v in values if v.literal is not None and v.literal.value is not None]
-    return (
-        KeyDomain(listed(dict.fromkeys(shown)), ordered=True, origin="the CASE", complete=True)
-        if shown
-        else None
-    )
-
-
-def listed(values: Iterable[Expr], where: Expr | None = None) -> Select:
-    """Return the query of a domain that consists of constants, in their order."""
-    v, o = Column("", "v"), Column("", "o")
-    rows = tuple((_with_one_zero(node), Constant(i, INTEGER)) for i, node in enumerate(values))
-    items = (Item(v), Item(Aggregate("MIN", (o,)), "o"))
-    return Select(items, Values(rows, "r", ("v", "o")), where, group=(v,))
-
-
-def _with_one_zero(node: Expr) -> Expr:
-    """Return a constant, 0 for the other zero of DOUBLEs: of equal values a domain has one, as rows do."""
-    inner = node
-    while isinstance(inner, Paren):
-        inner = inner.inner
-    if isinstance(inner, Unary) and isinstance(inner.operand, Constant) and inner.operand == _ZERO:
-        return _ZERO
-    return node
-
-
-_ZERO = Constant(0.0, DOUBLE)
-
-
-def _case(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _case(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     operand = compiler.expression(node.this, scope) if node.args.get("this") is not None else None
     conditions: list[Typed] = []
     for branch in node.args["ifs"]:
@@ -323,7 +223,7 @@ _PLAIN_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
 """Item types whose equal values have one text, so that equal lists have equal texts."""
 
 
-def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
     text = node.args["to"].sql("duckdb")
     if text.upper() == "JSON":
@@ -361,7 +261,7 @@ def _cast(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return canonical(result)
 
 
-def _cast_instant(compiler: Compiler, value: Typed, sql_type: SqlType, node: exp.Expr) -> Typed:
+def _cast_instant(compiler: StatementCompiler, value: Typed, sql_type: SqlType, node: exp.Expr) -> Typed:
     """Compile a conversion from or to TIMESTAMPTZ; of one that needs a zone, the zone is to be written."""
     if sql_type == TIMESTAMPTZ:
         converted = to_type(compiler.catalog, value, TIMESTAMPTZ)
@@ -390,7 +290,7 @@ def canonical(value: Typed) -> Typed:
     return replace(value, node=Canonical(value.node))
 
 
-def _neg(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _neg(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if isinstance(node.this, exp.Literal) and node.this.is_number and str(node.this.this) == str(2**63):
         least = constant(-(2**63), BIGINT)  # its digits alone are no BIGINT
         return replace(least, node=Paren(least.node))
@@ -420,7 +320,7 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 }
 
 
-def _operator(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _operator(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
     name = _OPERATORS[type(node)]
     if INTERVAL in (a.type, b.type):
@@ -431,7 +331,7 @@ def _operator(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return found
 
 
-def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed, b: Typed) -> Typed:
+def _interval_arithmetic(compiler: StatementCompiler, node: exp.Expr, name: str, a: Typed, b: Typed) -> Typed:
     if a.type == INTERVAL and name == "+":
         a, b = b, a
     if b.type != INTERVAL or name not in ("+", "-") or not (a.type.moment or a.type.name == "DATE"):
@@ -440,7 +340,7 @@ def _interval_arithmetic(compiler: Compiler, node: exp.Expr, name: str, a: Typed
     return built(Try(Binary(name, a.node, b.node)), result, a, b)
 
 
-def _extract(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _extract(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     part = constant(node.name.lower(), VARCHAR)
     between = node.expression.unnest()
     if isinstance(between, exp.Sub) and node.name.lower() in _ELAPSED:
@@ -464,10 +364,10 @@ _ELAPSED = {"epoch": ("date_diff", "microsecond", 1_000_000), "day": ("date_sub"
 """What EXTRACT takes from the time between two points of time: seconds with fraction, or whole days."""
 
 
-def call_rule(name: str, *parts: str) -> Callable[[Compiler, exp.Expr, Scope], Typed]:
+def call_rule(name: str, *parts: str) -> Callable[[StatementCompiler, exp.Expr, Scope], Typed]:
     """Return a rule that compiles a node as a function call; `parts` are the node's arguments, in order."""
 
-    def compile_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+    def compile_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         nodes = [node.args[part] for part in parts if node.args.get(part) is not None]
         arguments = [compiler.expression(n, scope) for n in nodes]
         return functions.call(compiler.source, compiler.catalog, name, arguments, node)

@@ -16,7 +16,7 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
 from dpsql.errors import InternalError
-from dpsql.kernel.tree.expressions import (
+from dpsql.kernel.tree import (
     Apply,
     Argument,
     Binary,
@@ -25,6 +25,7 @@ from dpsql.kernel.tree.expressions import (
     Cast,
     Constant,
     Element,
+    Expr,
     Lambda,
     Like,
     Not,
@@ -32,8 +33,8 @@ from dpsql.kernel.tree.expressions import (
     Paren,
     Try,
     Unary,
+    mapped,
 )
-from dpsql.kernel.tree.node import Expr, mapped
 from dpsql.language import MARK
 from dpsql.language.tokens import mark_functions
 from dpsql.types import HUGEINT, INTEGER, JSON, VARCHAR, SqlType, column_type

@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.relation import From, select_list
-from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released.aggregate import ReleasedAggregate
 from dpsql.analysis.typed import Typed
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import (

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.groups import CountingQuery, Rows, all_groups
-from dpsql.analysis.released import CellRows, ReleasedAggregate
+from dpsql.analysis.released.aggregate import ReleasedAggregate
+from dpsql.analysis.released.cells import CellRows
 from dpsql.kernel.tree import (
     CellsOfDecided,
     Decided,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.coerce import unify
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import built, check_arguments, compared, predicate
+from dpsql.analysis.compiler import StatementCompiler, check_arguments
+from dpsql.analysis.expressions import built, compared, predicate
 from dpsql.analysis.intervals import hull
 from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import Cte, From, Origin, Owner, Relation, Scope

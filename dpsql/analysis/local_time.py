@@ -16,7 +16,8 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql import zones
-from dpsql.analysis.expressions import Compiler, Rule, built
+from dpsql.analysis.compiler import Rule, StatementCompiler
+from dpsql.analysis.expressions import built
 from dpsql.analysis.instants import database, in_zone, of_instant
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import GRAINS, Bounds, LocalTime, Span, Typed, seconds_of
@@ -68,18 +69,20 @@ def note_of(zone: zones.Zone, span: Span | None) -> Assumed:
     return Assumed(f"{zone.name}{database(zone.name)}, changes of {years}")
 
 
-def _at_time_zone(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _at_time_zone(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     return _in_zone(compiler, node, node.this, node.args["zone"], scope)
 
 
-def timezone_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def timezone_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile TIMEZONE('Europe/Berlin', ts), which is another spelling."""
     if len(node.expressions) != 2:
         raise compiler.source.refuse("timezone takes a zone and a time", node, "ts AT TIME ZONE 'UTC'")
     return _in_zone(compiler, node, node.expressions[1], node.expressions[0], scope)
 
 
-def _in_zone(compiler: Compiler, node: exp.Expr, of: exp.Expr, named: exp.Expr, scope: Scope) -> Typed:
+def _in_zone(
+    compiler: StatementCompiler, node: exp.Expr, of: exp.Expr, named: exp.Expr, scope: Scope
+) -> Typed:
     value, zone = compiler.expression(of, scope), _zone(compiler, named)
     if value.clock and value.type == TIMESTAMP:  # a time of UTC
         value = replace(value, type=TIMESTAMPTZ)
@@ -107,7 +110,7 @@ def _in_zone(compiler: Compiler, node: exp.Expr, of: exp.Expr, named: exp.Expr, 
     return replace(found, notes=notes, zoned=_local(base, steps, zone, result), clock=False)
 
 
-def _zone(compiler: Compiler, node: exp.Expr) -> zones.Zone:
+def _zone(compiler: StatementCompiler, node: exp.Expr) -> zones.Zone:
     if not isinstance(node, exp.Literal) or not node.args.get("is_string"):
         raise compiler.source.refuse(
             "the zone is a text: with a name that no zone has, a row would make the statement fail",

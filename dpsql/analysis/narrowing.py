@@ -15,13 +15,12 @@ from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.integers import compares
 from dpsql.analysis.intervals import bounds_of
 from dpsql.analysis.joined import Joined, substituted
-from dpsql.analysis.ranges import Compared, comparisons, limits_of
+from dpsql.analysis.ranges import ORIGIN, Compared, comparisons, limits_of
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Bounds, Typed, exactly
 from dpsql.kernel.tree import Cast, Constant, Expr, Paren, Unary, duckdb_sql
 from dpsql.types import DOUBLE
 
-_ORIGIN = "the range in WHERE"
 _End = Fraction | None
 
 
@@ -54,11 +53,11 @@ def _narrowed(catalog: Catalog, value: Typed, known: Joined, found: Sequence[Com
         )
         if ends == (own.low, own.high) or ends[0] > ends[1]:
             return replace(value, bounds=own)
-        origin = f"{own.origin} and {_ORIGIN}" if own.origin else _ORIGIN
+        origin = f"{own.origin} and {ORIGIN}" if own.origin else ORIGIN
         return replace(value, bounds=Bounds(*ends, origin, own.step))
     if low is None or high is None or low > high:
         return value
-    return replace(value, bounds=Bounds(low, high, _ORIGIN))
+    return replace(value, bounds=Bounds(low, high, ORIGIN))
 
 
 def _limits(catalog: Catalog, value: Typed, found: Sequence[Compared]) -> tuple[_End, _End]:

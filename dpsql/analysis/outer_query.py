@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregates import call_of, calls, group_nodes
-from dpsql.analysis.blocks import check_one_item, expand, with_ctes
+from dpsql.analysis.aggregates import call_of, calls
+from dpsql.analysis.block_groups import group_nodes
+from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.candidates import candidates_of
-from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.each_value import is_alone, units_of_each
-from dpsql.analysis.expressions import canonical, check_arguments, function_name, predicate
+from dpsql.analysis.expressions import canonical, predicate
 from dpsql.analysis.groups import Rows
 from dpsql.analysis.joined import joined
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.narrowing import narrowed_rows
-from dpsql.analysis.parsed import conjuncts, whole_number
+from dpsql.analysis.output_columns import SelectList, free_kind, reads_measure
+from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.plan import Output, ValuesOfGroup
 from dpsql.analysis.relation import Block, From, Item
-from dpsql.analysis.released import (
-    Quantile,
-    QuantileCall,
-    ReleasedAggregate,
-    ValueCall,
-    compile_released,
-    is_released,
-    measures,
-)
+from dpsql.analysis.released.aggregate import ReleasedAggregate
+from dpsql.analysis.released.calls import compile_released, is_released
+from dpsql.analysis.released.cells import QuantileCall
 from dpsql.analysis.released.counts import Units
 from dpsql.analysis.released.spelled import as_counts
+from dpsql.analysis.released.values import ValueCall, measures
 from dpsql.analysis.rereading import read_alike
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.setops import partial
@@ -43,27 +39,14 @@ from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unit_facts import fact_names, fixed_values
 from dpsql.analysis.unmatched import unmatched
 from dpsql.analysis.whole_tables import whole_table
-from dpsql.errors import QueryRefused
-from dpsql.estimates import Formula
 from dpsql.kernel.tree import Expr
-from dpsql.language import MARK, AboveThreshold, AllGroups, Query, Selection, TopK, TopPerPartition, walked
+from dpsql.language import MARK, AboveThreshold, Query, Selection, TopK, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
 MAX_KEYS = 16
 MAX_COUNTS = 128
 
-FREE = {
-    "dp_gap": "gap",
-    "dp_stddev": "stddev",
-    "dp_interval_low": "low",
-    "dp_interval_high": "high",
-    "dp_left_out": "left_out",
-    "dp_bound": "bound",
-    "dp_pvalue": "p_value",
-    "dp_rank": "rank",
-}
-"""Functions of released values, with the kind of output column; they cost no privacy budget."""
 
 _REASONS = {"mode": "it is the largest group, so select that", "any_value": "it is the value of one unit"}
 """Why some aggregates are not released; of others it is said which are."""
@@ -141,7 +124,11 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     counted = {i: i for i, item in enumerate(items) if is_released(item.node)}
     for item in items:
         # An expression of the row: it contains no count and no `dp_` function.
-        if _free(item.node) is None and call_of(item.node) is None and not _over(item.node, counted, items):
+        if (
+            free_kind(item.node) is None
+            and call_of(item.node) is None
+            and not reads_measure(item.node, counted, items)
+        ):
             with compiler.part(item.name):
                 scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     keys = _keys(compiler, select, items, made)
@@ -193,7 +180,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     if quantiles and len(counts) > 1:
         mixed = next(node for place, node in nodes if place in quantiles)
         compiler.report(source.refuse("a quantile is a release of its own, apart from other numbers", mixed))
-    listed = _SelectList(compiler, items, made, keys, places, uses, formulas, quantiles)
+    listed = SelectList(compiler, items, made, keys, places, uses, formulas, quantiles)
     outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))
     if parsed is None:
         compiler.give_up()
@@ -278,10 +265,6 @@ def _released(
     return ReleasedAggregate((Units(()),))
 
 
-def _free(node: exp.Expr) -> str | None:
-    return FREE.get((function_name(node) or "").lower())
-
-
 def _keys(
     compiler: StatementCompiler, select: exp.Select, items: list[Item], made: From
 ) -> tuple[Typed, ...]:
@@ -299,7 +282,7 @@ def _keys(
 
 
 def _group_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typed:
-    if is_released(node) or _free(node) is not None:
+    if is_released(node) or free_kind(node) is not None:
         raise compiler.source.refuse("a count cannot be a group key", node)
     key = compiler.expression(node, made.scope)
     if key.unit is UnitRole.PARTIAL:
@@ -319,154 +302,6 @@ def _single(
     """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
     fixed = {value.node for value in (*keys, *fixed_values(compiler, filters, made.scope))}
     return any(columns <= fixed for columns in made.unique)
-
-
-def _over(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:
-    """Return whether an expression contains a count, written out or by its alias."""
-    names = {fold(items[p].name) for p in places if p < len(items)}
-    return any(
-        is_released(n) or (isinstance(n, exp.Column) and not n.table and fold(n.name) in names)
-        for n in walked(node)
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _SelectList:
-    """The select list of the outermost block, with its compiled keys and counts."""
-
-    compiler: StatementCompiler
-    items: list[Item]
-    made: From
-    keys: tuple[Typed, ...]
-    places: dict[int, int]
-    """The place of each measure in the select list, or after it, to its first place among the counts."""
-    uses: dict[int, tuple[int, ...]]
-    """The same, to all of its places."""
-    formulas: dict[int, Formula]
-    """The formulas of measures that are computed from several counts."""
-    quantiles: dict[int, Quantile]
-    """What the measures that are quantiles show."""
-
-    def output_at(self, item: Item, place: int) -> Output:
-        """Return the output column of an item, with its position in the text."""
-        found: Output | None = None
-        at = self.compiler.source.position(item.node)
-        with self.compiler.part(item.name):
-            found = self.output(item, place, at)
-        return found or Output(item.name, "key", at=at)
-
-    def output(self, item: Item, place: int, at: int) -> Output:
-        """Return the output column of an item, which stands at a position in the text."""
-        source = self.compiler.source
-        if place in self.places:
-            return self._measure(item.name, "count", place, at)
-        free = _free(item.node)
-        if free is not None:
-            return self._free_output(item, free, at)
-        if not self._hidden(item.node) and _over(item.node, self.places, self.items):
-            raise source.refuse(
-                "an expression over released numbers may only use these and group keys", item.node
-            )
-        key = self._key(item.node)
-        if key is not None:
-            return Output(item.name, "key", key, at=at)
-        if UNKNOWN in self.keys:
-            self.compiler.give_up()  # it may be a key that was refused
-        if not self.keys:
-            hint = "counts, sums, averages and quantiles are released: COUNT(DISTINCT unit)"
-        else:
-            hint = "select the keys of GROUP BY and counts"
-        raise source.refuse("this is neither a group key nor a count", item.node, hint)
-
-    def _key(self, node: exp.Expr) -> int | None:
-        """Return the place of the key that an expression is; None for other expressions."""
-        value = self.compiler.expression(node, self.made.scope)
-        return next((i for i, key in enumerate(self.keys) if key.node == value.node), None)
-
-    def _hidden(self, node: exp.Expr) -> bool:
-        """Return whether a node names a key's column, which an alias of the select list does not hide."""
-        if not isinstance(node, exp.Column):
-            return False
-        with suppress(QueryRefused):
-            return any(key.node == self.made.scope.resolve(node).node for key in self.keys)
-        return False
-
-    def _count(self, node: exp.Expr) -> int | None:
-        """Return the place of the item with the measure that a node is or names; None for other nodes.
-
-        A name that several different items have is refused: it could mean any of them.
-        """
-        check_one_item(self.compiler.source, node, self.items)
-        for place in self.places:
-            if place < len(self.items):
-                item = self.items[place]
-                name = fold(node.name) if isinstance(node, exp.Column) and not node.table else None
-                if fold(item.name) == name or item.node == node:
-                    return place
-        return None
-
-    def _measure(self, name: str, kind: str, place: int, at: int) -> Output:
-        """Return an output column with a measure, or with one of its error bars."""
-        formula = self.formulas.get(place)
-        uses = self.uses[place] if formula is not None else ()
-        quantile = self.quantiles.get(place)
-        if quantile is not None:
-            return Output(name, "quantile", self.places[place], quantile=quantile, at=at)
-        return Output(name, kind, self.places[place], uses, formula, at=at)  # type: ignore[arg-type]  # FREE's values
-
-    def _free_output(self, item: Item, kind: str, at: int) -> Output:
-        source, arguments = self.compiler.source, item.node.expressions
-        name = function_name(item.node) or ""
-        if kind in ("stddev", "low", "high", "left_out", "bound"):
-            if len(arguments) > 1 or (not arguments and len(self.places) != 1):
-                raise source.refuse(
-                    f"{name.upper()} takes one released number", item.node, f"{name.upper()}(n)"
-                )
-            place = self._count(arguments[0]) if arguments else next(iter(self.places))
-            if place is None:
-                raise source.refuse(
-                    "this is not a count of the select list", arguments[0], "name a count by its alias"
-                )
-            if place in self.quantiles:
-                raise source.refuse(
-                    "a quantile has no interval: ask for quantiles on both sides of it",
-                    item.node,
-                    "PERCENTILE_CONT(x, 0.48) AS low, PERCENTILE_CONT(x, 0.52) AS high",
-                )
-            return self._measure(item.name, kind, place, at)
-        if arguments:
-            raise source.refuse(f"{name.upper()} takes no argument", item.node)
-        return Output(item.name, kind, at=at)  # type: ignore[arg-type]  # FREE's values
-
-    def ordered(self, selection: Selection, order: list[exp.Expr]) -> Selection:
-        """Return the selection with the places of the keys that order it."""
-        found = []
-        terms = order[1:] if isinstance(selection, TopK) else order
-        of_order = not isinstance(selection, TopPerPartition)
-        for term in terms:
-            node = term.this
-            number = whole_number(node) or 0
-            if 1 <= number <= len(self.items):
-                node = self.items[number - 1].node
-            elif of_order and isinstance(node, exp.Column) and not node.table:
-                # In ORDER BY an alias comes before a column.
-                named = (i.node for i in self.items if fold(i.name) == fold(node.name))
-                node = next((n for n in named if not is_released(n)), node)
-            with self.compiler.part():
-                place = self._key(node)
-                if place is None:
-                    what = "ORDER BY may name a count or sum of the select list, or a key"
-                    raise self.compiler.source.refuse(
-                        what if of_order else "PARTITION BY names keys of GROUP BY here", term
-                    )
-                found.append((place, bool(term.args.get("desc"))))
-        if len(found) < len(terms):
-            self.compiler.give_up()
-        if isinstance(selection, (AboveThreshold, AllGroups)):
-            return replace(selection, order=tuple(found))
-        if isinstance(selection, TopPerPartition):
-            return replace(selection, keys=tuple(dict.fromkeys(place for place, _ in found)))
-        return selection
 
 
 def _with_count(

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import check_arguments
+from dpsql.analysis.compiler import check_arguments
 from dpsql.kernel.loss import exact
 from dpsql.kernel.tree import Expr, OrderTerm
 from dpsql.language import Source

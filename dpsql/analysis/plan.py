@@ -11,7 +11,9 @@ from dpsql.analysis.compiled_query import CompiledQuery
 from dpsql.analysis.kept_bounds import CutValues, LeftOut
 from dpsql.analysis.ladders import Ladder
 from dpsql.analysis.relation import Owner
-from dpsql.analysis.released import CellRows, Quantile, ReleasedAggregate, cells_of
+from dpsql.analysis.released.aggregate import ReleasedAggregate
+from dpsql.analysis.released.calls import cells_of
+from dpsql.analysis.released.cells import CellRows, Quantile
 from dpsql.epsilon_division import Layout, Way, lay_out
 from dpsql.errors import InternalError
 from dpsql.estimates import Formula, RowCount, SumOfRows

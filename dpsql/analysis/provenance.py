@@ -8,6 +8,7 @@ from contextlib import suppress
 from sqlglot import exp
 
 from dpsql.analysis import aggregates, blocks
+from dpsql.analysis.block_groups import group_nodes
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.expressions import canonical
@@ -51,7 +52,7 @@ class Provenance:
             if not aggregates.contains(item.node):
                 with suppress(QueryRefused):  # it is judged with the block
                     scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
-        nodes = aggregates.group_nodes(compiler, select, items, scope)
+        nodes = group_nodes(compiler, select, items, scope)
         keys = [canonical(compiler.expression(node, scope)) for node in nodes]
         units = frozenset[str]().union(*(c.reads for c in scope.columns if c.unit is not UnitRole.NONE))
         computed = any(k.unit is UnitRole.NONE and bool(k.reads & units) for k in keys)

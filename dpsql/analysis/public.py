@@ -13,8 +13,8 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES, ORDER_DEPENDENT
 from dpsql.analysis.catalog import Catalog
+from dpsql.analysis.compiler import MAX_NODES, function_name
 from dpsql.analysis.domain_tables import NAME, put_domains
-from dpsql.analysis.expressions import MAX_NODES, function_name
 from dpsql.analysis.parsed import words
 from dpsql.analysis.public_times import check_times
 from dpsql.analysis.tables import NODES_PER_TABLE, declared_table

@@ -6,23 +6,27 @@ a column is decided by the compiled expression, never by a name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import field, replace
 from datetime import date
 
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.domains import listed_values
+from dpsql.analysis.domains import BOOLEANS, listed_values
 from dpsql.analysis.integers import compares
-from dpsql.analysis.joined import Condition
+from dpsql.analysis.joined import Condition, Joined
 from dpsql.analysis.typed import MAX_LISTED, KeyDomain, Span, Typed
 from dpsql.kernel.tree import (
     Binary,
     Cast,
     Column,
     Constant,
+    Derived,
     Expr,
     InList,
+    InQuery,
     IsNull,
     Item,
+    Not,
     Paren,
     Range,
     Select,
@@ -32,13 +36,14 @@ from dpsql.kernel.tree import (
     facts,
 )
 from dpsql.lazy_dataclass import dataclass
-from dpsql.types import DATE, INTEGER, SqlType
+from dpsql.types import BOOLEAN, DATE, INTEGER, SqlType
 
 DAY = 86_400_000_000
 MAX_NUMBER = 10**17
 """The largest bound: in microseconds more than 3,000 years. Constants beyond it are no bounds."""
 _EPOCH = date(1970, 1, 1)
-_ORIGIN = "the range in WHERE"
+ORIGIN = "the range in WHERE"
+"""Whence bounds are that conditions set, as plans say it."""
 _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
@@ -133,7 +138,7 @@ def range_of(catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Co
         each = Cast(Binary("+", Constant(_EPOCH, DATE), Cast(i, INTEGER)), DATE)
     every = Range(first, max(first, last + 1))
     query = Select((Item(each, "v"), Item(i, "o")), every, IsNull(each, negated=True))
-    return KeyDomain(query, ordered=True, origin=_ORIGIN, complete=True)
+    return KeyDomain(query, ordered=True, origin=ORIGIN, complete=True)
 
 
 def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:
@@ -143,7 +148,7 @@ def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span |
     first, last = limits_of(catalog, value.node, value.type, found)
     if value.span is not None:
         return value.span.within(first, last)
-    return None if first is None or last is None else Span(first, last, _ORIGIN, complete=True)
+    return None if first is None or last is None else Span(first, last, ORIGIN, complete=True)
 
 
 def integers_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:
@@ -198,3 +203,71 @@ def _number(catalog: Catalog, sql_type: SqlType, value: Expr) -> int | None:
     except ValueError:  # infinite
         return None
     return number if isinstance(number, int) and abs(number) <= MAX_NUMBER else None
+
+
+Base = KeyDomain | Span | None
+
+
+def values_of_key(catalog: Catalog, key: Typed, node: Expr, found: Sequence[Compared]) -> KeyDomain | None:
+    """Return the values of a key that is `node` on each row: as conditions list them, or its own domain."""
+    listed = list_of(node, key.type, found)
+    if listed is not None:
+        return listed
+    if key.is_column:
+        span = integers_of(catalog, key, found)
+        return None if span is None else span.integers(key.type)
+    if key.type == BOOLEAN:
+        return BOOLEANS
+    counted = key.type.integer and key.domain is None
+    return range_of(catalog, node, key.type, found) if counted else key.domain
+
+
+@dataclass(slots=True)
+class ColumnValues:
+    """The values of private columns that are public: listed in WHERE, declared, or between two bounds."""
+
+    catalog: Catalog
+    known: Joined
+    compared: Sequence[Compared]
+    """The comparisons with constants that the counted rows meet."""
+    bases: dict[str, Base] = field(default_factory=dict)
+    """What is known so far; of a range that is too long for a list, the range."""
+
+    def exact(self, name: str) -> KeyDomain | None:
+        """Return the values of a private column: listed in WHERE, declared, or between two bounds."""
+        if name not in self.bases:
+            column = self.known.columns[name]
+            self.bases[name] = (
+                list_of(column.node, column.type, self.compared)
+                or self._declare(column)
+                or (BOOLEANS if column.type == BOOLEAN else None)
+                or self._between(column)
+                or span_of(self.catalog, column, self.compared)
+            )
+        base = self.bases[name]
+        return base if isinstance(base, KeyDomain) else None
+
+    def _declare(self, column: Typed) -> KeyDomain | None:
+        """Return the declared values; they are complete where conditions leave only such values."""
+        domain = column.domain
+        if domain is None or domain.complete:
+            return domain
+        every = range_of(self.catalog, column.node, column.type, self.compared)
+        if every is None:
+            return domain
+        known = InQuery(Column("e", "v"), Select((Item(Column("k", "v")),), Derived(domain.query, "k")))
+        there = Paren(Binary("OR", Paren(known), Paren(IsNull(Column("e", "v")))))
+        beyond = Select((Item(Column("e", "v")),), Derived(every.query, "e"), Paren(Not(there)))
+        return domain if self.catalog.count(duckdb_sql(beyond)) else replace(domain, complete=True)
+
+    def _between(self, column: Typed) -> KeyDomain | None:
+        """Return what conditions leave of all integers or days, or of a long range, if that is a list."""
+        span = integers_of(self.catalog, column, self.compared)
+        if span is None:
+            return range_of(self.catalog, column.node, column.type, self.compared)
+        return span.integers(column.type) if span.last - span.first < MAX_LISTED else None
+
+    def base(self, name: str) -> Base:
+        """Return the values of a private column, or their range if it is too long for a list."""
+        self.exact(name)
+        return self.bases[name]

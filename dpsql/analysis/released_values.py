@@ -16,7 +16,7 @@ from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.compiled_query import CompiledQuery, with_query
-from dpsql.analysis.expressions import Compiler, Rule
+from dpsql.analysis.compiler import Rule, StatementCompiler
 from dpsql.analysis.plan import Plan
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import Typed
@@ -73,7 +73,7 @@ def _scalar(node: Expr) -> ScalarQuery:
     return ScalarQuery(Select((Item(node),)))
 
 
-def _value(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _value(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     place = node.meta.get(_META)
     if place is None:
         raise compiler.source.refuse("variables of a session are not supported", node)

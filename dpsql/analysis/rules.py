@@ -5,8 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.calls import CALL_RULES
+from dpsql.analysis.compiler import Rule
 from dpsql.analysis.constants import CONSTANT_RULES
-from dpsql.analysis.expressions import RULES, Rule
+from dpsql.analysis.expressions import RULES
 from dpsql.analysis.local_time import ZONE_RULES
 from dpsql.analysis.released_values import VALUE_RULES
 from dpsql.analysis.subqueries import SUBQUERY_RULES

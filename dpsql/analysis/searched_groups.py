@@ -16,7 +16,7 @@ from dpsql.analysis.kept_bounds import WholeTable
 from dpsql.analysis.ladders import Contribution, Ladder
 from dpsql.analysis.outer_query import OuterQuery
 from dpsql.analysis.plan import Partitions
-from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released.aggregate import ReleasedAggregate
 from dpsql.analysis.released.counts import Units, UnitsOfFew
 from dpsql.errors import InternalError
 from dpsql.estimates.box import box_variance

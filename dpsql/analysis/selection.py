@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import check_arguments, function_name
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
 from dpsql.analysis.parsed import number, order_terms, whole_number
 from dpsql.analysis.ranked import RankedPartitions, ranked_partitions
 from dpsql.analysis.relation import Item
-from dpsql.analysis.released import is_call, is_released, is_value
+from dpsql.analysis.released.calls import is_call, is_released, is_value
 from dpsql.errors import Fix
 from dpsql.language import (
     AboveThreshold,

@@ -8,8 +8,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import typed
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import check_arguments, common
+from dpsql.analysis.compiler import StatementCompiler, check_arguments
+from dpsql.analysis.expressions import common
 from dpsql.analysis.intervals import hull
 from dpsql.analysis.relation import Column, Owner, Relation, select_list
 from dpsql.analysis.typed import Bounds, Typed, UnitRole

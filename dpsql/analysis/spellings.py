@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import check_arguments, function_name
+from dpsql.analysis.compiler import check_arguments, function_name
 from dpsql.analysis.ranked import ranked_partitions
 from dpsql.language import Source, copied
 from dpsql.lazy_dataclass import dataclass

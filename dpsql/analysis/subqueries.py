@@ -9,10 +9,12 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis import aggregates, typed
+from dpsql.analysis import typed
+from dpsql.analysis.aggregates import contains
+from dpsql.analysis.block_groups import Group
 from dpsql.analysis.coerce import unify
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import Rule, canonical, check_arguments, compile_in_list, predicate
+from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments
+from dpsql.analysis.expressions import canonical, compile_in_list, predicate
 from dpsql.analysis.joins import equalities, from_clause, tied
 from dpsql.analysis.parsed import conjuncts
 from dpsql.analysis.relation import Block, From, Scope
@@ -146,14 +148,14 @@ def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     made, inner, where = _inner(compiler, select, scope)
     items = select.expressions
     item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
-    if len(items) != 1 or not aggregates.contains(item):
+    if len(items) != 1 or not contains(item):
         raise compiler.source.refuse(
             "a subquery used as a value selects one aggregate: any other could have several rows",
             node,
             "SELECT MAX(..) or MIN(..)",
         )
     alias = compiler.alias()
-    group = aggregates.Group(compiler, inner, [], alias)
+    group = Group(compiler, inner, [], alias)
     outer = Scope(compiler.source, intercept=group.lookup, block=inner.block)
     value = compiler.expression(item, outer)
     own = frozenset[str]().union(*(c.reads for c in inner.columns))
@@ -172,9 +174,9 @@ def _refused(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
 
 
 SUBQUERY_RULES = (
-    Rule(exp.In, _in, frozenset({"this", "expressions", "query"})),  # type: ignore[arg-type]
-    Rule(exp.Exists, _exists, frozenset({"this"})),  # type: ignore[arg-type]
-    Rule(exp.Subquery, _scalar, frozenset({"this"})),  # type: ignore[arg-type]
-    Rule(exp.All, _refused, frozenset({"this"})),  # type: ignore[arg-type]
-    Rule(exp.Any, _refused, frozenset({"this"})),  # type: ignore[arg-type]
+    Rule(exp.In, _in, frozenset({"this", "expressions", "query"})),
+    Rule(exp.Exists, _exists, frozenset({"this"})),
+    Rule(exp.Subquery, _scalar, frozenset({"this"})),
+    Rule(exp.All, _refused, frozenset({"this"})),
+    Rule(exp.Any, _refused, frozenset({"this"})),
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.coerce import to_type
-from dpsql.analysis.expressions import Compiler, Rule, built, call_rule, function_name, predicate
+from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
+from dpsql.analysis.expressions import built, call_rule, predicate
 from dpsql.analysis.limits import check_pattern, check_regex
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.samples import fails_on_samples
@@ -46,7 +47,7 @@ def _integer(node: exp.Expr | None) -> int | None:
     return None
 
 
-def _bracket(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _bracket(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node.this, scope)
     if value.type != VARCHAR and value.type.name != "LIST":
         raise compiler.source.refuse(f"{value.type} has no elements", node)
@@ -79,13 +80,13 @@ def _whole(number: int) -> Expr:
     return Constant(number, BIGINT) if number >= 0 else Unary("-", Constant(-number, BIGINT))
 
 
-def _pattern(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
+def _pattern(compiler: StatementCompiler, node: exp.Expr, what: str) -> Typed:
     if not isinstance(node, exp.Literal) or not node.args.get("is_string"):
         raise compiler.source.refuse(f"{what} is a literal text here", node)
     return constant(str(node.this), VARCHAR)
 
 
-def _text(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _text(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node, scope)
     if value.type != VARCHAR:
         raise compiler.source.refuse(f"this is {value.type}, not VARCHAR", node, "CAST(... AS VARCHAR)")
@@ -104,7 +105,7 @@ def _escapes_end(pattern: str, escape: str) -> bool:
     return True
 
 
-def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _escape(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     like = node.this
     if not isinstance(like, (exp.Like, exp.ILike)):
         raise compiler.source.refuse("ESCAPE goes with LIKE", node)
@@ -127,7 +128,7 @@ def _escape(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(made, BOOLEAN, value)
 
 
-def _similar(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _similar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = _text(compiler, node.this, scope)
     pattern = _pattern(compiler, node.expression, "the pattern of SIMILAR TO")
     check_regex(compiler.source, str(node.expression.this), node.expression)
@@ -136,7 +137,7 @@ def _similar(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(Paren(Binary("SIMILAR TO", value.node, pattern.node)), BOOLEAN, value)
 
 
-def _trim(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _trim(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     name = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(
         str(node.args.get("position") or "").upper()
     )
@@ -145,7 +146,7 @@ def _trim(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return call_rule(name, "this", "expression")(compiler, node, scope)
 
 
-def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _overlay(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = _text(compiler, node.this, scope)
     put = _pattern(compiler, node.expression, "the text of OVERLAY")
     start, length = _integer(node.args.get("from_")), _integer(node.args.get("for_"))
@@ -163,14 +164,14 @@ def _overlay(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(Apply(overlaid(len(arguments)), tuple(a.node for a in arguments)), VARCHAR, value)
 
 
-def _identifier(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _identifier(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile the parameter of a lambda."""
     if fold(node.name) in scope.aliases and not scope.origins:
         return scope.aliases[fold(node.name)]
     raise compiler.source.refuse("a lambda uses only its own parameter", node)
 
 
-def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def lambda_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile list_filter or list_transform; the lambda may use only its own parameter."""
     name = (function_name(node) or "").lower()
     hint = f"{name}(items, lambda x: x > 1)"
@@ -209,7 +210,7 @@ def lambda_call(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return built(made, sql_type, value)
 
 
-def _array(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _array(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile a list of literals, which is an argument of a list function."""
     values = [compiler.expression(e, scope) for e in node.expressions]
     if not values or any(v.literal is None or v.type not in (VARCHAR, INTEGER, BIGINT) for v in values):

@@ -11,10 +11,10 @@ from sqlglot import exp
 from dpsql import zones
 from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.column_bounds import bounds_of_column
-from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.domain_tables import NAME, domain_table, is_domain_table, values_of
 from dpsql.analysis.domains import distinct_values
-from dpsql.analysis.expressions import canonical, check_arguments, common
+from dpsql.analysis.expressions import canonical, common
 from dpsql.analysis.intervals import hull
 from dpsql.analysis.local_time import moved_by, note_of, steps_of
 from dpsql.analysis.relation import Column, Cte, Origin, Owner, Relation, Scope, cte_named, select_list

@@ -15,7 +15,7 @@ from functools import cache
 import sqlglot
 from sqlglot import exp
 
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.kernel.tree.forms import LONGEST
 from dpsql.language import MARK, copied, walked
 from dpsql.lazy_dataclass import dataclass

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import Compiler
+from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.relation import From, Origin, Owner, Relation, Scope
 from dpsql.analysis.typed import Typed, UnitRole
 from dpsql.errors import QueryRefused
@@ -53,7 +53,7 @@ def fact_names(made: From, fixed: Iterable[Typed] = ()) -> Names:
     return _names(columns) if _one_row(made.owner, unique, found) else found
 
 
-def fixed_values(compiler: Compiler, filters: Iterable[exp.Expr], scope: Scope) -> list[Typed]:
+def fixed_values(compiler: StatementCompiler, filters: Iterable[exp.Expr], scope: Scope) -> list[Typed]:
     """Return what conjuncts of WHERE equate with a literal, without a conversion that merges values.
 
     A DOUBLE is none of it: 0.0 equals -0.0, and functions tell them apart.

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import function_name, predicate
+from dpsql.analysis.compiler import StatementCompiler, function_name
+from dpsql.analysis.expressions import predicate
 from dpsql.analysis.parsed import call_arguments, conjuncts, whole_number
 from dpsql.analysis.relation import From
 from dpsql.errors import Fix, QueryRefused

@@ -13,7 +13,7 @@ from dpsql.analysis.bounds import groups_by_ladder
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.domains import Candidates
 from dpsql.analysis.kept_bounds import UNDECLARED_GROUPS, CutValues, LeftOut, WholeTable, groups_by, total_of
-from dpsql.analysis.released import ReleasedAggregate
+from dpsql.analysis.released.aggregate import ReleasedAggregate
 from dpsql.analysis.released.cells import CellRows
 from dpsql.analysis.released.counts import BoundedRows, UnitsOfFew, WeightedRows
 from dpsql.analysis.released.sums import CappedSum, Moment, RowSum

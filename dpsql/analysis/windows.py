@@ -13,7 +13,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import AGGREGATES
-from dpsql.analysis.expressions import Compiler, Rule, canonical, check_arguments, function_name
+from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, function_name
+from dpsql.analysis.expressions import canonical
 from dpsql.analysis.parsed import order_term, order_terms, whole_number
 from dpsql.analysis.relation import Block, Scope
 from dpsql.analysis.typed import Typed, UnitRole
@@ -42,7 +43,7 @@ _HINT = "ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day): of the rows of o
 MAX_OFFSET = 1_000_000
 
 
-def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
+def _window(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     block = scope.block
     if block is None or not block.windows:
         raise compiler.source.refuse(
@@ -68,7 +69,7 @@ def _window(compiler: Compiler, node: exp.Expr, scope: Scope) -> Typed:
     return replace(call, node=made, unit=UnitRole.NONE, literal=None, domain=None, bounds=None)
 
 
-def _named(compiler: Compiler, node: exp.Expr, block: Block) -> exp.Expr:
+def _named(compiler: StatementCompiler, node: exp.Expr, block: Block) -> exp.Expr:
     """Replace a reference to a named window by its definition."""
     alias = node.args.get("alias")
     if alias is None:
@@ -93,7 +94,7 @@ def _named(compiler: Compiler, node: exp.Expr, block: Block) -> exp.Expr:
 
 
 def _parts(
-    compiler: Compiler, node: exp.Expr, scope: Scope, block: Block
+    compiler: StatementCompiler, node: exp.Expr, scope: Scope, block: Block
 ) -> tuple[list[Expr], list[OrderTerm], exp.Expr | None]:
     check_arguments(
         compiler.source, node, frozenset({"this", "partition_by", "order", "spec", "over", "first"})
@@ -125,7 +126,7 @@ def _parts(
     return partition, terms, node.args.get("spec")
 
 
-def _has_no_window(compiler: Compiler, value: Typed, node: exp.Expr) -> None:
+def _has_no_window(compiler: StatementCompiler, value: Typed, node: exp.Expr) -> None:
     """Refuse a subquery with a window in the definition of another one, which DuckDB does not bind."""
     if any(isinstance(part, Window) for part in walk(value.node)):
         raise compiler.source.refuse(
@@ -135,7 +136,7 @@ def _has_no_window(compiler: Compiler, value: Typed, node: exp.Expr) -> None:
         )
 
 
-def _frame(compiler: Compiler, spec: exp.Expr | None) -> Frame | None:
+def _frame(compiler: StatementCompiler, spec: exp.Expr | None) -> Frame | None:
     if spec is None:
         return None
     check_arguments(compiler.source, spec, frozenset({"kind", "start", "start_side", "end", "end_side"}))
@@ -146,7 +147,7 @@ def _frame(compiler: Compiler, spec: exp.Expr | None) -> Frame | None:
     return Frame(kind, _edge(compiler, spec, "start", kind), end)
 
 
-def _edge(compiler: Compiler, spec: exp.Expr, name: str, kind: str) -> Bound:
+def _edge(compiler: StatementCompiler, spec: exp.Expr, name: str, kind: str) -> Bound:
     value, side = spec.args.get(name), spec.args.get(f"{name}_side")
     if isinstance(value, str) and value.upper() in ("UNBOUNDED", "CURRENT ROW"):
         return Bound(value.upper() if value.upper() == "CURRENT ROW" else str(side).upper())
@@ -165,7 +166,7 @@ def _offset(value: object) -> int | None:
     return number if number is not None and number <= MAX_OFFSET else None
 
 
-def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> Typed:
+def _function(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope) -> Typed:
     """Compile the call of a window function, without OVER."""
     if function_name(node) is None:
         raise compiler.source.refuse("this is not a window function", node)
@@ -198,12 +199,16 @@ def _function(compiler: Compiler, node: exp.Expr, name: str, scope: Scope) -> Ty
     return aggregate.form(value, distinct=False)
 
 
-def _exactly(compiler: Compiler, node: exp.Expr, arguments: list[exp.Expr], low: int, high: int) -> None:
+def _exactly(
+    compiler: StatementCompiler, node: exp.Expr, arguments: list[exp.Expr], low: int, high: int
+) -> None:
     if not low <= len(arguments) <= high:
         raise compiler.source.refuse("wrong number of arguments", node)
 
 
-def _ordered(compiler: Compiler, node: exp.Expr, name: str, arguments: list[exp.Expr], scope: Scope) -> Typed:
+def _ordered(
+    compiler: StatementCompiler, node: exp.Expr, name: str, arguments: list[exp.Expr], scope: Scope
+) -> Typed:
     if name == "row_number":
         _exactly(compiler, node, arguments, 0, 0)
         return Typed(Call("ROW_NUMBER", ()), BIGINT)

@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.parsed import call_arguments
-from dpsql.analysis.released import is_quantile, is_released
+from dpsql.analysis.released.calls import is_quantile, is_released
 from dpsql.composition.names import free_function, is_measure
 from dpsql.language import Clause, Options, Query, copied
 

@@ -15,14 +15,14 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.analysis.aggregates import group_nodes
+from dpsql.analysis.block_groups import group_nodes
 from dpsql.analysis.blocks import expand, with_ctes
 from dpsql.analysis.blocks import query as subquery
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.joins import from_clause
 from dpsql.analysis.parsed import whole_number
 from dpsql.analysis.relation import Scope
-from dpsql.analysis.released import is_quantile, is_released
+from dpsql.analysis.released.calls import is_quantile, is_released
 from dpsql.analysis.released.ratios import with_cut_ratios
 from dpsql.analysis.released.spelled import as_counts
 from dpsql.analysis.rules import RULES_BY_NODE

@@ -6,10 +6,10 @@ from dataclasses import field
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.ranked import RANKS, RankedPartitions, ranked_partitions
-from dpsql.analysis.released import is_quantile, is_released
+from dpsql.analysis.released.calls import is_quantile, is_released
 from dpsql.analysis.selection import compared
 from dpsql.composition.apart import release_of
 from dpsql.composition.columns import Columns

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.analysis import function_name
 from dpsql.analysis.blocks import check_one_item
 from dpsql.analysis.parsed import whole_number
-from dpsql.analysis.released import is_released
+from dpsql.analysis.released.calls import is_released
 from dpsql.composition.names import (
     DETAIL_FUNCTIONS,
     Names,

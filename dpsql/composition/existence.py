@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import call_of, is_aggregate
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.relation import Scope
 from dpsql.analysis.typed import UnitRole

@@ -17,7 +17,7 @@ from math import ceil, floor, gcd, lcm
 from sqlglot import exp
 
 from dpsql.analysis import Output, Plan
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.language import all_of, walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import distinct

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private, value_of, values_in
 from dpsql.analysis.aggregates import contains
-from dpsql.analysis.released import is_quantile
+from dpsql.analysis.released.calls import is_quantile
 from dpsql.analysis.spellings import rewritten
 from dpsql.composition.apart import apart
 from dpsql.composition.block import separate

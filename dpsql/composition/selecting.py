@@ -11,8 +11,8 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.aggregates import contains
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.domain_tables import is_domain_table
-from dpsql.analysis.expressions import function_name
 from dpsql.analysis.parsed import whole_number
 from dpsql.composition.dependence import CLEAN, NONE, Around, Names, Rows, Scope, Value, both
 from dpsql.language import all_of, walked

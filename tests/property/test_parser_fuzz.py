@@ -18,8 +18,7 @@ from fuzz.world import worlds
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 
-from dpsql.analysis import analyse, complete, is_private
-from dpsql.analysis.analyse import survey
+from dpsql.analysis import analyse, complete, is_private, survey
 from dpsql.errors import Error, InternalError, QueryRefused, QuerySyntaxError
 from dpsql.language import Query, parse, split
 from dpsql.session import Session

@@ -327,9 +327,9 @@ MUTANTS = {
     "the rows in no group are none of the groups that noise is for": (
         (
             "analysis.analyse",
-            "_analyse",
-            "size = size + 1 if outside and size is not None else size",
-            "size = size",
+            "count_rows_outside",
+            "draft.size += 1",
+            "pass",
         ),
         lambda one: "nullif(t.k, 'a') AS g0, COUNT(DISTINCT" in one.claim and "max_" not in one.claim,
     ),

@@ -9,7 +9,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.statement import Advice, Statement, clause_at
 from dpsql.analysis.aggregates import call_of, calls
-from dpsql.analysis.released import is_released
+from dpsql.analysis.released.calls import is_released
 from dpsql.errors import Fix, Obstacle
 
 _OF_PAIRS = {

@@ -10,10 +10,10 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.statement import Advice, Named, Statement, clause_at
 from dpsql.analysis.aggregates import call_of, calls
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.functions import nearest
 from dpsql.analysis.parsed import conjuncts
-from dpsql.analysis.released import is_released
+from dpsql.analysis.released.calls import is_released
 from dpsql.errors import Fix, Obstacle
 from dpsql.language import BlockText, all_of, replacing, walked
 from dpsql.policy import fold

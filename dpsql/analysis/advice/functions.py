@@ -8,7 +8,7 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dpsql.analysis.advice.statement import Advice, Statement
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.errors import Fix, Obstacle
 
 _SAME_PARTS = {

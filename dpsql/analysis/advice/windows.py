@@ -7,8 +7,8 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice.statement import Advice, Statement
 from dpsql.analysis.aggregates import call_of
-from dpsql.analysis.expressions import function_name
-from dpsql.analysis.released import is_released
+from dpsql.analysis.compiler import function_name
+from dpsql.analysis.released.calls import is_released
 from dpsql.errors import Fix, Obstacle
 
 _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile"})

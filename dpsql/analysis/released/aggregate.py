@@ -9,8 +9,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.expressions import function_name, predicate
+from dpsql.analysis.compiler import StatementCompiler, function_name
+from dpsql.analysis.expressions import predicate
 from dpsql.analysis.kept_bounds import WholeTable
 from dpsql.analysis.relation import From
 from dpsql.analysis.typed import Typed

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dpsql.analysis.bounds import rows_per_unit, unit_column, unit_name, values_per_unit
-from dpsql.analysis.expressions import canonical, check_arguments, function_name
+from dpsql.analysis.compiler import check_arguments, function_name
+from dpsql.analysis.expressions import canonical
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.kept_bounds import ROWS
 from dpsql.analysis.parsed import call_arguments, whole_number

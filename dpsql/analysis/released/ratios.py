@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.parsed import call_arguments
 from dpsql.language import all_of, copied, keep_title, transformed, walked
 from dpsql.lazy_dataclass import dataclass
@@ -94,11 +94,12 @@ def _literal(number: Fraction) -> exp.Expr:
 def _divisions(select: exp.Select) -> list[exp.Div]:
     """Return the divisions in the parts of a block that may hold aggregates, none inside another."""
     parts = [*select.expressions, *(select.args.get(name) for name in ("having", "qualify", "order"))]
-    nodes = [node for part in parts if part is not None for node in walked(part, _below)]
+    nodes = [node for part in parts if part is not None for node in walked(part, is_inner_query)]
     return [node for node in nodes if isinstance(node, exp.Div) and not node.meta.get(_CUT)]
 
 
-def _below(node: exp.Expr) -> bool:
+def is_inner_query(node: exp.Expr) -> bool:
+    """Return whether a node is a query of its own, whose aggregates are not those of the block."""
     return isinstance(node, (exp.Query, exp.Subquery))
 
 

@@ -11,9 +11,9 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.parsed import call_arguments
-from dpsql.analysis.released.ratios import cut
+from dpsql.analysis.released.ratios import cut, is_inner_query
 from dpsql.language import MARK, copied, keep_title, walked
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
@@ -59,12 +59,8 @@ def as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.Selec
 def _calls(select: exp.Select) -> list[exp.Expr]:
     """Return the calls in the parts of a block that may hold aggregates, with and without FILTER."""
     parts = [*select.expressions, *(select.args.get(name) for name in ("having", "qualify", "order"))]
-    nodes = [node for part in parts if part is not None for node in walked(part, _below)]
+    nodes = [node for part in parts if part is not None for node in walked(part, is_inner_query)]
     return [node for node in nodes if isinstance(node, (exp.Anonymous, exp.Filter))]
-
-
-def _below(node: exp.Expr) -> bool:
-    return isinstance(node, (exp.Query, exp.Subquery))
 
 
 def _boolean_columns(select: exp.Select, policy: Policy, catalog: Catalog) -> frozenset[str]:

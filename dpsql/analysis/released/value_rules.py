@@ -10,7 +10,7 @@ from functools import partial
 from sqlglot import exp
 
 from dpsql.analysis.bounds import default_rows, rows_per_unit, unit_name
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.grids import in_search
 from dpsql.analysis.integers import in_full
 from dpsql.analysis.kept_bounds import KEPT, ROWS, total_of

@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis.grids import Grid, least_step
-from dpsql.analysis.released import Part
+from dpsql.analysis.released.aggregate import Part
 from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean
 from dpsql.types import DOUBLE
 

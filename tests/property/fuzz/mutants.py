@@ -152,7 +152,7 @@ MUTANTS = (
         "groups are single whatever else they are grouped by",
         (
             (
-                "analysis.aggregates",
+                "analysis.block_groups",
                 "_unique",
                 "frozenset({frozenset(places[key] for key in wanted)})",
                 "frozenset({frozenset()})",
@@ -256,8 +256,8 @@ MUTANTS = (
         "every key of a grouped block is a fact of the unit",
         (
             (
-                "analysis.aggregates",
-                "grouped",
+                "analysis.block_groups",
+                "compile_groups",
                 "for k in keys if k.reads <= facts for name",
                 "for k in keys for name",
             ),
@@ -360,20 +360,20 @@ MUTANTS = (
                 "False, Kind.OWNED",
             ),
             (
-                "analysis.aggregates",
-                "grouped",
+                "analysis.block_groups",
+                "compile_groups",
                 "if owner is not None and not any(k.groups_units for k in keys):",
                 "if False:",
             ),
             (
-                "analysis.aggregates",
-                "grouped",
+                "analysis.block_groups",
+                "compile_groups",
                 "select_list(source.unit,",
                 'select_list(source.unit and tree.Aggregate("MIN", (source.unit,)),',
             ),
             (
-                "analysis.aggregates",
-                "grouped",
+                "analysis.block_groups",
+                "compile_groups",
                 "Constant(i + 1, INTEGER) for i in range(len(by))",
                 "Constant(i + 2, INTEGER) for i in range(len(keys))",
             ),
@@ -512,14 +512,14 @@ MUTANTS = (
         "a group of equal parent keys is one unit's",
         (
             (
-                "analysis.aggregates",
-                "grouped",
+                "analysis.block_groups",
+                "compile_groups",
                 "select_list(source.unit,",
                 'select_list(source.unit and tree.Aggregate("MIN", (source.unit,)),',
             ),
             (
-                "analysis.aggregates",
-                "grouped",
+                "analysis.block_groups",
+                "compile_groups",
                 "Constant(i + 1, INTEGER) for i in range(len(by))",
                 "Constant(i + 2, INTEGER) for i in range(len(keys))",
             ),

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.analysis import analyse, complete, is_private
-from dpsql.analysis.analyse import survey
+from dpsql.analysis import analyse, complete, is_private, survey
 from dpsql.analysis.blocks import query as compile_query
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.rules import RULES_BY_NODE
@@ -82,8 +81,8 @@ def test_the_compiler_of_plans_goes_on_behind_no_refusal(session: Session) -> No
 def test_only_the_survey_uses_the_compiler_that_goes_on() -> None:
     package = Path(__file__).parents[3] / "dpsql"
     users = {p.name for p in package.rglob("*.py") if "Surveyor" in p.read_text("utf-8")}
-    assert users == {"survey.py", "analyse.py"}
-    text = (package / "analysis" / "analyse.py").read_text("utf-8")
+    assert users == {"survey.py", "__init__.py"}
+    text = (package / "analysis" / "__init__.py").read_text("utf-8")
     made = text.split("def survey(")[1].split("\ndef ")[0]
     assert text.count("Surveyor(") == made.count("Surveyor(") == 1
     assert "-> list[QueryRefused]:" in made
