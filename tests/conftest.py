@@ -72,15 +72,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from looking through the tests and all modules again and again."""
-    gc.collect()
+    """Keep the garbage collector from looking through the tests and all modules again and again.
+
+    Also at the end, where pytest collects what the tests left: each look through all modules takes a second.
+    """
     gc.freeze()
     gc.set_threshold(10_000, 50, 50)
-
-
-def pytest_unconfigure() -> None:
-    """Let everything be collected at the end."""
-    gc.unfreeze()
 
 
 def _interruptible() -> None:
