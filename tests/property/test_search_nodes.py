@@ -101,7 +101,7 @@ def keyed(counting: Counting, sql: str) -> Iterator[dict[int, tuple[int, ...]]]:
         }
 
 
-@pytest.mark.parametrize("rounds", [60, pytest.param(1500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [30, pytest.param(1500, marks=pytest.mark.slow)])
 def test_a_search_moves_in_one_row_as_it_is_claimed(counting: Counting, rounds: int) -> None:
     rng, reached = Random(rounds), set[str]()
     for _ in range(rounds):
@@ -164,7 +164,7 @@ def single(rng: Random) -> Query:
 @pytest.mark.parametrize("draw", [above, beyond, single])
 def test_they_move_as_it_is_claimed(counting: Counting, draw: Callable[[Random], Query]) -> None:
     rng, reached = Random(5), set[int]()
-    for _ in range(20):
+    for _ in range(10):
         counting.fill(rng)
         query = draw(rng)
         groups = claimed(query)
