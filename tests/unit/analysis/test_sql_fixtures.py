@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
@@ -27,6 +28,8 @@ from tests.support.exact import exact_of
 
 ASKS = " -- asks something else: "
 """In a hint that is a whole statement, and another question."""
+LIMITED = re.compile(r"LIMIT.*\)", re.DOTALL)
+"""A statement with a LIMIT within parentheses."""
 UNITS = (1, 5, 7, 20)
 """Privacy units to remove: 1 is no user, 5 and 7 have odd values, 20 most rows."""
 
@@ -301,12 +304,14 @@ def test_accepted_treats_units_with_the_same_rows_alike(
         assert all(n % ALIKE == 0 for n in counts), f"{key}: {counts} of {ALIKE} twins"
 
 
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_no_count_decides_in_the_counting_query_what_is_counted(session: Session, every: int) -> None:
     """HAVING and LIMIT over exact counts would release them, except where a mechanism is made for it."""
     private = {fold(t.name) for t in session.policy.tables.values() if not t.public}
     limits = 0
-    for case in ACCEPTED[::every]:
+    for place, case in enumerate(ACCEPTED):
+        if place % every and not LIMITED.search(case.values[0].statement):
+            continue
         plan = proved(session, case.values[0].statement)
         query = plan.compiled.query
         assert " HAVING " not in plan.compiled.sql

@@ -34,10 +34,12 @@ def search_of(databases: Iterator[Database], sums: Sums) -> dict[Database, RungB
     found = {}
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
+        connection.execute("CREATE TEMP TABLE r (a BIGINT)")
+        connection.execute(f"PREPARE search AS {sql}")
         for database in databases:
             listed = ", ".join(map(str, database))
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE r AS SELECT unnest([{listed}]::BIGINT[]) AS a")
-            rows = connection.execute(sql).fetchall()
+            connection.execute(f"DELETE FROM r; INSERT INTO r SELECT unnest([{listed}]::BIGINT[])")
+            rows = connection.execute("EXECUTE search").fetchall()
             found[database] = RungBins(*np.array(rows, dtype=np.int64).reshape(-1, sums.value).T)
     return found
 
