@@ -41,7 +41,7 @@ def shown(share: Share) -> str:
 
 @pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_all_fixtures_are_certified(made: list[Ground], every: int) -> None:
-    """Every day all are certified when their SQL is compared with what was recorded; these are compared."""
+    """Every day all are certified by `unit/analysis/test_sql_fixtures.py`; these are compared."""
     (fixtures,) = (ground for ground in made if isinstance(ground, FixtureGround))
     texts = fixtures.texts[::every]
     share = share_of("fixtures", fixtures, texts)
