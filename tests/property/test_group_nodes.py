@@ -148,7 +148,7 @@ def found(counting: Counting, query: Query, change: Callable[[str], str] = str) 
 @pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
 def test_what_is_certified_of_groups_holds(counting: Counting, draw: Callable[[Random], Query]) -> None:
     rng = Random(5)
-    for _ in range(6):
+    for _ in range(12):
         counting.fill(rng)
         query = draw(rng)
         assert found(counting, query) == "", duckdb_sql(query)

@@ -184,7 +184,7 @@ def test_a_time_without_an_offset_is_of_the_policys_zone(extremes: Session) -> N
         found = extremes.run(f"SELECT COUNT(*) FROM ev WHERE seen >= '{text}'").table.column(0)[0].as_py()
         return round(found)
 
-    days = [f"2024-07-{day:02}" for day in range(1, 15, 4)]
+    days = [f"2024-07-{day:02}" for day in range(1, 15)]
     zoned = [since(f"{day} 00:00:00+02:00") for day in days]
     assert [since(day) for day in days] == zoned != [since(f"{day} 00:00:00Z") for day in days]
     assert since("2024-10-27 02:30:00") == since("2024-10-27 02:30:00+01:00")

@@ -164,7 +164,7 @@ def single(rng: Random) -> Query:
 @pytest.mark.parametrize("draw", [above, beyond, single])
 def test_they_move_as_it_is_claimed(counting: Counting, draw: Callable[[Random], Query]) -> None:
     rng, reached = Random(5), set[int]()
-    for _ in range(10):
+    for _ in range(20):
         counting.fill(rng)
         query = draw(rng)
         groups = claimed(query)

@@ -135,7 +135,7 @@ def test_the_numbers_are_those_of_the_query(
         assert [complete(*each) for each in found] == wanted
 
 
-@settings(deadline=None, max_examples=4, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from([small, positive, positive_or_nan, near, any_size]))
 def test_few_units(tmp_path: Path, seed: int, kind: Callable[[Random], float | None]) -> None:
     rng = Random(seed)
