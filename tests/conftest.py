@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.doctest import DoctestModule
+from hypothesis import settings
 
 collect_ignore = (
     [] if find_spec("psycopg") else ["serve/catalog_oracle.py", "unit/serve/make_postgres_bytes.py"]
@@ -31,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let Ctrl-C interrupt, and keep the bytecode of what is imported."""
     _interruptible()
     _keep_bytecode(config)
+    _fewer_examples(config)
     config.add_cleanup(_state_elsewhere())
     config.add_cleanup(_files_in_memory())
 
@@ -72,15 +74,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep the garbage collector from looking through the tests and all modules again and again."""
-    gc.collect()
+    """Keep the garbage collector from looking through the tests and all modules again and again.
+
+    Also at the end, where pytest collects what the tests left: each look through all modules takes a second.
+    """
     gc.freeze()
     gc.set_threshold(10_000, 50, 50)
-
-
-def pytest_unconfigure() -> None:
-    """Let everything be collected at the end."""
-    gc.unfreeze()
 
 
 def _interruptible() -> None:
@@ -90,6 +89,14 @@ def _interruptible() -> None:
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _fewer_examples(config: pytest.Config) -> None:
+    """Let hypothesis try 40 examples where a test names no number, with the profile `whole` 1,000."""
+    for name, examples in (("daily", 40), ("whole", 1_000)):
+        settings.register_profile(name, max_examples=examples)
+    if config.getoption("--hypothesis-profile", None) is None:
+        settings.load_profile("daily")
 
 
 def _state_elsewhere() -> Callable[[], None]:

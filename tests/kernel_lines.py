@@ -11,6 +11,7 @@ import io
 import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import dpsql
@@ -101,6 +102,7 @@ def code_line_numbers(source: str) -> set[int]:
     return found
 
 
+@cache
 def files(folder: Path = KERNEL) -> list[File]:
     """Return the files of a kernel in the order to read them."""
     sources = {path: path.read_text("utf-8") for path in sorted(folder.rglob("*.py"))}

@@ -28,6 +28,7 @@ from dpsql.cli.demo import TOUR
 
 ROOT = Path(__file__).parents[2]
 PRIVATE = ("patients", "visits")
+OWN_PROCESS = (sys.executable, "-m", "dpsql.cli")
 LINE = "{:<8}{:<32}{:<14}{:>12}{:>26}{:>14}  {}"
 
 _OWN = (
@@ -107,20 +108,33 @@ def _counts(statement: str) -> bool:
     )
 
 
-def dpsql(folder: Path, *arguments: str) -> str:
-    """Run a command on the data in a folder; return what it prints."""
-    command = [sys.executable, "-m", "dpsql.cli", "-p", str(folder / "clinic.toml"), *arguments]
-    done = subprocess.run(command, check=True, capture_output=True, encoding="utf-8", cwd=ROOT)
-    return done.stdout
+@dataclass(frozen=True)
+class Clinic:
+    """A copy of the shipped data, and the command that is asked of it."""
 
+    folder: Path
+    command: Sequence[str]
 
-def answered(folder: Path, statements: Sequence[str]) -> list[list[dict[str, Any]]]:
-    """Return the rows of the answers, as they are shown, with the ends of their ranges."""
-    if not statements:
-        return []
-    (folder / "asked.sql").write_text(";\n".join(statements), "utf-8")
-    found = json.loads(dpsql(folder, "-f", str(folder / "asked.sql"), "--format", "json", "--intervals"))
-    return [found] if len(statements) == 1 else [answer["rows"] for answer in found]
+    @staticmethod
+    def copied(folder: Path, command: Sequence[str]) -> Clinic:
+        """Copy the data, without any ledger."""
+        shutil.copytree(ROOT / "data", folder, ignore=shutil.ignore_patterns("*.sqlite*"))
+        return Clinic(folder, command)
+
+    def run(self, *arguments: str) -> str:
+        """Run a command on the data; return what it prints."""
+        command = [*self.command, "-p", str(self.folder / "clinic.toml"), *arguments]
+        done = subprocess.run(command, check=True, capture_output=True, encoding="utf-8", cwd=ROOT)
+        return done.stdout
+
+    def answered(self, statements: Sequence[str]) -> list[list[dict[str, Any]]]:
+        """Return the rows of the answers, as they are shown, with the ends of their ranges."""
+        if not statements:
+            return []
+        asked = self.folder / "asked.sql"
+        asked.write_text(";\n".join(statements), "utf-8")
+        found = json.loads(self.run("-f", str(asked), "--format", "json", "--intervals"))
+        return [found] if len(statements) == 1 else [answer["rows"] for answer in found]
 
 
 def numbers(
@@ -168,22 +182,19 @@ def _range(name: str, cell: str) -> dict[str, float]:
     return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
-def shown(folder: Path) -> list[Number]:
-    """Ask everything, of two copies of the data below a folder."""
+def shown(folder: Path, command: Sequence[str] = OWN_PROCESS) -> list[Number]:
+    """Ask everything by a command that stands for `dpsql`, of two copies of the data below a folder."""
     page = (ROOT / "README.md").read_text("utf-8")
     before, measures, after = of_demo()
-    copies = []
-    for name in ("readme", "demo"):
-        copies.append(folder / name)
-        shutil.copytree(ROOT / "data", copies[-1], ignore=shutil.ignore_patterns("*.sqlite*"))
+    readme, demo = (Clinic.copied(folder / name, command) for name in ("readme", "demo"))
     statements = of_readme(page)
     named = re.search(r"bounds ((?:\w+[.\w]* )+)--yes", page)
     if named:
-        dpsql(copies[0], "bounds", *named[1].split(), "--yes")
-    found = [*printed(page), *numbers("README", statements, answered(copies[0], statements))]
-    found += numbers("demo", before, answered(copies[1], before))
-    dpsql(copies[1], "bounds", *measures, "--yes")
-    return [*found, *numbers("demo", after, answered(copies[1], after))]
+        readme.run("bounds", *named[1].split(), "--yes")
+    found = [*printed(page), *numbers("README", statements, readme.answered(statements))]
+    found += numbers("demo", before, demo.answered(before))
+    demo.run("bounds", *measures, "--yes")
+    return [*found, *numbers("demo", after, demo.answered(after))]
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.commands import Commands
 from tests.e2e.shown_numbers import ROOT, numbers, printed, raw, shown
 
 SLACK = 2
@@ -30,8 +31,10 @@ def test_the_exact_answers_are_those_of_the_same_sql() -> None:
     assert "NO" in number.line()
 
 
-def test_what_the_readme_and_the_demo_answer_is_about_what_they_ask(tmp_path: Path) -> None:
-    found = shown(tmp_path)
+def test_what_the_readme_and_the_demo_answer_is_about_what_they_ask(
+    tmp_path: Path, commands: Commands
+) -> None:
+    found = shown(tmp_path, commands.command)
     for number in found:
         print(number.line())
     ranged = [n for n in found if n.low is not None and n.high is not None]

@@ -41,12 +41,13 @@ PAIRS = 12
 
 def outputs() -> dict[str, list[str]]:
     """Return the hash of all that each mechanism and sampler gives, by name."""
-    found = {_named(case.name): [_digest(_runs(case))] for case in AUDITED}
+    found = {named(case.name): [_digest(_runs(case))] for case in AUDITED}
     found |= {name: [_digest(give())] for name, give in {**_ASKED, **_SAMPLERS}.items()}
     return found
 
 
-def _named(name: str) -> str:
+def named(name: str) -> str:
+    """Return the name of a mechanism as it is recorded."""
     return name.replace(" ", "_")
 
 

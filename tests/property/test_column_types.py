@@ -27,7 +27,7 @@ from tests.narrow import engine_of
 from tests.sql_fixtures import raw_data, write
 from tests.unit.analysis import test_sql_fixtures as fixtures
 
-RANDOM = 30
+RANDOM = 16
 
 
 class Recorder(Typing):

@@ -81,6 +81,7 @@ def raising(engine: duckdb.DuckDBPyConnection, form: Form) -> list[str]:
 
 
 @pytest.mark.parametrize("letter", sorted({f.name[0] for f in forms()}))
+@pytest.mark.sampled(3)
 def test_no_function_raises_on_any_combination_of_nasty_values(
     engine: duckdb.DuckDBPyConnection, letter: str
 ) -> None:
@@ -261,10 +262,10 @@ def typed(form: Form) -> list[str]:
     return out
 
 
-PARTS = pytest.mark.parametrize("part", [3, pytest.param(1, marks=pytest.mark.slow)])
-"""One of so many cases is run: every day every third one, so chosen that all types and ways are met."""
-PAIRS = pytest.mark.parametrize("part", [8, pytest.param(1, marks=pytest.mark.slow)])
-"""The same of cases of two types, of which every pair is met every day, in one way."""
+PARTS = pytest.mark.parametrize("part", [6, pytest.param(1, marks=pytest.mark.slow)])
+"""One of so many cases is run: every day every sixth one, so chosen that all types and ways are met."""
+PAIRS = pytest.mark.parametrize("part", [16, pytest.param(1, marks=pytest.mark.slow)])
+"""The same of cases of two types, of which every other pair is met every day, in one way."""
 
 
 @PARTS
@@ -272,7 +273,7 @@ PAIRS = pytest.mark.parametrize("part", [8, pytest.param(1, marks=pytest.mark.sl
 def test_the_binder_confirms_every_function_and_it_runs(compiled: Compiled, letter: str, part: int) -> None:
     """What an analyst types compiles to the listed form, which binds to what the second wall knows.
 
-    Every day each form runs with every third choice of types and literals, and with one at least.
+    Every day each form runs with every sixth choice of types and literals, and with one at least.
     """
     compiled.run_all(
         [
@@ -372,4 +373,4 @@ def test_no_aggregate_or_window_raises(few: Compiled, part: int) -> None:
                 ran += 1
             except QueryRefused:  # not of this type
                 continue
-    assert ran > 300 // part
+    assert ran >= 300 // part

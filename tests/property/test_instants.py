@@ -67,6 +67,7 @@ def test_a_literal_means_the_same_instant_in_every_form(
 
 
 @pytest.mark.parametrize("statement", GROUPED)
+@pytest.mark.sampled(3)
 def test_groups_of_instants_are_those_of_plain_sql(
     session: Session, plain: duckdb.DuckDBPyConnection, statement: str
 ) -> None:
@@ -103,6 +104,7 @@ def test_what_has_no_zone_is_not_compared_with_an_instant(session: Session, pred
 
 
 @pytest.mark.parametrize("predicate", MIXED, ids=lambda p: p[0])
+@pytest.mark.sampled(3)
 def test_a_refusal_names_two_repairs_and_both_mean_what_plain_sql_means(
     session: Session, plain: duckdb.DuckDBPyConnection, predicate: tuple[str, str, str, str]
 ) -> None:
@@ -163,6 +165,7 @@ def extremes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         "strftime(local, '%Y')",
     ],
 )
+@pytest.mark.sampled(3)
 def test_no_instant_makes_a_statement_fail(extremes: Session, value: str) -> None:
     statement = f"SELECT COUNT({value}) AS a, COUNT(*) FILTER (WHERE {value} IS NULL) AS b FROM ev"
     counted, missing = (round(column[0].as_py()) for column in extremes.run(statement).table.columns[:2])

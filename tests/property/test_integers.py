@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 from random import Random
 
@@ -65,7 +65,7 @@ def exact_in_duckdb(engine: duckdb.DuckDBPyConnection, one: Predicate) -> bool:
     return bool(found[0][0] == [one.of(row) for row in rows()].count(True))
 
 
-@pytest.mark.parametrize("size", [30, pytest.param(3_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("size", [16, pytest.param(3_000, marks=pytest.mark.slow)])
 def test_predicates_are_those_of_128_bits_and_lose_no_row(
     session: Session, engine: duckdb.DuckDBPyConnection, size: int
 ) -> None:
@@ -160,10 +160,8 @@ def test_a_limit_that_is_too_high_is_noticed(
 ) -> None:
     """With MOST beyond 127 bits nothing stands for a product that the engine cannot compute."""
     monkeypatch.setattr(integers, "MOST", 1 << 400)
-    found = []
     for one in islice(predicates(Random(SEED)), 60):
-        try:
-            found.append(wrong(session, engine, one))
-        except (QueryRefused, duckdb.Error):
-            continue
-    assert any(found)
+        with suppress(QueryRefused, duckdb.Error):
+            if wrong(session, engine, one):
+                return
+    pytest.fail("not noticed")

@@ -34,7 +34,7 @@ def made() -> Iterator[list[Ground]]:
 
 @pytest.mark.parametrize(
     ("edits", "each", "fills"),
-    [pytest.param(120, 6, 1, id="daily"), pytest.param(20_000, 20, 3, id="long", marks=pytest.mark.slow)],
+    [pytest.param(60, 6, 1, id="daily"), pytest.param(20_000, 20, 3, id="long", marks=pytest.mark.slow)],
 )
 def test_edited_trees_hold_what_is_certified_of_them(
     made: list[Ground], edits: int, each: int, fills: int
@@ -54,7 +54,10 @@ def test_edited_trees_hold_what_is_certified_of_them(
 @pytest.mark.parametrize(
     "text",
     [
-        "SELECT page, MEDIAN(ms, contribution_bounds_per_row => (0, 5)) AS n FROM visits GROUP BY page",
+        pytest.param(
+            "SELECT page, MEDIAN(ms, contribution_bounds_per_row => (0, 5)) AS n FROM visits GROUP BY page",
+            marks=pytest.mark.slow,
+        ),
         "SELECT country, COUNT(DISTINCT note) AS n FROM visits GROUP BY country",
         pytest.param(
             "SELECT page, AVG(ms, contribution_bounds_per_row => (0, 5)) AS n FROM visits GROUP BY page",

@@ -214,7 +214,7 @@ WHOLE = (
 
 
 def test_no_group_is_lost(tmp_path: Path) -> None:
-    campaign(1, tmp_path, keys=25)
+    campaign(1, tmp_path, keys=12)
 
 
 @pytest.mark.slow

@@ -101,7 +101,7 @@ def keyed(counting: Counting, sql: str) -> Iterator[dict[int, tuple[int, ...]]]:
         }
 
 
-@pytest.mark.parametrize("rounds", [60, pytest.param(1500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [30, pytest.param(1500, marks=pytest.mark.slow)])
 def test_a_search_moves_in_one_row_as_it_is_claimed(counting: Counting, rounds: int) -> None:
     rng, reached = Random(rounds), set[str]()
     for _ in range(rounds):

@@ -26,7 +26,7 @@ from dpsql.errors import DataError, Error, OperationalError
 from dpsql.places import Places
 from dpsql.release import opening
 
-SMALL, PARTS, OF_PART = 40, 20, 1_000
+SMALL, PARTS, OF_PART = 24, 20, 1_000
 """Statements of every day; parts of the full size, which run beside each other, and statements of each."""
 
 

@@ -100,7 +100,7 @@ def counting() -> Counting:
     return Counting()
 
 
-@pytest.mark.parametrize("rounds", [11, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [7, pytest.param(1000, marks=pytest.mark.slow)])
 def test_what_is_weighed_moves_as_it_is_claimed(counting: Counting, rounds: int) -> None:
     rng, reached = Random(rounds), set[type[Counted]]()
     for _ in range(rounds):
@@ -210,6 +210,7 @@ def name_of(wrong: tuple[Any, ...]) -> str:
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=name_of)
+@pytest.mark.sampled(4)
 def test_a_wrong_text_is_noticed(
     counting: Counting, monkeypatch: pytest.MonkeyPatch, wrong: tuple[Any, ...]
 ) -> None:
@@ -284,6 +285,7 @@ WRONG_TOGETHER: dict[str, tuple[Any, str, Any]] = {
 
 
 @pytest.mark.parametrize("name", WRONG_TOGETHER)
+@pytest.mark.sampled(4)
 def test_a_wrong_text_of_moments_is_noticed(
     counting: Counting, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

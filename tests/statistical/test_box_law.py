@@ -64,6 +64,7 @@ def accepted(rate: Fraction, dimension: int, scale: Fraction) -> bool:
         (Fraction(1, 10), 1),
     ],
 )
+@pytest.mark.sampled(3)
 def test_the_side_of_a_box(rate: Fraction, dimension: int) -> None:
     for scale in SCALES:
         assert accepted(rate, dimension, scale) == (scale == 1), scale

@@ -101,6 +101,7 @@ def test_low_bits_without_rejection_are_seen() -> None:
     ("size", "width"),
     [(8, 0), (4, 2), *(pytest.param(*long, marks=pytest.mark.slow) for long in ((2, 2), (1, 3)))],
 )
+@pytest.mark.sampled(2)
 def test_the_tail(size: int, width: int) -> None:
     """A table that ends early, at one standard deviation: most numbers are drawn beyond it.
 
@@ -134,6 +135,7 @@ def test_neighbouring_draws_are_independent() -> None:
         pytest.param(1448**2, 60_000_000, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.sampled(2)
 def test_moments_and_tails(variance: int, draws: int) -> None:
     """Moments up to the sixth, and the numbers beyond 3, 4, 5 and 6 standard deviations."""
     moments = np.zeros(12)

@@ -69,6 +69,7 @@ def same_law(first: NDArray[np.float64], second: NDArray[np.float64], column: in
 
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
+@pytest.mark.sampled(3)
 def test_law(noise: Noise) -> None:
     oracle, seen = runs(noise)
     assert same_law(seen, ideal(oracle, noise, (1, 1, 1)), 1)

@@ -182,6 +182,7 @@ def test_one_run_has_the_law_of_many(runs: int, trials: int) -> None:
 
 @SIZES
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
+@pytest.mark.sampled(2)
 def test_hybrid_top_k(noise: Noise, runs: int, trials: int) -> None:
     """Algorithm 19: the order up to the threshold, and the last gap."""
     counts, threshold, k, entropy = np.array([6, 16, 9]), 8, 2, SeededEntropy(5)
@@ -213,6 +214,7 @@ def test_hybrid_top_k(noise: Noise, runs: int, trials: int) -> None:
 
 @SIZES
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
+@pytest.mark.sampled(2)
 def test_hybrid_sparse_vector(noise: Noise, runs: int, trials: int) -> None:
     """Algorithm 20: the order of those above, and the first gap."""
     counts, threshold, k, entropy = np.array([8, 20, 11]), 9, 2, SeededEntropy(7)

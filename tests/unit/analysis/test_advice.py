@@ -79,6 +79,7 @@ def value(statement: str, **rows: object) -> object:
         "SELECT MODE(day) FROM stays WHERE number = 5 * 86400000000 - 1",
     ],
 )
+@pytest.mark.sampled(3)
 def test_the_statement_that_is_offered_has_the_same_value(session: Session, statement: str) -> None:
     wanted, found = value(statement), value(rewritten(session, statement))
     if isinstance(wanted, (int, float)):

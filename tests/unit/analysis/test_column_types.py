@@ -132,6 +132,7 @@ LITERALS = (0, 100, 200, 40_000, 3_000_000_000, 1 << 70)
 
 
 @pytest.mark.parametrize("operator", ["+", "-", "*", "/", "//", "%", "&", "|"])
+@pytest.mark.sampled(3)
 def test_arithmetic(engine: duckdb.DuckDBPyConnection, operator: str) -> None:
     """Where DuckDB has an operator and the tree a type for it, they are equal; none is made up."""
     compared = 0

@@ -190,6 +190,7 @@ def test_values_outside_are_one_group_of_a_unit(opened: Callable[..., Session]) 
     "number",
     ["COUNT(DISTINCT u)", "COUNT(*)", "SUM(x, contribution_bounds_per_row => (0, 2))", "COUNT(DISTINCT w)"],
 )
+@pytest.mark.sampled(2)
 def test_a_unit_with_one_row_in_each_group_may_have_several_in_none(tmp_path: Path, number: str) -> None:
     """Where the keys tell its rows apart, no bound of one group holds for the rows of all other values."""
     rows = "SELECT i AS u, 'k' || j AS k, j % 3 AS w, 2 AS x FROM range(40) a(i), range(9) b(j)"

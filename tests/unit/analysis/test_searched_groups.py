@@ -111,7 +111,9 @@ def test_the_groups_of_each_unit_are_measured(
         assert int(counts_of(session, STATEMENTS[name], place).sum()) == clipped
 
 
-@pytest.mark.parametrize("units", [(0, 7, 19), pytest.param((3, 11, 23), marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "units", [(7,), *(pytest.param(some, marks=pytest.mark.slow) for some in ((0, 7, 19), (3, 11, 23)))]
+)
 def test_one_unit_moves_all_groups_together_by_at_most_the_bound(
     tmp_path: Path,
     session: Session,

@@ -131,6 +131,7 @@ def test_an_outer_query_over_released_rows_has_the_limit_too(session: Session) -
         ("SELECT lpad(city, 6, ' ') AS x FROM cities ORDER BY 1", ["  Bonn", "  Kiel"]),
     ],
 )  # fmt: skip
+@pytest.mark.sampled(3)
 def test_short_texts_are_as_they_were(session: Session, statement: str, rows: list[object]) -> None:
     assert session.run(statement).table.column("x").to_pylist() == rows
 

@@ -61,6 +61,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NearlyExact]:
         "SELECT COUNT(*) FROM codes LEFT JOIN visits USING (code)",
     ],
 )
+@pytest.mark.sampled(3)
 def test_what_counts_them_is_offered_as_two_releases_that_ask_the_same(
     statement: str, small: NearlyExact
 ) -> None:
@@ -97,6 +98,7 @@ def test_what_counts_them_is_offered_as_two_releases_that_ask_the_same(
         f"SELECT COUNT(*) {JOIN} LEFT JOIN copies AS c ON c.code = d.code",
     ],
 )
+@pytest.mark.sampled(3)
 def test_what_else_counts_them_is_refused_with_a_statement_that_is_accepted(
     statement: str, small: NearlyExact
 ) -> None:

@@ -145,6 +145,7 @@ def test_the_chosen_mechanism_and_its_figures_stand_first(
 
 
 @pytest.mark.parametrize(("rest", "options"), [case[:2] for case in CHOSEN])
+@pytest.mark.sampled(3)
 def test_explain_is_the_same_on_any_two_databases_of_one_policy(
     sessions: list[Session], rest: str, options: str
 ) -> None:
@@ -287,7 +288,9 @@ LIMITS = [
 ]
 
 
-@pytest.mark.parametrize("rows", ["ORDER BY n DESC LIMIT 3", "ORDER BY n LIMIT 3"])
+@pytest.mark.parametrize(
+    "rows", ["ORDER BY n DESC LIMIT 3", pytest.param("ORDER BY n LIMIT 3", marks=pytest.mark.slow)]
+)
 def test_intervals_hold_for_rows_that_their_noise_selected(
     sessions: list[Session], monkeypatch: pytest.MonkeyPatch, rows: str
 ) -> None:
@@ -316,6 +319,7 @@ def test_intervals_hold_for_rows_that_their_noise_selected(
     [("0.8", 600), *(pytest.param(level, 2000, marks=pytest.mark.slow) for level in ("0.8", "0.95", "0.99"))],
 )
 @pytest.mark.parametrize("intervals", ["SINGLE", "SIMULTANEOUS"])
+@pytest.mark.sampled(3)
 def test_errors_and_intervals_are_as_predicted(
     sessions: list[Session],
     monkeypatch: pytest.MonkeyPatch,

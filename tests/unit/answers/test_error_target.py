@@ -88,11 +88,12 @@ def planned(session: Session, options: str, rest: str) -> Plan:
     return private(session.prepare(asking(f"error = 100, {options}", rest))).plan
 
 
-def test_targets_are_reached_by_the_least_epsilon(session: Session) -> None:
+@pytest.mark.parametrize("draws", [100, pytest.param(300, marks=pytest.mark.slow)])
+def test_targets_are_reached_by_the_least_epsilon(session: Session, draws: int) -> None:
     plans = [planned(session, options, rest) for options, rest in OPTIONS.values()]
     weights = [1 if "above" in name else 6 for name in OPTIONS]  # a sparse vector takes long to plan
     drawn = random.Random(5)
-    for _ in range(300):
+    for _ in range(draws):
         (plan,) = drawn.choices(plans, weights)
         error = Fraction(f"{10 ** drawn.uniform(0.2, 5):.4g}")
         wanted = replace(

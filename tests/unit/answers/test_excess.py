@@ -86,6 +86,7 @@ def test_the_interval_of_a_sum_of_two_is_that_of_the_mechanism(monotone: bool) -
         ("COUNT(*) AS n, COUNT(DISTINCT user_id) AS u FROM orders WHERE region = 'b'", 2 * LARGE),
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_number_has_what_is_cut_in_its_interval(session: Session, rest: str, exact: int) -> None:
     """Of 12 answers of level .9 fewer than 7 are covered with probability 5e-5."""
     covered = 0

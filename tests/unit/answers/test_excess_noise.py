@@ -73,6 +73,7 @@ STATEMENTS = {
 
 
 @pytest.mark.parametrize("rest", STATEMENTS)
+@pytest.mark.sampled(4)
 def test_a_number_has_what_is_cut_in_its_interval(session: Session, rest: str) -> None:
     """Of 12 answers of level .95 fewer than 8 are covered with probability 1e-4."""
     covered, exact = 0, STATEMENTS[rest]
@@ -106,6 +107,7 @@ def test_the_noise_is_gaussian_and_of_what_is_left(session: Session, rest: str) 
 
 @pytest.mark.parametrize("rest", [*STATEMENTS, "region, SUM(far) AS n FROM orders GROUP BY region"])
 @pytest.mark.parametrize("epsilon", ["1e-5", "0.001", "0.01", "0.5", "20"])
+@pytest.mark.sampled(4)
 def test_no_bound_changes_what_an_answer_costs(session: Session, rest: str, epsilon: str) -> None:
     """What was reserved for the largest bound is enough for every other one."""
     options = f"epsilon = {epsilon}, layout = ORDER"

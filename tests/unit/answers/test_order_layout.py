@@ -146,6 +146,7 @@ RUNS = [
 
 
 @pytest.mark.parametrize(("rest", "options", "mechanism", "parts"), RUNS)
+@pytest.mark.sampled(3)
 def test_what_runs_and_what_it_costs(
     session: Session, rest: str, options: str, mechanism: str, parts: tuple[type, ...]
 ) -> None:

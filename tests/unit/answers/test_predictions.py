@@ -213,6 +213,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.sampled(3)
 def test_the_predicted_stddev_is_that_of_the_release(session: Session, case: str) -> None:
     """The release's is computed from the grid that the mechanism reports to have drawn on."""
     rest, options, rows = CASES[case]
@@ -332,6 +333,7 @@ def errors_of(
         f"page, {N} AS n, {M} AS m FROM visits GROUP BY page HAVING n >= 5000 ORDER BY n DESC LIMIT 30",
     ],
 )
+@pytest.mark.sampled(3)
 def test_fewer_groups_than_k_have_the_noise_of_as_many(
     session: Session, monkeypatch: pytest.MonkeyPatch, rest: str
 ) -> None:
@@ -351,6 +353,7 @@ def test_fewer_groups_than_k_have_the_noise_of_as_many(
 @pytest.mark.parametrize(
     ("strategy", "epsilon"), [("BOX", "1"), ("BOX", "20"), ("EACH", "50"), ("ANCHOR", "20")]
 )
+@pytest.mark.sampled(4)
 def test_the_predicted_stddev_of_coarse_noise_is_that_of_simulated_errors(
     session: Session, monkeypatch: pytest.MonkeyPatch, strategy: str, epsilon: str
 ) -> None:

@@ -107,6 +107,7 @@ def bounded(text: str) -> str:
 
 
 @pytest.mark.parametrize("text", SELECTIONS)
+@pytest.mark.sampled(3)
 def test_the_answer_is_that_over_all_groups(
     text: str, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:

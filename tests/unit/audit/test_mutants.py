@@ -387,6 +387,7 @@ def audit(name: str, *, right: bool) -> Verdict:
 
 
 @pytest.mark.parametrize("name", MUTANTS)
+@pytest.mark.sampled(4)
 def test_a_mutant_is_accused(name: str) -> None:
     verdict = audit(name, right=False)
     assert verdict.violated, verdict.words()

@@ -64,6 +64,7 @@ def test_what_delta_allows_is_exceeded_with_the_stated_chance_at_most(mean: floa
 
 
 @pytest.mark.parametrize(("epsilon", "q"), [(0.2, 0.3), (0.7, 0.02), (1.5, 0.1), (0.7, 0.4)])
+@pytest.mark.sampled(4)
 def test_a_true_claim_is_rejected_no_more_often_than_stated(epsilon: float, q: float) -> None:
     # At the border of the hypothesis, 1,500 times. False alarm of this test: 1e-9.
     rng, n, alpha = np.random.default_rng(7), 2_000, 0.05

@@ -414,6 +414,7 @@ def test_too_little_is_left_of_some(owner: Owner) -> None:
         ("vısıts", "there is no table vısıts"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_names_of_nothing_that_could_be_measure(owner: Owner, name: str, said: str) -> None:
     done = owner("bounds", "visits.cost", name, "--yes")
     assert (done.code, done.out, owner.spent()) == (ExitCode.USAGE, "", 0)

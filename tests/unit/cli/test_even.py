@@ -90,6 +90,7 @@ EVEN = [COUNT, TOP, ALL, ROWS, TWO]
 
 
 @pytest.mark.parametrize("total", ["0.05", "1", "3.7"])
+@pytest.mark.sampled(3)
 def test_a_total_is_divided_so_that_predicted_errors_are_even(folder: Path, ask: Ask, total: str) -> None:
     code, out, err = ask("--dry-run", "--epsilon-total", total, "-c", ";".join(EVEN))
     assert code == ExitCode.OK, err

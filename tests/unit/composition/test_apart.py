@@ -58,6 +58,7 @@ def parts(session: Session, statement: str) -> list[PreparedPrivate]:
     ],
 )
 @pytest.mark.parametrize("group", ["", " GROUP BY country"])
+@pytest.mark.sampled(3)
 def test_each_column_of_quantiles_is_one_release(
     items: str, numbers: list[int], group: str, session: Session
 ) -> None:
@@ -131,6 +132,7 @@ def test_an_inner_block_divides_its_own_epsilon(session: Session) -> None:
         f"SELECT page, MEDIAN(ms, {BOUNDS}) AS m, COUNT(*) AS n FROM visits GROUP BY page TOP 2 BY n",
     ],
 )
+@pytest.mark.sampled(3)
 def test_statements_with_releases_apart_run(statement: str, session: Session) -> None:
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, max_rows_contributed = 5, fresh = TRUE)"
     head, _, tail = statement.rpartition("SELECT")

@@ -71,6 +71,7 @@ def released(raw: duckdb.DuckDBPyConnection, plain: Query) -> None:
 
 
 @pytest.mark.parametrize("fixture", MEASURES)
+@pytest.mark.sampled(3)
 def test_both_parts_together_mean_the_statement(
     fixture: Fixture, session: Session, raw: duckdb.DuckDBPyConnection
 ) -> None:

@@ -279,6 +279,7 @@ def nulls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NearlyExact]:
         "SELECT k, s / n FROM (SELECT k, SUM(y) AS s, COUNT(*) AS n FROM {0} GROUP BY k) z",
     ],
 )
+@pytest.mark.sampled(5)
 def test_a_group_of_null_exists_where_its_own_count_shows_it(
     nulls: NearlyExact, table: str, statement: str
 ) -> None:

@@ -71,6 +71,7 @@ EVERY = 3
         *(pytest.param(*case, CONDITIONS, marks=pytest.mark.slow) for case in CASES),
     ],
 )
+@pytest.mark.sampled(3)
 def test_groups_at_the_threshold_are_on_their_side(
     form: str, measure: str, conditions: list[str], small: NearlyExact
 ) -> None:

@@ -111,6 +111,7 @@ def test_what_was_analysed_with_the_defaults_is_divided_again(session: Session) 
 
 
 @pytest.mark.parametrize("fixture", COMPOSED)
+@pytest.mark.sampled(3)
 def test_each_release_has_its_share(session: Session, fixture: Fixture) -> None:
     parts = taken_apart(session, fixture.statement)
     epsilons = [part.query.options.epsilon or Fraction(1) for part in parts.releases]
@@ -125,6 +126,7 @@ def test_each_release_has_its_share(session: Session, fixture: Fixture) -> None:
 
 
 @pytest.mark.parametrize("fixture", COMPOSED)
+@pytest.mark.sampled(3)
 def test_answers_are_those_of_the_same_sql_over_all_rows(
     session: Session, raw: duckdb.DuckDBPyConnection, fixture: Fixture
 ) -> None:

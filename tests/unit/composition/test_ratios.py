@@ -65,6 +65,7 @@ def answers(session: Session, ratio: str) -> list[float]:
 
 
 @pytest.mark.parametrize("ratio", CUT)
+@pytest.mark.sampled(3)
 def test_a_part_of_a_whole_lies_between_0_and_1(session: Session, ratio: str) -> None:
     found = answers(session, ratio)
     assert len(found) > 50

@@ -158,6 +158,7 @@ def test_the_suite_is_whole() -> None:
 
 
 @pytest.mark.parametrize("name", TESTS)
+@pytest.mark.sampled(3)
 def test_compliance(name: str, tmp_path: Path) -> None:
     case = Case(name)
     case.driver = Driver(tmp_path)

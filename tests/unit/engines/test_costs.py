@@ -149,6 +149,7 @@ def test_the_size_after_substitution_is_limited_before_anything_is_sent(
 
 @pytest.mark.parametrize("shape", [nested, chained])
 @pytest.mark.parametrize("make", [twice, longer, upper])
+@pytest.mark.sampled(5)
 def test_what_is_far_too_long_is_refused_as_soon_as_what_is_just_too_long(
     schema: SchemaDatabase,
     kind: type[Dialect],

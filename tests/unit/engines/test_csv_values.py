@@ -82,9 +82,23 @@ def test_any_day_in_any_order_is_that_day(day: date, order: str) -> None:
     assert read(day.strftime(form), "DATE", CsvFormat(date=order)) == day
 
 
-@settings(deadline=None)
-@given(st.text(max_size=12) | st.text("0123456789.,'/- ", max_size=12), st.sampled_from([GERMAN, US, SWISS]))
+TEXTS = st.text(max_size=12) | st.text("0123456789.,'/- ", max_size=12)
+
+
+@settings(deadline=None, max_examples=30)
+@given(TEXTS, st.sampled_from([GERMAN, US, SWISS]))
 def test_no_text_fails_or_is_another_number(text: str, form: CsvFormat) -> None:
+    no_failure(text, form)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=1000)
+@given(TEXTS, st.sampled_from([GERMAN, US, SWISS]))
+def test_none_of_many_texts_fails_or_is_another_number(text: str, form: CsvFormat) -> None:
+    no_failure(text, form)
+
+
+def no_failure(text: str, form: CsvFormat) -> None:
     for kind in ("DATE", "TIMESTAMP", "BIGINT", "DOUBLE"):
         found = read(text, kind, form)
         if (

@@ -338,6 +338,7 @@ DOMAINS = [
 
 
 @pytest.mark.parametrize(("kind", "domain", "values"), DOMAINS)
+@pytest.mark.sampled(4)
 def test_a_domain_is_counted_value_by_value_in_its_order(
     opened: Callable[..., Opened], kind: str, domain: str, values: list[object]
 ) -> None:

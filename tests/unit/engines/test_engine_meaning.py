@@ -69,6 +69,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 
 
 @pytest.mark.parametrize("where", PLAIN)
+@pytest.mark.sampled(3)
 def test_counted_as_plain_duckdb_counts(session: Session, where: str) -> None:
     prepared = session.prepare(f"SELECT COUNT(DISTINCT id) AS n FROM t WHERE {where}")
     assert isinstance(prepared, PreparedPrivate)

@@ -178,6 +178,7 @@ TWO_TYPES = [
 
 
 @pytest.mark.parametrize(("one", "other", "told"), TWO_TYPES)
+@pytest.mark.sampled(3)
 def test_files_of_which_one_type_loses_values_of_the_other_are_refused(
     write: Write, tmp_path: Path, one: str, other: str, told: str
 ) -> None:

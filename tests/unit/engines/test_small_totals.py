@@ -124,6 +124,7 @@ def any_size(rng: Random) -> float | None:
         (any_size, [[False], [False], [False], [False]]),
     ],
 )
+@pytest.mark.sampled(3)
 def test_the_numbers_are_those_of_the_query(
     tmp_path: Path, value: Callable[[Random], float | None], wanted: list[list[bool]]
 ) -> None:

@@ -291,6 +291,7 @@ OPERANDS = {
 
 
 @pytest.mark.parametrize("operand", OPERANDS)
+@pytest.mark.sampled(3)
 def test_between_over_computed_operands_counts_as_plain_duckdb(session: Session, operand: str) -> None:
     low, high = OPERANDS[operand]
     wheres = [f"{operand} {word} {low} AND {high}" for word in ("BETWEEN", "NOT BETWEEN")]

@@ -52,6 +52,7 @@ def missed_low(
 
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize("scales", [(4.0, 3.0), (2.0, 6.0), (3.0, 3.0)])
+@pytest.mark.sampled(5)
 def test_the_lower_end_is_too_high_as_often_as_promised_at_most(
     noise: Noise, scales: tuple[float, float]
 ) -> None:

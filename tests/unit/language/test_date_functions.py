@@ -96,6 +96,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize(("dialect", "written", "rule"), ROWS, ids=str)
+@pytest.mark.sampled(3)
 def test_a_date_function_has_its_documented_rule(
     session: Session, dialect: str, written: str, rule: str
 ) -> None:

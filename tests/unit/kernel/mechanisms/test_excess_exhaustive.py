@@ -27,19 +27,28 @@ Pair = Callable[[Database, int], tuple[int, int]]
 
 
 def search_of(databases: Iterator[Database], sums: Sums) -> dict[Database, RungBins]:
-    """The search of some multisets of what units have, as the engine counts it."""
+    """The search of some multisets of what units have, as the engine counts it: of all in one query."""
     total = Column("r", "a", stored=True)
     own = Select((Item(total, "t"),), Scan("r", "r"))
     sql = duckdb_sql(Scores(own, BOUNDS, by_excess=True, wide=False, sums=sums, signed=True))
-    found = {}
+    assert sql.count('main."r"') == 1
+    sql = sql.replace('main."r"', "(SELECT a FROM every WHERE every.d = each.d)")
+    every = list(databases)
+    rows: dict[int, list[tuple[int, ...]]] = {}
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
-        for database in databases:
-            listed = ", ".join(map(str, database))
-            connection.execute(f"CREATE OR REPLACE TEMP TABLE r AS SELECT unnest([{listed}]::BIGINT[]) AS a")
-            rows = connection.execute(sql).fetchall()
-            found[database] = RungBins(*np.array(rows, dtype=np.int64).reshape(-1, sums.value).T)
-    return found
+        connection.execute(
+            "CREATE TABLE every AS SELECT d, unnest(units) AS a "
+            "FROM (SELECT unnest($1::INTEGER[]) AS d, unnest($2::BIGINT[][]) AS units)",
+            [[*range(len(every))], [list(database) for database in every]],
+        )
+        listed = f"(SELECT unnest(range({len(every)})) AS d) AS each"
+        for place, *row in connection.execute(f"SELECT * FROM {listed}, LATERAL ({sql})").fetchall():
+            rows.setdefault(place, []).append(tuple(row))
+    return {
+        database: RungBins(*np.array(rows.get(place, []), dtype=np.int64).reshape(-1, sums.value).T)
+        for place, database in enumerate(every)
+    }
 
 
 @pytest.fixture(scope="module")

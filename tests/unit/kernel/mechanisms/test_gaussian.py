@@ -96,6 +96,7 @@ class TestCost:
 
     @pytest.mark.parametrize("order", [1.5, 4.0])
     @pytest.mark.parametrize(("own", "shared", "unit"), [(12, 9, 6), (4, 0, 3)])
+    @pytest.mark.sampled(3)
     def test_the_divergence_of_what_is_released(self, order: float, own: int, shared: int, unit: int) -> None:
         """Two counts, the law of the release summed over the shared noise: for each change of a unit."""
         reach = 60

@@ -108,6 +108,7 @@ def test_the_law_of_many_rungs_is_that_of_few() -> None:
 
 
 @pytest.mark.parametrize("epsilon", ["0.05", 1, 20])
+@pytest.mark.sampled(3)
 def test_a_ladder_to_2_to_the_83_is_as_private_and_goes_too_far_as_seldom(epsilon: int | str) -> None:
     """One unit moves the law of 85 rungs by at most epsilon; more rungs do not add to the noise of a sum.
 

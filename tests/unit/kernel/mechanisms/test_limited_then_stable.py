@@ -254,7 +254,7 @@ TINY = [(0, 0, 0, 0), (1, 1, 1, 0), (2, 1, 1, 0), (4, 2, 1, 0), (5, 3, 0, 0)]
     [
         (TINY[1:3], 2, 2, 1, 1, 2),
         pytest.param(TINY, 2, 2, 1, 1, 2, marks=pytest.mark.slow),
-        (TINY, 2, 2, 1, 2, 3),
+        pytest.param(TINY, 2, 2, 1, 2, 3, marks=pytest.mark.slow),
         ([(2, 1, 1), (5, 3, 0)], 2, 2, 2, 2, 2),
         pytest.param([(2, 1, 1, 0), (4, 2, 1)], 3, 3, 1, 1, 2, marks=pytest.mark.slow),
     ],

@@ -112,7 +112,7 @@ PEELED = [
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize(("base", "k", "noise", "r", "reach", "tight"), PEELED)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_peeled(
     base: tuple[int, ...], k: int, noise: Noise, r: float, reach: int, tight: float, monotone: bool
 ) -> None:

@@ -132,6 +132,7 @@ def plans() -> Iterator[tuple[str, Mechanism[Any], tuple[int, ...], bool]]:
 
 @pytest.mark.parametrize("levels", [pytest.param(0, marks=pytest.mark.slow), 2])
 @pytest.mark.parametrize(("name", "plan", "counts", "batch"), [*plans()], ids=lambda v: str(v)[:12])
+@pytest.mark.sampled(3)
 def test_the_law_is_that_of_all_groups(
     name: str,
     plan: Mechanism[Any],
@@ -186,6 +187,7 @@ SCANS = [
 
 @pytest.mark.parametrize("segment", [1, 1 << 15])
 @pytest.mark.parametrize(("counts", "threshold", "k", "branches", "below"), SCANS)
+@pytest.mark.sampled(3)
 def test_the_law_of_a_scan(
     counts: tuple[int, ...],
     threshold: int,

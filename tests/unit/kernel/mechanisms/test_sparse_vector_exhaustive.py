@@ -240,6 +240,7 @@ def hybrid_19(plan: HybridTopK, counts: Sequence[int]) -> Law:
 @pytest.mark.parametrize(
     ("noise", "k"), [("exponential", 1), ("exponential", 2), ("exponential", 5), ("laplace", 1)]
 )
+@pytest.mark.sampled(3)
 def test_hybrid_top_k(noise: Noise, k: int, monotone: bool) -> None:
     epsilon = 4 if monotone else 8
     plan, tight = HybridTopK.plan(2, 1, k, epsilon, monotone=monotone, noise=noise, resolution=0), 0.0

@@ -83,6 +83,7 @@ SHAPES = [(noise, k) for noise in ("exponential", "laplace") for k in (1, 2, 3)]
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize(("noise", "k"), SHAPES)
+@pytest.mark.sampled(5)
 def test_no_output_tells_more_than_the_charge(noise: Noise, k: int, monotone: bool) -> None:
     tight = 0.0
     # Tables of laplace noise are large; two bases of three groups are enough for its larger moves.

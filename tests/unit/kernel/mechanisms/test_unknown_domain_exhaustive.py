@@ -174,6 +174,7 @@ TINY = [(0, 0, 0, 0), (1, 1, 1, 1), (2, 1, 1, 0), (2, 2, 1, 0), (1, 0, 0, 0), (3
         pytest.param(3, 2, 1, 2, {}, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.sampled(4)
 def test_limited_domain(n: int, k: int, c: int, over: int, options: dict[str, Any]) -> None:
     found, delta = limited_worst(TINY[1:4] if n == 3 or c == 2 else TINY, n, k, c, over, **options)
     assert found <= delta + ROUNDING

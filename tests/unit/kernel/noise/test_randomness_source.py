@@ -32,7 +32,9 @@ def is_banned(module: str) -> bool:
 
 def offences(source: str) -> list[str]:
     """Name every import or attribute of a module's source that could draw randomness."""
-    found = []
+    found: list[str] = []
+    if not any(word in source for word in ("random", "secrets", "uuid")):  # of what is banned
+        return found
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             found += [alias.name for alias in node.names if is_banned(alias.name)]
