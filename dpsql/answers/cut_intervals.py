@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql.answers.measuring import confidence_of
+from dpsql.answers.plan_requests import confidence_of
 from dpsql.estimates import Average, Combined, Deviation, Formula, RowCount, SumOfRows, Variance, figure
 from dpsql.render.lines import IN_THE_RANGE, slot
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpsql.answers import left_out, measuring
+from dpsql.answers import left_out, plan_requests
 from dpsql.answers.table import of_cells
 from dpsql.estimates import Average, Combined, Deviation, RowCount, SumOfRows, Variance, decimal, figure
 from dpsql.language import AboveThreshold, TopK
@@ -68,7 +68,7 @@ def _moved(plan: Plan, beyond: ValuesBeyond, *, whole: bool = False) -> _Moved:
 
     Values whose rows were weighted down are taken to lie at most twice as far beyond as others.
     """
-    confidence, times = measuring.confidence_of(plan), 1 if whole or not plan.key_types else 2
+    confidence, times = plan_requests.confidence_of(plan), 1 if whole or not plan.key_types else 2
     known = (each.kept for each in plan.left_out if each is not None and each.kept.current)
     ladder = next((each.ladder for each in known if each.ladder.measure == ROWS), None)
     share = 0.0
