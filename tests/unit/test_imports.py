@@ -36,7 +36,7 @@ CORE = (
         "analysis",
         "engines",
     }
-    | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
+    | {"answers", "checked", "database", "exclusive", "prepared", "refining", "release", "rewriting"}
     | {
         "affordable",
         "composition",
@@ -177,18 +177,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "guarantees": {"epsilon_division", "analysis", "ledger", "kernel.loss"},
-    "info": BASE
-    | {
-        "certificates",
-        "analysis",
-        "answers",
-        "estimates",
-        "guarantees",
-        "language",
-        "ledger",
-        "policy",
-        "prepared",
-    },
     "composition": BASE
     | {
         "certificates",
@@ -198,7 +186,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "database",
         "engines",
         "estimates",
-        "info",
+        "guarantees",
         "language",
         "ledger",
         "policy",
@@ -217,7 +205,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "database",
         "engines",
         "errors",
-        "info",
         "kept_plans",
         "language",
     }
@@ -247,7 +234,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The server; only the command line imports it, when it is started.
     # It asks sessions alone, so that what is below them can change.
     "serve": BASE
-    | {"composition", "database", "engines", "errors_json", "estimates", "fair_cache", "info", "kept_plans"}
+    | {"composition", "database", "engines", "errors_json", "estimates", "fair_cache", "kept_plans"}
     | {
         "language",
         "ledger",
