@@ -12,6 +12,7 @@ from dpsql.certificates import certificate_table
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, composed, ends, schema_of, with_ends
 from dpsql.composition.explain import explain
+from dpsql.composition.planner import Planner
 from dpsql.composition.show_describe import empty_table, show_facts
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
@@ -20,7 +21,6 @@ from dpsql.exclusive import Turn
 from dpsql.kernel.loss import Charge, exact
 from dpsql.language import Describe, Options, Query, Set, Show, plain, plain_text, plain_whole
 from dpsql.planned_count import PlannedCount
-from dpsql.planning import Planner
 from dpsql.prepared import (
     Explained,
     Prepared,

@@ -11,13 +11,14 @@ error, or has the connection's.
 
 from dpsql.answers.bound_search import BoundSearches
 from dpsql.answers.choose import choose, considered
-from dpsql.answers.cut_values import left_out_sentences, with_ends, with_left_out
+from dpsql.answers.cut_values import left_out_sentences, with_left_out
 from dpsql.answers.error_target import by_default_error, least_epsilon
 from dpsql.answers.excess_words import merge_properties, to_be_found
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.noises import noises_of
 from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
+from dpsql.answers.quantiles import with_ends
 from dpsql.answers.refine import RefinedCount
 from dpsql.answers.shown import COVERS_LESS, WIDE, by_noise
 from dpsql.answers.table import details, doubles, rows, together

@@ -9,19 +9,21 @@ import numpy as np
 
 from dpsql.analysis import CellRows, Output, Plan, Quantile
 from dpsql.answers import plan_requests
+from dpsql.answers.cut_intervals import add_sentence
 from dpsql.answers.every_count import MOST_GROUPS, one_group_note
 from dpsql.answers.existing import shown_note
 from dpsql.answers.method import AtDistance, KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import wide
-from dpsql.answers.table import by_terms
+from dpsql.answers.table import by_terms, of_cells
 from dpsql.epsilon_division import Layout
 from dpsql.errors import InternalError
-from dpsql.estimates import figure, with_noun
+from dpsql.estimates import decimal, figure, with_noun
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.release import Run
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
+from dpsql.render.lines import slot
 
 MOST_HISTOGRAMS = 100_000
 """The most groups of a domain whose quantiles are chosen: each takes some milliseconds."""
@@ -226,3 +228,39 @@ def _groups(plan: Plan) -> int:
             "OPTIONS (max_groups_contributed = 3)",
         )
     return min(plan.groups_per_unit or plan.groups, plan.groups)
+
+
+def with_ends(found: dict[str, str], plan: Plan, answer: NoisyResult) -> dict[str, str]:
+    """Return the sentences on an answer with that on quantiles at an end of the bounds, if there is one."""
+    text = _sentence_on_ends(plan, answer)
+    return add_sentence(found, slot("cut"), text) if text else found
+
+
+def _sentence_on_ends(plan: Plan, answer: NoisyResult) -> str:
+    """Return which quantiles or extremes are at an end of the bounds, beyond which values may lie; or ""."""
+    found = []
+    for output in plan.outputs:
+        quantile = output.quantile
+        if quantile is None or not quantile.cut:
+            continue
+        cells = answer.cells[quantile]
+        highest, lowest = cells == quantile.cells.number - 1, cells == 0
+        ends = [
+            f"{words} {_write_value(quantile, cell)}"
+            for there, words, cell in (
+                (highest, "at least", quantile.cells.number - 1),
+                (lowest, "at most", 0),
+            )
+            if there.any()
+        ]
+        if ends and len(cells) == 1:
+            found.append(f"{output.name} is {ends[0]}: values beyond count as that")
+        elif ends:
+            number = f"{int(highest.sum() + lowest.sum()):,} of {len(cells):,}"
+            found.append(f"{output.name} is {' or '.join(ends)} in {number} groups: values beyond count so")
+    return "; ".join(found)
+
+
+def _write_value(quantile: Quantile, cell: int) -> str:
+    found = of_cells(quantile, np.array([cell]))[0].as_py()
+    return decimal(Fraction(found)) if quantile.type.numeric else str(found)

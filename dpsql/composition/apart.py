@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis import function_name
 from dpsql.analysis.parsed import call_arguments
 from dpsql.analysis.released import is_quantile, is_released
 from dpsql.composition.names import free_function, is_measure

@@ -6,7 +6,7 @@ from dataclasses import field
 
 from sqlglot import exp
 
-from dpsql.analysis.expressions import function_name
+from dpsql.analysis import function_name
 from dpsql.analysis.parsed import conjuncts, whole_number
 from dpsql.analysis.ranked import RANKS, RankedPartitions, ranked_partitions
 from dpsql.analysis.released import is_quantile, is_released

@@ -22,8 +22,13 @@ from dpsql.answers import (
     numbers,
     to_be_found,
 )
-from dpsql.composition.release_words import total_guarantee, total_loss, words_of_selection
-from dpsql.composition.show_describe import add_exact_facts, round_down
+from dpsql.composition.release_words import (
+    add_exact_facts,
+    round_down,
+    total_guarantee,
+    total_loss,
+    words_of_selection,
+)
 from dpsql.estimates import figure
 from dpsql.guarantees import guarantee, layout_facts
 from dpsql.kernel.loss import Charge

@@ -7,8 +7,8 @@ from dataclasses import field
 
 from sqlglot import exp
 
+from dpsql.analysis import function_name
 from dpsql.analysis.aggregates import is_aggregate
-from dpsql.analysis.expressions import function_name
 from dpsql.analysis.outer_query import FREE
 from dpsql.analysis.relation import Item, Scope
 from dpsql.errors import QueryRefused

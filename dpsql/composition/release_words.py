@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from fractions import Fraction
 from math import ceil
 from typing import Any
+
+import pyarrow as pa
 
 from dpsql.analysis import Plan
 from dpsql.answers import (
@@ -121,3 +124,23 @@ def total_guarantee(prepared: PreparedComposed) -> str:
     """Describe the privacy guarantee of all releases of a statement together."""
     total = total_loss(prepared)
     return "; ".join(dict.fromkeys(guarantee(part.plan, total) for part in prepared.parts))
+
+
+def add_exact_facts(table: pa.Table, name: str, facts: dict[str, object]) -> pa.Table:
+    """Put exact amounts beside the rounded ones, into the schema's metadata: programs read them there."""
+    return table.replace_schema_metadata({f"dpsql.{name}": json.dumps(facts)})
+
+
+def round_down(value: Fraction) -> str:
+    """Write an amount that is left, rounded down."""
+    return _write_decimal(value * 10**9 // 1)
+
+
+def round_up(value: Fraction) -> str:
+    """Write an amount that is spent, rounded up."""
+    return _write_decimal(-(-value * 10**9 // 1))
+
+
+def _write_decimal(billionths: int) -> str:
+    whole, rest = divmod(int(billionths), 10**9)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_text
 from collections.abc import Sequence
-from fractions import Fraction
 
 import pyarrow as pa
 
 from dpsql.analysis import Catalog
+from dpsql.composition.release_words import add_exact_facts, round_down, round_up
 from dpsql.language import (
     Describe,
     Show,
@@ -105,23 +104,3 @@ def describe_table(statement: Describe, policy: Policy, catalog: Catalog) -> pa.
             ],
         }
     )
-
-
-def add_exact_facts(table: pa.Table, name: str, facts: dict[str, object]) -> pa.Table:
-    """Put exact amounts beside the rounded ones, into the schema's metadata: programs read them there."""
-    return table.replace_schema_metadata({f"dpsql.{name}": json_text.dumps(facts)})
-
-
-def round_down(value: Fraction) -> str:
-    """Write an amount that is left, rounded down."""
-    return _write_decimal(value * 10**9 // 1)
-
-
-def round_up(value: Fraction) -> str:
-    """Write an amount that is spent, rounded up."""
-    return _write_decimal(-(-value * 10**9 // 1))
-
-
-def _write_decimal(billionths: int) -> str:
-    whole, rest = divmod(int(billionths), 10**9)
-    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")

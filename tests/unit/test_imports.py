@@ -45,7 +45,6 @@ CORE = (
         "kept_plans",
         "parameters",
         "planned_count",
-        "planning",
         "running",
         "versions",
     }
@@ -192,24 +191,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "policy",
     }
     | {"prepared", "release", "running", "kernel.tree"}
-    | {"kernel.release", "kernel.step_costs"},
+    | {"kernel.release", "kernel.step_costs"}
+    | {"affordable", "kept_plans", "parameters", "planned_count", "refining", "rewriting"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "running"}
     | {"kernel.facts", "planned_count"}
     | {"kernel.release", "kernel.step_costs"},
-    "planning": {
-        "affordable",
-        "analysis",
-        "answers",
-        "composition",
-        "database",
-        "engines",
-        "errors",
-        "kept_plans",
-        "language",
-    }
-    | {"ledger", "parameters", "planned_count", "policy", "prepared", "kernel.loss", "refining", "release"}
-    | {"rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}
@@ -240,7 +227,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ledger",
         "login",
         "parameters",
-        "planning",
         "policy",
         "prepared",
         "release",
