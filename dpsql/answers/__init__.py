@@ -16,10 +16,8 @@ from dpsql.answers.error_target import by_default_error, least_epsilon
 from dpsql.answers.excess_words import merge_properties, to_be_found
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.noises import noises_of
-from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
 from dpsql.answers.quantiles import with_ends
-from dpsql.answers.refine import RefinedCount
 from dpsql.answers.shown import COVERS_LESS, WIDE, by_noise
 from dpsql.answers.table import details, doubles, rows, together
 
@@ -31,9 +29,7 @@ __all__ = [
     "Considered",
     "Method",
     "NoisyResult",
-    "Number",
     "Quote",
-    "RefinedCount",
     "by_default_error",
     "by_noise",
     "choose",
@@ -44,8 +40,6 @@ __all__ = [
     "left_out_sentences",
     "merge_properties",
     "noises_of",
-    "number_texts",
-    "numbers",
     "outside_of",
     "rows",
     "sentences_of",

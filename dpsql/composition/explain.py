@@ -15,13 +15,11 @@ from dpsql.analysis import Plan
 from dpsql.answers import (
     AtDistance,
     Considered,
-    Number,
     considered,
     left_out_sentences,
-    number_texts,
-    numbers,
     to_be_found,
 )
+from dpsql.answers.numbers import Number, describe_numbers, number_texts
 from dpsql.composition.release_words import (
     add_exact_facts,
     round_down,
@@ -107,7 +105,7 @@ def _facts_of_release(
         **quote.outlook,
         "half_width": quote.half_width,
         "tells_apart": quote.tells_apart,
-        "numbers": numbers(plan, quote) or None,
+        "numbers": describe_numbers(plan, quote) or None,
         "domain": plan.domain,
         "domain_size": plan.candidates,
         "null_group": plan.null_group or None,
