@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpsql.analysis import OF_NUMBERS, Plan
 from dpsql.answers import plan_requests
-from dpsql.answers.choose import choose
+from dpsql.answers.mechanism_choice import choose
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import Options
 
