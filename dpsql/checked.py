@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.analysis import Plan
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
-from dpsql.exclusive import Turn
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.loss import Number, exact
 from dpsql.kernel.mechanisms import Checked, GuessAndCheck, MedianOracle
@@ -24,12 +23,27 @@ from dpsql.planned_count import PlannedCount
 from dpsql.running import Paid, Running
 
 
+class _Turn(Protocol):
+    """The lock of a session, which keeps its statements apart."""
+
+    @property
+    def in_own_process(self) -> bool:
+        """Whether this is the process that opened the session."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *error: object) -> None: ...
+
+
 class _Session(Protocol):
     """The part of a session that a stream uses."""
 
     analyst: str
     ledger: Ledger
-    turn: Turn
+
+    @property
+    def turn(self) -> _Turn:
+        """The lock that keeps its statements apart."""
 
     @property
     def facts(self) -> Facts:

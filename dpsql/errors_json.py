@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
-from dpsql import errors
 from dpsql.errors import BudgetExceeded, Error, Obstacle, PolicyError, QueryRefused, QuerySyntaxError
-
-_CLASSES: dict[str, type[Error]] = {
-    name: kind
-    for name in errors.__all__
-    if isinstance(kind := getattr(errors, name), type) and issubclass(kind, Error)
-}
-
 
 _TOLD = ("message", "line", "col", "hint", "source", "unknown")
 """What is told of an obstacle; its fix is for the process that found it."""
 
 
+@cache
+def _public_classes() -> dict[str, type[Error]]:
+    """Return the exceptions of this package that clients know, by their names."""
+    found, waiting = {}, [Error]
+    while waiting:
+        kind = waiting.pop()
+        if kind.__module__ == Error.__module__:
+            waiting += kind.__subclasses__()
+            if not kind.__name__.startswith("_"):
+                found[kind.__name__] = kind
+    return found
+
+
 def to_json(error: Error) -> str:
     """Write an error of dpsql, also one of a subclass: the client gets the class of `dpsql.errors`."""
-    kind = next(c for c in type(error).__mro__ if _CLASSES.get(c.__name__) is c)
+    kind = next(c for c in type(error).__mro__ if _public_classes().get(c.__name__) is c)
     found: dict[str, Any] = {"class": kind.__name__, "text": str(error)}
     if isinstance(error, BudgetExceeded):
         amounts = {"requested": error.requested, "remaining": error.remaining}
@@ -38,7 +44,7 @@ def from_json(text: str) -> Error:
     """Read an error back; raises `ValueError` for a text that `to_json` has not written."""
     try:
         found = json.loads(text)
-        kind = _CLASSES[found["class"]]
+        kind = _public_classes()[found["class"]]
         if issubclass(kind, BudgetExceeded):
             requested, remaining = (
                 (Fraction(epsilon), Fraction(delta))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dpsql.analysis import is_private, with_views
-from dpsql.answers import RefinedCount
+from dpsql.answers.refine import RefinedCount
 from dpsql.errors import NotSupportedError, ProgrammingError, QueryRefused
 from dpsql.language import Options, Parameters, Query, Refine, parse
 from dpsql.lazy_dataclass import dataclass

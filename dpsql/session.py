@@ -7,11 +7,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
-from dpsql import info
 from dpsql.analysis import CompiledQuery, complete, is_private
 from dpsql.certificates import certificate_table
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, composed, ends, schema_of, with_ends
+from dpsql.composition.explain import explain
+from dpsql.composition.planner import Planner
+from dpsql.composition.show_describe import empty_table, show_facts
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
@@ -19,7 +21,6 @@ from dpsql.exclusive import Turn
 from dpsql.kernel.loss import Charge, exact
 from dpsql.language import Describe, Options, Query, Set, Show, plain, plain_text, plain_whole
 from dpsql.planned_count import PlannedCount
-from dpsql.planning import Planner
 from dpsql.prepared import (
     Explained,
     Prepared,
@@ -212,14 +213,14 @@ class Session:
             case Explained():
                 if command.form == "CERTIFICATE":
                     return certificate_table(command.prepared)
-                return info.explain(command.prepared, self.budget(), json=command.form == "JSON")
+                return explain(command.prepared, self.budget(), json=command.form == "JSON")
             case Show():
-                return info.show(command, self.policy, self.ledger, self.analyst)
+                return show_facts(command, self.policy, self.ledger, self.analyst)
             case Describe():
                 return self.planner.described(command)
             case Set():
                 self.defaults = command.apply(self.defaults)
-                return info.empty()
+                return empty_table()
 
     # -- private statements
 

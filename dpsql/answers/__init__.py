@@ -1,6 +1,6 @@
 """Answer a selection: `choose` quotes the price of a plan and returns the method that runs it.
 
-``choose`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold``,
+``mechanism_choice`` picks a method: ``top_k`` (with ``unknown`` for keys without a domain), ``threshold``,
 ``whole_domain`` or ``every_count`` (``shown`` is what a selection shows of these); ``options`` checks what
 was asked for. ``method`` has the types, ``measuring`` the numbers of selected groups, ``table`` the rows,
 ``different_values`` how many declared values there are, ``numbers`` what EXPLAIN says of each number,
@@ -10,15 +10,14 @@ error, or has the connection's.
 """
 
 from dpsql.answers.bound_search import BoundSearches
-from dpsql.answers.choose import choose, considered
-from dpsql.answers.cut_values import left_out_sentences, with_ends, with_left_out
+from dpsql.answers.cut_values import left_out_sentences, with_left_out
 from dpsql.answers.error_target import by_default_error, least_epsilon
 from dpsql.answers.excess_words import merge_properties, to_be_found
+from dpsql.answers.mechanism_choice import choose, considered
 from dpsql.answers.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.answers.noises import noises_of
-from dpsql.answers.numbers import Number, number_texts, numbers
 from dpsql.answers.outside import outside_of, sentences_of
-from dpsql.answers.refine import RefinedCount
+from dpsql.answers.quantiles import with_ends
 from dpsql.answers.shown import COVERS_LESS, WIDE, by_noise
 from dpsql.answers.table import details, doubles, rows, together
 
@@ -30,9 +29,7 @@ __all__ = [
     "Considered",
     "Method",
     "NoisyResult",
-    "Number",
     "Quote",
-    "RefinedCount",
     "by_default_error",
     "by_noise",
     "choose",
@@ -43,8 +40,6 @@ __all__ = [
     "left_out_sentences",
     "merge_properties",
     "noises_of",
-    "number_texts",
-    "numbers",
     "outside_of",
     "rows",
     "sentences_of",

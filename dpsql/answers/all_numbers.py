@@ -8,7 +8,7 @@ from fractions import Fraction
 from itertools import chain
 
 from dpsql.analysis import Plan, laplace_is_less
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.blocks import shares
 from dpsql.answers.every_count import EveryCount, takes_all
 from dpsql.answers.gaussian import enough, wished
@@ -86,7 +86,7 @@ def of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], opti
 
 def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
     """See `Method`; the figures are those of the numbers that order the groups, else of the counts."""
-    place = measuring.quoted(plan)
+    place = plan_requests.quoted_place(plan)
     first = next((part for part in parts if _has(part, place)), parts[0])
     undivided = plan.layout.order is None
     return replace(

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
 from dpsql.analysis.excess import Excess, clipped_step, excesses
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.excess import WithExcess, beside
 from dpsql.answers.excess_apart import ExcessApart
 from dpsql.answers.excess_words import merge_properties, not_known, too_low
@@ -96,7 +96,7 @@ class BoundSearches(KeepsQuote):
 
     def _note(self, place: int) -> str:
         ladder, unit = self.plan.ladders[place].ladder, self.plan.unit
-        most = with_noun(math.ceil(self.search(place).cut(measuring.confidence_of(self.plan))), unit)
+        most = with_noun(math.ceil(self.search(place).cut(plan_requests.confidence_of(self.plan))), unit)
         found = (
             f"a bound on {self._what(place)} is found privately: a power of two times {float(ladder.step):g}"
         )
@@ -221,7 +221,7 @@ class BoundSearches(KeepsQuote):
         At that rung the score would be 0: with more of them the search would have chosen it, but for noise.
         """
         search, rungs = self.search(excess.search), (excess.times + 1).bit_length() - 1
-        return search.cut(measuring.confidence_of(self.plan)) + (rungs - 1) * float(search.penalty)
+        return search.cut(plan_requests.confidence_of(self.plan)) + (rungs - 1) * float(search.penalty)
 
     def run(self, run: Run) -> NoisyResult:
         """Refuse to run: bounds come first."""

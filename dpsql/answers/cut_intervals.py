@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpsql.answers.measuring import confidence_of
+from dpsql.answers.plan_requests import confidence_of
 from dpsql.estimates import Average, Combined, Deviation, Formula, RowCount, SumOfRows, Variance, figure
 from dpsql.render.lines import IN_THE_RANGE, slot
 
@@ -161,3 +161,8 @@ def put_in_slots(found: dict[str, list[str]], assumed: Sequence[str]) -> dict[st
     """Return sentences on what is left out by their slots, and what is taken for granted."""
     said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
     return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
+
+
+def add_sentence(found: dict[str, str], name: str, text: str) -> dict[str, str]:
+    """Return sentences with one more."""
+    return {**found, name: "; ".join(filter(None, (found.get(name, ""), text)))}

@@ -8,13 +8,13 @@ be twice as large, as intervals take for granted. All of it is computed from rel
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpsql.answers import left_out, measuring
-from dpsql.answers.table import of_cells
+from dpsql.analysis.kept_bounds import ROWS
+from dpsql.answers import left_out, plan_requests
+from dpsql.answers.cut_intervals import add_sentence
 from dpsql.estimates import Average, Combined, Deviation, RowCount, SumOfRows, Variance, decimal, figure
 from dpsql.language import AboveThreshold, TopK
 from dpsql.render.lines import IN_THE_RANGE, NOT_IN_THE_RANGE, slot
@@ -22,13 +22,12 @@ from dpsql.render.lines import IN_THE_RANGE, NOT_IN_THE_RANGE, slot
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpsql.analysis import CutValues, Output, Plan, Quantile
+    from dpsql.analysis import CutValues, Output, Plan
     from dpsql.answers.method import NoisyResult
     from dpsql.estimates import ValuesBeyond
 
     _Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
-ROWS = "rows"
 """The measure of how many rows a unit has."""
 
 
@@ -68,7 +67,7 @@ def _moved(plan: Plan, beyond: ValuesBeyond, *, whole: bool = False) -> _Moved:
 
     Values whose rows were weighted down are taken to lie at most twice as far beyond as others.
     """
-    confidence, times = measuring.confidence_of(plan), 1 if whole or not plan.key_types else 2
+    confidence, times = plan_requests.confidence_of(plan), 1 if whole or not plan.key_types else 2
     known = (each.kept for each in plan.left_out if each is not None and each.kept.current)
     ladder = next((each.ladder for each in known if each.ladder.measure == ROWS), None)
     share = 0.0
@@ -125,16 +124,16 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
     """Return the sentences on what is left out of the numbers, and on what is taken for granted."""
     found = left_out.left_out_sentences(plan)
     if text := _selected(plan):
-        found = _added(found, slot("bound"), text)
+        found = add_sentence(found, slot("bound"), text)
     places: dict[CutValues, set[int]] = {}
     for place, each in enumerate(plan.cut_values):
         if each is not None:
             places.setdefault(each, set()).add(place)
     for cut, own in places.items():
         name, text = _sentence(plan, cut, own)
-        found = _added(found, slot(name), text)
+        found = add_sentence(found, slot(name), text)
         if _known(plan, cut) is not None:
-            found = _added(found, "assumes", _assumed(plan, cut))
+            found = add_sentence(found, "assumes", _assumed(plan, cut))
     return found
 
 
@@ -145,11 +144,6 @@ def _selected(plan: Plan) -> str:
         return ""
     compared = "compared with the threshold" if best.threshold is not None else "chosen"
     return f"groups are {compared} by what is within the bound"
-
-
-def _added(found: dict[str, str], name: str, text: str) -> dict[str, str]:
-    """Return sentences with one more."""
-    return {**found, name: "; ".join(filter(None, (found.get(name, ""), text)))}
 
 
 def _sentence(plan: Plan, cut: CutValues, places: set[int]) -> tuple[str, str]:
@@ -203,39 +197,3 @@ def _assumed(plan: Plan, cut: CutValues) -> str:
     if plan.key_types:
         found += ", and those of a group lie at most twice as far beyond the bounds as all"
     return found
-
-
-def with_ends(found: dict[str, str], plan: Plan, answer: NoisyResult) -> dict[str, str]:
-    """Return the sentences on an answer with that on quantiles at an end of the bounds, if there is one."""
-    text = _at_ends(plan, answer)
-    return _added(found, slot("cut"), text) if text else found
-
-
-def _at_ends(plan: Plan, answer: NoisyResult) -> str:
-    """Return which quantiles or extremes are at an end of the bounds, beyond which values may lie; or ""."""
-    found = []
-    for output in plan.outputs:
-        quantile = output.quantile
-        if quantile is None or not quantile.cut:
-            continue
-        cells = answer.cells[quantile]
-        highest, lowest = cells == quantile.cells.number - 1, cells == 0
-        ends = [
-            f"{words} {_value(quantile, cell)}"
-            for there, words, cell in (
-                (highest, "at least", quantile.cells.number - 1),
-                (lowest, "at most", 0),
-            )
-            if there.any()
-        ]
-        if ends and len(cells) == 1:
-            found.append(f"{output.name} is {ends[0]}: values beyond count as that")
-        elif ends:
-            number = f"{int(highest.sum() + lowest.sum()):,} of {len(cells):,}"
-            found.append(f"{output.name} is {' or '.join(ends)} in {number} groups: values beyond count so")
-    return "; ".join(found)
-
-
-def _value(quantile: Quantile, cell: int) -> str:
-    found = of_cells(quantile, np.array([cell]))[0].as_py()
-    return decimal(Fraction(found)) if quantile.type.numeric else str(found)

@@ -8,8 +8,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis import OF_NUMBERS, Plan
-from dpsql.answers import measuring
-from dpsql.answers.choose import choose
+from dpsql.answers import plan_requests
+from dpsql.answers.mechanism_choice import choose
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.language import Options
 
@@ -96,7 +96,7 @@ def by_default_error(plan: Plan, epsilon: Fraction | None) -> Options:
     so it is that of a count of as many rows. Where no error is predicted, the default epsilon takes its
     place, if there is one.
     """
-    options, place = plan.options, measuring.quoted(plan)
+    options, place = plan.options, plan_requests.quoted_place(plan)
     if options.error is None:
         raise InternalError("there is no default error")
     if epsilon is not None and predicted_error(plan, Fraction(1)) is None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Output, Plan
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.blocks import Block, Values, blocks, errors_of
 from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import by_noise, measured_in_all, notes, released
@@ -82,7 +82,7 @@ class EveryCount(KeepsQuote):
             "all for measuring" if len(self.blocks) == 1 else f"divided among {numbers} counts",
             max((stddev for stddev, _ in found), default=None),
             max((width for _, width in found), default=None),
-            self.tells_apart(measuring.confidence_of(plan)),
+            self.tells_apart(plan_requests.confidence_of(plan)),
             self.notes,
             errors=self.errors,
             divided=None if plan.layout.order is None else self._loss,
@@ -98,7 +98,7 @@ class EveryCount(KeepsQuote):
 
     def predicted(self) -> Iterator[tuple[float, float]]:
         """Yield the standard deviation and half width of each number that is shown as it is measured."""
-        for place in measuring.shown_alone(self.plan):
+        for place in plan_requests.places_shown_alone(self.plan):
             step, noise = float(self.plan.counts[place].step), self._block(place).noise(1)
             yield stddev(noise) * step, half_width(noise, self._predicted_level) * step
 
@@ -110,7 +110,7 @@ class EveryCount(KeepsQuote):
     @property
     def _level(self) -> Fraction:
         """The level of each interval; those of rows that noise selects hold for all groups at once."""
-        level, plan = measuring.confidence_of(self.plan), self.plan
+        level, plan = plan_requests.confidence_of(self.plan), self.plan
         if plan.options.intervals is None and by_noise(plan):
             return 1 - (1 - level) / plan.groups
         return level
@@ -118,14 +118,14 @@ class EveryCount(KeepsQuote):
     @property
     def _all_level(self) -> Fraction:
         """The level of each interval with which those of all numbers hold at once."""
-        return max(measuring.at_once(self.plan, self.plan.groups), self._level)
+        return max(plan_requests.level_at_once(self.plan, self.plan.groups), self._level)
 
     @property
     def _predicted_level(self) -> Fraction:
         return self._all_level if self.plan.wide else self._level
 
     def _block(self, place: int) -> Block:
-        found = measuring.equal_place(self.plan, chain(*(block.places for block in self.blocks)), place)
+        found = plan_requests.equal_place(self.plan, chain(*(block.places for block in self.blocks)), place)
         return next(block for block in self.blocks if found in block.places)
 
     def tells_apart(self, confidence: Fraction) -> float | None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dpsql.analysis import Plan
 from dpsql.analysis.excess import Excess, worth_of
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.all_numbers import of_share, users_of
 from dpsql.answers.blocks import Values, shares
 from dpsql.answers.excess_apart import ExcessApart
@@ -163,7 +163,7 @@ class WithExcess(KeepsQuote):
 
     def _cut(self, place: int, found: tuple[Pairs, FloatArray]) -> Cut:
         """Return what is known of an excess."""
-        (pair, noisy), own, level = found, self.found[place], measuring.confidence_of(self.plan)
+        (pair, noisy), own, level = found, self.found[place], plan_requests.confidence_of(self.plan)
         number = next(at for at, each in enumerate(pair.places) if each in own.places)
         at, worth = pair.excesses.index(place), float(own.step / self.plan.counts[pair.places[number]].step)
         value = pair.noise.excess_of(noisy, at, number, worth)
@@ -172,8 +172,10 @@ class WithExcess(KeepsQuote):
 
     def _level(self) -> tuple[Fraction, Fraction]:
         """Return the level of an interval, and that of one of those that hold for all numbers at once."""
-        wide = measuring.at_once(self.plan)
-        return wide if measuring.simultaneous(self.plan) else measuring.confidence_of(self.plan), wide
+        wide = plan_requests.level_at_once(self.plan)
+        return wide if plan_requests.is_simultaneous(self.plan) else plan_requests.confidence_of(
+            self.plan
+        ), wide
 
     def _estimate(self, pair: Pairs, at: int, noisy: FloatArray) -> Combined:
         """Return a number with the intervals of its noise."""

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
 from dpsql.analysis.excess import Excess, worth_of
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.cut_intervals import (
     move_ends,
     rows_of_moments,
@@ -79,7 +79,7 @@ class ExcessApart(KeepsQuote):
         """Measure the numbers, and the excesses, in their steps."""
         result, cuts = self.inner.run(run), list[Cut]()
         alone = result
-        level = measuring.confidence_of(self.plan)
+        level = plan_requests.confidence_of(self.plan)
         for place, (own, noise) in enumerate(zip(self.found, self.noise, strict=True)):
             measured = excesses.measure(noise, (place,), excesses.every())
             cuts.append(Cut.of(own, float(measured.value[0]), half_width(noise, level)))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.blocks import Block, Values, blocks, errors_of
 from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
 from dpsql.answers.table import by_terms
@@ -51,10 +51,10 @@ class ExistingGroups(KeepsQuote):
         if units is None or m is None or delta is None:
             raise InternalError("groups of undeclared keys need a delta and a bound on each unit's groups")
         ordering = [selection.count] if isinstance(selection, TopK) else []
-        asked = measuring.wanted(plan, units, ordering)
+        asked = plan_requests.places_to_measure(plan, units, ordering)
         others = [p for p in asked if plan.equal[p] != plan.equal[units]]
         totals = [_total(plan, place) for place in others if plan.counts[place].share is None]
-        share, measure = Fraction(0), measuring.share_of(plan)
+        share, measure = Fraction(0), plan_requests.asked_share(plan)
         if others and measure == 0:
             raise ValueError("measure = 0 leaves no epsilon for the counts beside the number of units")
         if others:
@@ -68,7 +68,7 @@ class ExistingGroups(KeepsQuote):
 
     def quoted(self) -> Quote:
         """See `Method`."""
-        plan, existing, confidence = self.plan, self.existing, measuring.confidence_of(self.plan)
+        plan, existing, confidence = self.plan, self.existing, plan_requests.confidence_of(self.plan)
         shown = list(self._predicted(confidence))
         selecting = existing.loss.charge.epsilon
         split = "all for the numbers of units"
@@ -106,7 +106,7 @@ class ExistingGroups(KeepsQuote):
     def _shows_units(self) -> bool:
         """Whether the number of units is shown, or compared."""
         equal = self.plan.equal
-        return any(equal[p] == equal[self.units] for p in measuring.wanted(self.plan, 0))
+        return any(equal[p] == equal[self.units] for p in plan_requests.places_to_measure(self.plan, 0))
 
     def _law(self) -> mechanisms.Laplace:
         """Return the noise of the number of units."""
@@ -122,7 +122,7 @@ class ExistingGroups(KeepsQuote):
         """Yield the standard deviation and half width of each number that is shown as it is measured."""
         if self._shows_units:
             yield stddev(self._law()), half_width(self._law(), confidence)
-        for place in measuring.shown_alone(self.plan):
+        for place in plan_requests.places_shown_alone(self.plan):
             for block in self.blocks:
                 if place in block.places:
                     step, noise = float(self.plan.counts[place].step), block.noise(1)
@@ -133,13 +133,16 @@ class ExistingGroups(KeepsQuote):
 
         Of a top-k these are the candidates: the largest by their noisy counts are shown.
         """
-        selected, confidence = run.existence(self.existing, self.units), measuring.confidence_of(self.plan)
+        selected, confidence = (
+            run.existence(self.existing, self.units),
+            plan_requests.confidence_of(self.plan),
+        )
         rows, values = selected.rows, selected.found.value
         if isinstance(self.selection, AllGroups):
             order = by_terms(run.keys(rows), self.selection.order)[: self.selection.limit]
             rows, values = rows.take(order), values[order]
         # How many are shown is released, and says nothing of the noise of one that is: see `reached`.
-        all_level = measuring.at_once(self.plan, len(rows))
+        all_level = plan_requests.level_at_once(self.plan, len(rows))
         if isinstance(self.selection, TopK):  # The noise also selects among these.
             confidence = max(all_level, confidence)
         made: dict[int, Combined] = {}
@@ -158,8 +161,8 @@ class ExistingGroups(KeepsQuote):
         estimates = [next((e for place, e in made.items() if known[place] == count), None) for count in known]
         if isinstance(self.selection, TopK):
             kept = _largest(self.selection, estimates[self.selection.count])
-            rows, estimates = rows.take(kept), [e and measuring.taken(e, kept) for e in estimates]
-            more = {key: measuring.taken(estimate, kept) for key, estimate in more.items()}
+            rows, estimates = rows.take(kept), [e and e.taken(kept) for e in estimates]
+            more = {key: estimate.taken(kept) for key, estimate in more.items()}
         return NoisyResult(rows, tuple(estimates), more)
 
 

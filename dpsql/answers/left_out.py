@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql.analysis.kept_bounds import ROWS, columns_of, counted_by, total_of
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.cut_intervals import (
     assumptions_on_shares,
     move_ends,
@@ -104,7 +104,7 @@ def _in_groups(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combi
             (high - found.value) * step,
             left.bound,
             selected=not _every_group(plan),
-            confidence=measuring.confidence_of(plan),
+            confidence=plan_requests.confidence_of(plan),
         )
 
     made = shared(found.high)
@@ -145,7 +145,7 @@ def _rows(plan: Plan, answer: NoisyResult, uses: Sequence[int]) -> float | None:
 
 
 def _most_cut(plan: Plan, left: LeftOut) -> float:
-    return left.kept.ladder.most_cut(left.bound, confidence=measuring.confidence_of(plan))
+    return left.kept.ladder.most_cut(left.bound, confidence=plan_requests.confidence_of(plan))
 
 
 def left_out_sentences(plan: Plan) -> dict[str, str]:

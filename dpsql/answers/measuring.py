@@ -6,12 +6,18 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dpsql.analysis import OF_NUMBERS, laplace_is_less
+from dpsql.analysis import laplace_is_less
 from dpsql.answers.blocks import Block, Values, shares
 from dpsql.answers.gaussian import allowed, gaussian_noise, wished
 from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
+from dpsql.answers.plan_requests import (
+    box_level,
+    confidence_of,
+    is_simultaneous,
+    largest_change,
+    level_at_once,
+    strategy_of,
+)
 from dpsql.answers.sources import laplace_source, law_of, source_of
 from dpsql.epsilon_division import Layout
 from dpsql.estimates import (
@@ -32,87 +38,13 @@ from dpsql.kernel.loss import PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from numpy.typing import NDArray
+    from collections.abc import Callable, Iterator
 
     from dpsql.analysis import Output, Plan
     from dpsql.kernel.mechanisms.mechanism import Mechanism
     from dpsql.kernel.release import Rows, Run
 
     Combine = Callable[[Measurement | None, Fraction], Combined]
-
-STRATEGIES: dict[str, Strategy] = {"AUTO": "BOX", "BOX": "BOX", "EACH": "EACH", "ANCHOR": "ANCHOR"}
-
-_LEAST_MISS = Fraction(1, 10**9)
-"""The least probability with which an interval misses (see `estimates.closed_form.check_confidence`)."""
-
-
-def confidence_of(plan: Plan) -> Fraction:
-    """Return the confidence level of the statement's intervals."""
-    return plan.options.confidence or Fraction(95, 100)
-
-
-def strategy_of(plan: Plan) -> Strategy:
-    """Return how the statement measures counts, and refuse intervals that this does not give."""
-    strategy = STRATEGIES[plan.options.measure_strategy or "AUTO"]
-    if simultaneous(plan) and strategy != "BOX":
-        raise plan.query.source.refuse(
-            f"simultaneous intervals need one noise for all counts, and {strategy} has several",
-            plan.options.at.get("measure_strategy"),
-            "measure_strategy = BOX",
-        )
-    return strategy
-
-
-def wanted(plan: Plan, ordering: int, also: Iterable[int] = ()) -> list[int]:
-    """Return the places of the distinct counts in use, and of others; the ordering count first."""
-    shown = {o.of for o in plan.outputs if o.kind in OF_NUMBERS} | {*also}
-    shown |= {place for o in plan.outputs for place in o.uses}
-    equal = plan.equal
-    distinct: dict[int, int] = {}
-    for place in sorted(shown, key=lambda p: (equal[p] != equal[ordering], p)):
-        distinct.setdefault(equal[place], place)
-    return list(distinct.values())
-
-
-def equal_place(plan: Plan, known: Iterable[int], place: int) -> int:
-    """Return the place of the number that is equal to one and known; equal numbers are released once."""
-    return next(p for p in known if plan.equal[p] == plan.equal[place])
-
-
-def shown_alone(plan: Plan) -> list[int]:
-    """Return the places of the distinct numbers that are shown as they are measured."""
-    shown = {o.of for o in plan.outputs if o.kind in OF_NUMBERS and o.formula is None}
-    distinct: dict[int, int] = {}
-    for place in sorted(shown):
-        distinct.setdefault(plan.equal[place], place)
-    return list(distinct.values())
-
-
-def quoted(plan: Plan) -> int | None:
-    """Return the place of a number whose error is the statement's, in `Quote`.
-
-    It is the one that orders the groups, else a count that is shown, else another number that is shown as it
-    is measured; None: there is no such number.
-    """
-    ordering = getattr(plan.selection, "count", None)
-    if ordering is not None:
-        return int(ordering)
-    alone = shown_alone(plan)
-    return next((p for p in alone if plan.counts[p].argument is None), next(iter(alone), None))
-
-
-def share_of(plan: Plan) -> Fraction | None:
-    """Return the requested share of epsilon for measuring; None if it is to be chosen."""
-    measure = plan.options.measure
-    return None if measure is None or measure == "AUTO" else Fraction(measure)
-
-
-def moved(plan: Plan, place: int, groups: int) -> int:
-    """Return the most by which one unit can change a count in so many groups together."""
-    every, total = max(groups, 1) * plan.counts[place].bound, plan.total(place)
-    return every if total is None else min(every, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +78,8 @@ class ShareMeasuring:
         strategy, measured = strategy_of(plan), places if epsilon else []
         if any(plan.counts[place].share is not None for place in measured[1:]):
             return cls(plan, ordering, measured, epsilon, "EACH", most=most)
-        moves = [moved(plan, place, most) for place in measured]
-        chosen = simultaneous(plan) or (plan.options.measure_strategy or "AUTO") != "AUTO"
+        moves = [largest_change(plan, place, most) for place in measured]
+        chosen = is_simultaneous(plan) or (plan.options.measure_strategy or "AUTO") != "AUTO"
         less = any(move < most * plan.counts[p].bound for p, move in zip(measured, moves, strict=True))
         if less and not chosen and laplace_is_less(plan.counts, measured, moves, most):
             strategy = "EACH"
@@ -161,7 +93,7 @@ class ShareMeasuring:
     def with_less_noise(self, most: int) -> ShareMeasuring:
         """Return the same with the noise by cost, for so many groups, that is less, or is asked for."""
         plan, found = self.plan, self
-        if plan.layout.order is not None and not simultaneous(plan) and not wished(plan):
+        if plan.layout.order is not None and not is_simultaneous(plan) and not wished(plan):
             found = found.or_less(replace(self, strategy="EACH"), most)
         if not allowed(plan):
             return found
@@ -220,7 +152,7 @@ class ShareMeasuring:
             return {}
         if self._by_cost:
             return {place: share.noise(size) for place, share in zip(self.places, self._shares, strict=True)}
-        moves = [moved(self.plan, place, size) for place in self.places]
+        moves = [largest_change(self.plan, place, size) for place in self.places]
         shares = split_measuring(self.epsilon, moves)
         return {
             place: mechanisms.Laplace.plan(
@@ -236,7 +168,7 @@ class ShareMeasuring:
     @property
     def _shares(self) -> tuple[LaplaceShare, ...]:
         """The noise of each count, for the most groups."""
-        moves = [moved(self.plan, place, self.most) for place in self.places]
+        moves = [largest_change(self.plan, place, self.most) for place in self.places]
         bounds = [self.plan.counts[place].bound for place in self.places]
         return laplace_shares(Layout(self.epsilon, self.plan.layout.order), moves, bounds)
 
@@ -247,7 +179,7 @@ class ShareMeasuring:
 
     def block(self, size: int) -> Block:
         """Return the moments of one column, for so many groups."""
-        move = moved(self.plan, self.places[0], size)
+        move = largest_change(self.plan, self.places[0], size)
         return Block(self.plan, tuple(self.places), LaplaceShare(self.epsilon, move), move)
 
     def orders(self, place: int) -> bool:
@@ -259,13 +191,13 @@ class ShareMeasuring:
         if self.together:
             block = self.block(max(len(rows), 1))
             noisy = block.run(run, rows)
-            return block.estimates(noisy, confidence_of(self.plan), at_once(self.plan, len(rows)))
+            return block.estimates(noisy, confidence_of(self.plan), level_at_once(self.plan, len(rows)))
         estimates: dict[int, Combined] = {}
         found, wider = self._measure(run, rows)
         for place in self.places:
             if place not in found or self.orders(place):
                 single = combine(found.get(place), confidence_of(self.plan))
-                both = combine(wider.get(place), at_once(self.plan, len(rows)))
+                both = combine(wider.get(place), level_at_once(self.plan, len(rows)))
             else:
                 single, both = from_measurement(found[place]), from_measurement(wider[place])
             estimates[place] = single.at_once(both)
@@ -281,7 +213,7 @@ class ShareMeasuring:
             measured = run.measure(noise, self.places, rows)
             made = box_measurements(self.plan, measured, self.places)
             return made, box_measurements(self.plan, measured, self.places, together=True)
-        found, wider, level = {}, {}, at_once(self.plan, size)
+        found, wider, level = {}, {}, level_at_once(self.plan, size)
         for place, mechanism in self.laplace(size).items():
             each = run.measure(mechanism, (place,), rows)
             found[place] = laplace_measurement(each, confidence_of(self.plan), place)
@@ -303,7 +235,7 @@ class ShareMeasuring:
         return max(deviations), max(widths)
 
     def _predicted_box(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
-        together = simultaneous(self.plan) or self.plan.wide
+        together = is_simultaneous(self.plan) or self.plan.wide
         box, confidence = self.box(size), box_level(self.plan, together=together)
         for block, place in enumerate(self.places):
             deviation = stddev(box, block * size)
@@ -312,7 +244,7 @@ class ShareMeasuring:
             yield deviation, half_width(box, confidence, block * size, simultaneous=together)
 
     def _predicted_laplace(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
-        confidence = at_once(self.plan, size) if self.plan.wide else confidence_of(self.plan)
+        confidence = level_at_once(self.plan, size) if self.plan.wide else confidence_of(self.plan)
         for place, laplace in self.laplace(size).items():
             deviation = stddev(laplace)
             width = half_width(laplace, confidence)
@@ -329,7 +261,7 @@ class ShareMeasuring:
         if not self.places or all(self.plan.counts[place].share is None for place in self.places):
             return {}
         if self.together:
-            level = at_once(self.plan, size) if self.plan.wide else confidence_of(self.plan)
+            level = level_at_once(self.plan, size) if self.plan.wide else confidence_of(self.plan)
             return self.block(size).errors(level)
         step = float(self.plan.counts[self.places[0]].step)
         stddev, width = (part * step for part in self.predicted(size, gaps))
@@ -352,26 +284,6 @@ class ShareMeasuring:
             return "one noisy total (ANCHOR)"
         monotone = all(self.plan.counts[place].monotone for place in self.places)
         return f"with one {'box' if monotone else 'cube'} noise (BOX)"
-
-
-def simultaneous(plan: Plan) -> bool:
-    """Whether intervals are to cover all counts at once."""
-    return plan.options.intervals == "SIMULTANEOUS"
-
-
-def at_once(plan: Plan, groups: int = 1) -> Fraction:
-    """Return the level of each interval with which all numbers of so many groups are covered at once.
-
-    It holds for any noise: what all of them may miss together is divided among them. No level is above that
-    which the laws of noise are computed for.
-    """
-    shown = {
-        (o.uses, o.formula) if o.formula is not None else plan.equal[o.of]
-        for o in plan.outputs
-        if o.kind in OF_NUMBERS
-    }
-    miss = (1 - confidence_of(plan)) / (plan.apart * max(groups, 1) * max(len(shown), 1))
-    return 1 - max(miss, _LEAST_MISS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,11 +355,6 @@ class Measuring:
         return ", ".join(dict.fromkeys(part.words for part in self.parts))
 
 
-def box_level(plan: Plan, *, together: bool) -> Fraction:
-    """Return the level of intervals of one noise; those of all its numbers hold together by themselves."""
-    return 1 - (1 - confidence_of(plan)) / plan.apart if together else confidence_of(plan)
-
-
 def box_measurements(
     plan: Plan,
     measured: mechanisms.BoxMeasured | mechanisms.GaussianMeasured,
@@ -460,7 +367,7 @@ def box_measurements(
     `together`: its intervals hold for all numbers at once.
     """
     box, size = measured.plan, len(measured.value) // len(places)
-    all_of_them = together or simultaneous(plan)
+    all_of_them = together or is_simultaneous(plan)
     level = box_level(plan, together=all_of_them)
     law = law_of(box)
     return {
@@ -484,8 +391,3 @@ def laplace_measurement(measured: mechanisms.Measured, level: Fraction, place: i
 
 def _noise(mechanism: mechanisms.Laplace) -> LaplaceNoise:
     return LaplaceNoise(mechanism.scale, mechanism.resolution, mechanism.total)
-
-
-def taken(estimates: Combined, rows: NDArray[np.int64]) -> Combined:
-    """Return some rows of the estimates, in the given order."""
-    return estimates.taken(rows)

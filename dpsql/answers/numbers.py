@@ -77,7 +77,7 @@ def number_texts(found: list[Number]) -> list[str]:
     return texts
 
 
-def numbers(plan: Plan, quote: Quote) -> list[Number]:
+def describe_numbers(plan: Plan, quote: Quote) -> list[Number]:
     """Describe the numbers of the select list, and the one that orders the groups if it is not selected."""
     if plan.cells is not None:
         return _quantiles(plan, plan.cells, quote)

@@ -8,20 +8,22 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.analysis import CellRows, Output, Plan, Quantile
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
+from dpsql.answers.cut_intervals import add_sentence
 from dpsql.answers.every_count import MOST_GROUPS, one_group_note
 from dpsql.answers.existing import shown_note
 from dpsql.answers.method import AtDistance, KeepsQuote, NoisyResult, Quote
 from dpsql.answers.shown import wide
-from dpsql.answers.table import by_terms
+from dpsql.answers.table import by_terms, of_cells
 from dpsql.epsilon_division import Layout
 from dpsql.errors import InternalError
-from dpsql.estimates import figure, with_noun
+from dpsql.estimates import decimal, figure, with_noun
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.release import Run
 from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
+from dpsql.render.lines import slot
 
 MOST_HISTOGRAMS = 100_000
 """The most groups of a domain whose quantiles are chosen: each takes some milliseconds."""
@@ -76,7 +78,7 @@ class OfCells(KeepsQuote):
 
     def quoted(self) -> Quote:
         """See `Method`; the error of a quantile is that of its rank."""
-        mechanism, existing, level = self.mechanism, self.existing, measuring.confidence_of(self.plan)
+        mechanism, existing, level = self.mechanism, self.existing, plan_requests.confidence_of(self.plan)
         outlook: dict[str, float | tuple[float, float] | AtDistance] = {}
         if isinstance(mechanism, mechanisms.Extreme):
             scale, split = mechanism.scale, "all for the extreme"
@@ -128,7 +130,10 @@ class OfCells(KeepsQuote):
                 f"not the {word}: that is one {self.plan.unit}'s"
                 for output, _ in _asked(self.plan)
             )
-        errors, grouped = mechanism.rank_errors(measuring.confidence_of(self.plan)), bool(self.plan.key_types)
+        errors, grouped = (
+            mechanism.rank_errors(plan_requests.confidence_of(self.plan)),
+            bool(self.plan.key_types),
+        )
         for (output, quantile), error in zip(_asked(self.plan), errors, strict=True):
             share = min(quantile.q, 1 - quantile.q)
             if share == 0:
@@ -150,7 +155,7 @@ class OfCells(KeepsQuote):
 
     def _errors(self) -> dict[Output, str]:
         """Return the predicted errors of the ranks of quantiles, in words."""
-        mechanism, level = self.mechanism, measuring.confidence_of(self.plan)
+        mechanism, level = self.mechanism, plan_requests.confidence_of(self.plan)
         if isinstance(mechanism, mechanisms.Extreme):
             most = f"1 to {mechanism.most_units(level):,.0f}"
             words = f"the value that about {with_noun(mechanism.units, 'unit', 'reach')}, {most}"
@@ -164,7 +169,7 @@ class OfCells(KeepsQuote):
 
     def _rank_errors(self, mechanism: mechanisms.Quantile) -> list[float]:
         """Predict the errors of the ranks: of the choice, and of rows that are left out on either side."""
-        rows, level = _left_out(self.plan)[0], measuring.confidence_of(self.plan)
+        rows, level = _left_out(self.plan)[0], plan_requests.confidence_of(self.plan)
         errors = zip(mechanism.rank_errors(level), mechanism.quantiles, strict=True)
         return [error + rows * float(max(q, 1 - q)) for error, q in errors]
 
@@ -190,7 +195,7 @@ def _left_out(plan: Plan) -> tuple[float, float]:
     left = next((each for each in plan.left_out if each is not None), None)
     if left is None or not left.kept.current or plan.options.cut == "NOISE_ONLY":
         return 0.0, 0.0
-    most = left.kept.ladder.most_cut(left.bound, confidence=measuring.confidence_of(plan))
+    most = left.kept.ladder.most_cut(left.bound, confidence=plan_requests.confidence_of(plan))
     if not plan.key_types:
         return most, 0.0
     return 0.0, 1.0 if plan.options.cut == "WHOLE" else min(1.0, 2 * most / max(left.kept.ladder.total, 1.0))
@@ -223,3 +228,39 @@ def _groups(plan: Plan) -> int:
             "OPTIONS (max_groups_contributed = 3)",
         )
     return min(plan.groups_per_unit or plan.groups, plan.groups)
+
+
+def with_ends(found: dict[str, str], plan: Plan, answer: NoisyResult) -> dict[str, str]:
+    """Return the sentences on an answer with that on quantiles at an end of the bounds, if there is one."""
+    text = _sentence_on_ends(plan, answer)
+    return add_sentence(found, slot("cut"), text) if text else found
+
+
+def _sentence_on_ends(plan: Plan, answer: NoisyResult) -> str:
+    """Return which quantiles or extremes are at an end of the bounds, beyond which values may lie; or ""."""
+    found = []
+    for output in plan.outputs:
+        quantile = output.quantile
+        if quantile is None or not quantile.cut:
+            continue
+        cells = answer.cells[quantile]
+        highest, lowest = cells == quantile.cells.number - 1, cells == 0
+        ends = [
+            f"{words} {_write_value(quantile, cell)}"
+            for there, words, cell in (
+                (highest, "at least", quantile.cells.number - 1),
+                (lowest, "at most", 0),
+            )
+            if there.any()
+        ]
+        if ends and len(cells) == 1:
+            found.append(f"{output.name} is {ends[0]}: values beyond count as that")
+        elif ends:
+            number = f"{int(highest.sum() + lowest.sum()):,} of {len(cells):,}"
+            found.append(f"{output.name} is {' or '.join(ends)} in {number} groups: values beyond count so")
+    return "; ".join(found)
+
+
+def _write_value(quantile: Quantile, cell: int) -> str:
+    found = of_cells(quantile, np.array([cell]))[0].as_py()
+    return decimal(Fraction(found)) if quantile.type.numeric else str(found)

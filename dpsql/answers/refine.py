@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.different_values import DifferentValues
 from dpsql.answers.every_count import EveryCount
 from dpsql.answers.method import NoisyResult, Quote
@@ -81,7 +81,7 @@ class RefinedCount:
             float(last.scale),
             "all for measuring",
             stddev(last),
-            half_width(last, measuring.confidence_of(plan)),
+            half_width(last, plan_requests.confidence_of(plan)),
             None,
             divided=mechanism.further,
         )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.blocks import Values, counts_only
 from dpsql.answers.method import NoisyResult
 from dpsql.answers.table import by_terms
@@ -30,7 +30,7 @@ WIDE = "the declared keys have"
 def released(plan: Plan) -> list[int]:
     """Return the places of the distinct counts that are shown, and of that which orders or is compared."""
     ordering = getattr(plan.selection, "count", None)
-    wanted = measuring.wanted(plan, ordering or 0)
+    wanted = plan_requests.places_to_measure(plan, ordering or 0)
     if ordering is None or plan.equal[ordering] in {plan.equal[p] for p in wanted}:
         return wanted
     return [ordering, *wanted]
@@ -108,7 +108,7 @@ def notes(plan: Plan) -> tuple[str, ...]:
         )
     found += wide(plan)
     single = plan.options.intervals == "SINGLE" and by_noise(plan)
-    if single and measuring.wanted(plan, getattr(selection, "count", 0)):
+    if single and plan_requests.places_to_measure(plan, getattr(selection, "count", 0)):
         found += (COVERS_LESS,)
     return found
 
@@ -134,7 +134,7 @@ def measured_in_all(plan: Plan, parts: Sequence[Share], run: Run) -> NoisyResult
     values: dict[int, NDArray[np.float64]] = {}
     for part in parts:
         values |= part.measure(run, every)
-    rows = shown(plan, run, lambda place: values[measuring.equal_place(plan, values, place)], every)
+    rows = shown(plan, run, lambda place: values[plan_requests.equal_place(plan, values, place)], every)
     limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
     groups = len(rows) - plan.outside
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis import layout
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.bounds_shown import bound_of, left_out_of
 from dpsql.estimates.noise_laws import Linear
 from dpsql.kernel.sorting import ranks
@@ -161,7 +161,7 @@ def _measured(plan: Plan, answer: NoisyResult, place: int) -> Combined:
     found = answer.counts[place]
     if found is None:
         known = (i for i, count in enumerate(answer.counts) if count is not None)
-        found = answer.counts[measuring.equal_place(plan, known, place)]
+        found = answer.counts[plan_requests.equal_place(plan, known, place)]
     assert found is not None  # noqa: S101  every shown number is measured
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.analysis import Plan
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import AtDistance, NoisyResult, Quote
 from dpsql.answers.top_k import NOISE
@@ -64,9 +64,9 @@ class SparseVectors:
         """
         if plan.counts[selection.count].share is not None:
             raise ValueError("a sparse vector compares counts, not sums")
-        shown = measuring.wanted(plan, selection.count)
+        shown = plan_requests.places_to_measure(plan, selection.count)
         others = [p for p in shown if plan.equal[p] != plan.equal[selection.count]]
-        share = measuring.share_of(plan)
+        share = plan_requests.asked_share(plan)
         if share is None:
             share = Fraction(1, 2) if others else Fraction(0)
         elif share == 0 and others:
@@ -105,8 +105,8 @@ class SparseVectors:
         if estimates[place] is None:
             # What all rows may miss together is divided among the most that there can be: how many are
             # found depends on the noise of each.
-            both = combine(None, measuring.at_once(self.plan, self._most))
-            alone = combine(None, measuring.confidence_of(self.plan)).at_once(both)
+            both = combine(None, plan_requests.level_at_once(self.plan, self._most))
+            alone = combine(None, plan_requests.confidence_of(self.plan)).at_once(both)
             estimates = (*estimates[:place], alone, *estimates[place + 1 :])
         released = estimates[place]
         assert released is not None  # noqa: S101  it was combined above, measured or not
@@ -129,8 +129,8 @@ class SparseVectors:
         if not isinstance(self.selection, AboveThreshold) or self.selection.order:
             return answer
         order = np.argsort(-compared.value, kind="stable")
-        counts = tuple(each and measuring.taken(each, order) for each in answer.counts)
-        values = {key: measuring.taken(each, order) for key, each in answer.values.items()}
+        counts = tuple(each and each.taken(order) for each in answer.counts)
+        values = {key: each.taken(order) for key, each in answer.values.items()}
         gap = None if answer.gap is None else answer.gap[order]
         return replace(answer, rows=answer.rows.take(order), counts=counts, values=values, gap=gap)
 
@@ -191,7 +191,7 @@ def _quote(
     """Quote a run that measures at most `most` rows; `shown`: the compared count is released."""
     plan, selecting = second.plan, mechanism.loss.charge.epsilon
     law, branches = law_of(mechanism, selection.threshold or Fraction(0)), len(mechanism.scales)
-    base, confidence = float(mechanism.scales[0]), measuring.confidence_of(plan)
+    base, confidence = float(mechanism.scales[0]), plan_requests.confidence_of(plan)
     words = "hybrid sparse vector with gap"
     gaps = None if law.rounds else _gaps
     if law.rounds:
@@ -204,7 +204,7 @@ def _quote(
     if measured:
         split += f", {float(measured):.4g} for measuring"
     if plan.layout.order is not None:
-        share = measuring.share_of(plan)
+        share = plan_requests.asked_share(plan)
         rest = Fraction(1, 2) if share is None else share
         split = f"{float(1 - rest):g} of its cost for selecting, {float(rest):g} for measuring"
         split = split if measured else "all for selecting"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.answers import measuring, unknown
+from dpsql.answers import plan_requests, unknown
 from dpsql.answers.joint import plan_joint
 from dpsql.answers.measuring import Measuring
 from dpsql.answers.method import NoisyResult, Quote
@@ -69,7 +69,7 @@ class LargestGroups:
     @classmethod
     def of(cls, plan: Plan, selection: TopK) -> LargestGroups:
         """Divide the statement's epsilon between selecting and measuring, and predict the error."""
-        shown, most = measuring.wanted(plan, selection.count), _most(plan, selection)
+        shown, most = plan_requests.places_to_measure(plan, selection.count), _most(plan, selection)
         share = _share(plan, selection, shown)
         first, second = (plan.layout.part(each) for each in (1 - share, share))
         if plan.domain_size is None:
@@ -191,7 +191,7 @@ def _significance(gap: np.ndarray, scale: Fraction, noise: Noise) -> np.ndarray 
 def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
     """Return the share of epsilon that measures the counts shown."""
     options, known = plan.options, plan.domain_size is not None
-    share, strategy = measuring.share_of(plan), measuring.strategy_of(plan)
+    share, strategy = plan_requests.asked_share(plan), plan_requests.strategy_of(plan)
     if strategy == "ANCHOR" and options.mechanism == "JOINT":
         raise ValueError("an ANCHOR needs the gaps of an ordered selection")
     if not shown:
@@ -259,7 +259,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         split,
         predicted,
         half,
-        _in_unit(plan, selection, clear_gap(mechanism, measuring.confidence_of(plan))),
+        _in_unit(plan, selection, clear_gap(mechanism, plan_requests.confidence_of(plan))),
         errors=second.errors(_most(plan, selection), _gap_noise(mechanism)),
         measured_by=second.measured_by,
         divided=None if plan.layout.order is None else mechanism.loss + second.loss,
@@ -276,5 +276,7 @@ def _in_unit(plan: Plan, selection: TopK, difference: float | None) -> float | N
 
 def over_unknown(plan: Plan, selection: TopK) -> tuple[str, str]:
     """Return the mechanism that AUTO takes over keys without a declared domain, and why, in a few words."""
-    first = plan.layout.part(1 - _share(plan, selection, measuring.wanted(plan, selection.count)))
+    first = plan.layout.part(
+        1 - _share(plan, selection, plan_requests.places_to_measure(plan, selection.count))
+    )
     return unknown.choice(plan, selection, first)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import CommonNoise, Output, Plan, common_noise
-from dpsql.answers import measuring
+from dpsql.answers import plan_requests
 from dpsql.answers.blocks import Values, counts_only
 from dpsql.answers.gaussian import gaussian_noise
 from dpsql.answers.method import KeepsQuote, NoisyResult, Quote
@@ -83,7 +83,7 @@ class WholeDomain(KeepsQuote):
             "all for measuring",
             max((stddev for stddev, _ in found), default=None),
             max((width for _, width in found), default=None),
-            self.tells_apart(measuring.confidence_of(plan)),
+            self.tells_apart(plan_requests.confidence_of(plan)),
             self.notes,
             errors=self.errors,
             divided=None if plan.layout.order is None else self.mechanism.loss,
@@ -91,7 +91,7 @@ class WholeDomain(KeepsQuote):
 
     def predicted(self) -> Iterator[tuple[float, float]]:
         """Yield the standard deviation and half width of each number that is shown, in its unit."""
-        for place in measuring.shown_alone(self.plan):
+        for place in plan_requests.places_shown_alone(self.plan):
             step = float(self.plan.counts[place].step)
             yield self.stddev(place) * step, self.half_width(place, together=self.plan.wide) * step
 
@@ -100,7 +100,7 @@ class WholeDomain(KeepsQuote):
         """The predicted errors of sums in words, as in `Quote`."""
         if counts_only(self.plan):
             return {}
-        predicted = dict(zip(measuring.shown_alone(self.plan), self.predicted(), strict=True))
+        predicted = dict(zip(plan_requests.places_shown_alone(self.plan), self.predicted(), strict=True))
         shown = [o for o in self.plan.outputs if o.kind == "count" and o.of in predicted]
         return {output: error_words(*predicted[output.of]) for output in shown}
 
@@ -112,8 +112,8 @@ class WholeDomain(KeepsQuote):
     def half_width(self, place: int, *, together: bool = False) -> float:
         """Predict half the width of a count's interval, or (`together`) of one that holds for all at once."""
         index, free = self._index(place)
-        together |= measuring.simultaneous(self.plan)
-        confidence = measuring.box_level(self.plan, together=together)
+        together |= plan_requests.is_simultaneous(self.plan)
+        confidence = plan_requests.box_level(self.plan, together=together)
         if together or self._holds_selected:
             # Where both operands are within their intervals, their difference is within twice that.
             return (2 if free else 1) * half_width(self.mechanism, confidence, index, simultaneous=True)
@@ -144,7 +144,7 @@ class WholeDomain(KeepsQuote):
     def _index(self, place: int) -> tuple[int, bool]:
         """Return the index of a count, or of an operand if it is a difference, among those measured."""
         known = (*self.noise.measured, *self.noise.differences)
-        place = measuring.equal_place(self.plan, known, place)
+        place = plan_requests.equal_place(self.plan, known, place)
         first = self.noise.differences.get(place, (place,))[0]
         return self.noise.measured.index(first), place in self.noise.differences
 

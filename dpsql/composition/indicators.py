@@ -68,7 +68,9 @@ def _count(select: exp.Select, inner: exp.Select, policy: Policy) -> None:
                 return
             if is_aggregate(node):
                 plain = call_of(node) == "sum" and isinstance(node, exp.Anonymous)
-                name = _named(node.expressions[0], alias) if plain and len(node.expressions) == 1 else None
+                name = (
+                    _column_name(node.expressions[0], alias) if plain and len(node.expressions) == 1 else None
+                )
                 if name is None or name not in found:
                     return
                 totals[id(node)] = node, found[name]
@@ -115,7 +117,7 @@ def _is(node: exp.Expr | None, text: str) -> bool:
     return isinstance(node, exp.Literal) and not node.is_string and node.this == text
 
 
-def _named(node: object, alias: str) -> str | None:
+def _column_name(node: object, alias: str) -> str | None:
     """Return the name of a column of the inner block; None for other nodes."""
     if not isinstance(node, exp.Column) or (node.table and fold(node.table) != fold(alias)):
         return None

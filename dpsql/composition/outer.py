@@ -20,10 +20,10 @@ from dpsql.composition.existence import left_out, told, with_groups
 from dpsql.composition.half_way import Steps, compare_half_way, counts_of, guard_divisors, steps_of
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
+from dpsql.composition.release_words import total_guarantee
 from dpsql.composition.unbound import refused
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.info import total_guarantee
 from dpsql.kernel.loss import Charge
 from dpsql.language import AllGroups, Query, all_of, copied, name_columns
 from dpsql.places import DETAILS, FREE, Places, distinct, laid_out

@@ -19,10 +19,10 @@ from dpsql.answers import (
     with_left_out,
 )
 from dpsql.composition.outer import value_over
+from dpsql.composition.release_words import words_of_release, words_of_selection
 from dpsql.database import Database
 from dpsql.engines import running_statement
 from dpsql.errors import PriceNotAgreed
-from dpsql.info import selection_of, words
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.release import Run
 from dpsql.kernel.step_costs import Spending
@@ -257,7 +257,7 @@ def _noted(release: Release, note: str) -> Release:
 
 def _request(part: PreparedPrivate, place: int, places: int) -> Request:
     quote = part.method.quote
-    selection = selection_of(part.plan)
+    selection = words_of_selection(part.plan)
     return Request(selection, quote.mechanism, quote.charge, part.refines, place, places, quote.loss)
 
 
@@ -268,7 +268,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     shown = rows(plan, answer, run)
     charge = _priced(prepared, run.loss)
     table, places = details(plan, answer, shown)
-    said = words(plan, prepared.method, prepared.refines, answer)
+    said = words_of_release(plan, prepared.method, prepared.refines, answer)
     said["properties"] = with_ends(said["properties"], plan, answer)
     release = Release(
         rows=shown,

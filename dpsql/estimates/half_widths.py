@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from dpsql.estimates.law import Term, quantiles
 
-_REACH = 9
-_POINTS = 600
+_NORMAL_REACH = 9
+_NORMAL_POINTS = 600
 _HALVINGS = 50
 _SUM_HALVINGS = 60
 
@@ -72,7 +72,7 @@ def gaussian_half_width(variance: float, confidence: float) -> float:
     >>> round(gaussian_half_width(4, 0.95), 2)
     3.92
     """
-    low, high = 0.0, float(_REACH)
+    low, high = 0.0, float(_NORMAL_REACH)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if math.erfc(middle / math.sqrt(2)) > 1 - confidence else (low, middle)
@@ -91,7 +91,7 @@ def gaussian_simultaneous_half_width(counts: int, own: float, shared: float, con
     5.6
     """
     deviation = math.sqrt(own)
-    at = np.linspace(-_REACH, _REACH, _POINTS + 1) if shared else np.zeros(1)
+    at = np.linspace(-_NORMAL_REACH, _NORMAL_REACH, _NORMAL_POINTS + 1) if shared else np.zeros(1)
     weight = np.exp(-at * at / 2)
     weight /= weight.sum()
     at *= math.sqrt(shared)
@@ -100,7 +100,7 @@ def gaussian_simultaneous_half_width(counts: int, own: float, shared: float, con
         inside = _below((width - at) / deviation) - _below((-width - at) / deviation)
         return float(weight @ inside**counts)
 
-    low, high = 0.0, _REACH * (deviation + math.sqrt(shared)) * math.sqrt(1 + math.log(counts))
+    low, high = 0.0, _NORMAL_REACH * (deviation + math.sqrt(shared)) * math.sqrt(1 + math.log(counts))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if covered(middle) < confidence else (low, middle)

@@ -13,16 +13,14 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpsql.estimates.closed_form import check_confidence
 from dpsql.estimates.combine import Combined
-from dpsql.estimates.fieller import first_moment, mean_interval, mean_width
+from dpsql.estimates.fieller import FloatArray, first_moment, mean_interval, mean_width
 from dpsql.estimates.half_widths import laplace_half_width, laplace_stddev
 from dpsql.estimates.wording import error_words
 from dpsql.lazy_dataclass import dataclass
 
-FloatArray = NDArray[np.float64]
 Moments = Sequence[FloatArray]
 
 _LEAST = 0.5

@@ -11,10 +11,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.estimates.linear_terms import DRAWS, TermWeights, errors
+from dpsql.estimates.linear_terms import DRAWS, FloatArray, TermWeights, errors
 from dpsql.lazy_dataclass import dataclass
-
-FloatArray = NDArray[np.float64]
 
 _ANGLES = 65
 _HALVINGS = 45

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from dpsql import info
+from dpsql.composition.explain import explain
 from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
 from dpsql.prepared import question_key
@@ -138,7 +138,7 @@ class Client(StatementService):
         """Return what EXPLAIN says of a statement, which is not prepared again."""
 
         def work() -> dict[str, Any]:
-            table = info.explain(priced.statement, budget, json=True)
+            table = explain(priced.statement, budget, json=True)
             facts: dict[str, Any] = json.loads(table.column(0)[0].as_py())
             return facts
 

@@ -41,9 +41,9 @@ from dpsql.serve.limits import check_words
 from dpsql.serve.statement_caches import Planned
 
 if TYPE_CHECKING:
+    from dpsql.composition.planner import Planner
     from dpsql.engines import RunningStatement
     from dpsql.kept_plans import Key
-    from dpsql.planning import Planner
     from dpsql.prepared import Prepared
     from dpsql.release import Release
     from dpsql.serve.catalog.facts import Facts, Signal

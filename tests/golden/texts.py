@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from dpsql.analysis import CompiledQuery, compiler
+from dpsql.composition.explain import explain
 from dpsql.engines.postgres import schema as postgres
 from dpsql.engines.postgres.catalog import CatalogColumn, CatalogTable
 from dpsql.engines.postgres.dialect import PostgresDialect
@@ -18,7 +19,6 @@ from dpsql.engines.spark import schema as spark
 from dpsql.engines.spark.dialect import SparkDialect
 from dpsql.engines.writer import Dialect, PublicRelation, TargetColumn, Untranslatable, translate
 from dpsql.errors import QueryRefused, QuerySyntaxError
-from dpsql.info import explain
 from dpsql.policy import Policy, Table
 from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.session import Session

@@ -21,8 +21,8 @@ import pytest
 
 from dpsql.answers import details, noises_of, rows
 from dpsql.composition import composed
+from dpsql.composition.release_words import words_of_release
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.info import words
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge
 from dpsql.policy import load
@@ -166,7 +166,7 @@ def prepared_of(sessions: Mapping[str, Session], case: Case) -> tuple[PreparedCo
 def answered(prepared: PreparedComposed, counts: Counts, runs: int) -> Iterator[Release]:
     """Yield answers of a statement."""
     (part,) = prepared.parts
-    plan, said = part.plan, words(part.plan, part.method)
+    plan, said = part.plan, words_of_release(part.plan, part.method)
     for _ in range(runs):
         made = answer_of(part.method, part.plan, counts)
         answer = made.result

@@ -24,9 +24,9 @@ import pytest
 
 from dpsql.answers import details, rows, together
 from dpsql.composition import composed
+from dpsql.composition.release_words import words_of_release
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement, from_reached
-from dpsql.info import words
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import Existing, NoiseSource
 from dpsql.noise import SeededEntropy
@@ -118,7 +118,7 @@ def answered(session: Session, rest: str, runs: int, *, wide: bool) -> Iterator[
     if not wide:
         alone = replace(part, counting=replace(part.counting, plan=replace(plan, selected=False)))
         prepared = replace(prepared, parts=(alone,))
-    said = words(plan, part.method)
+    said = words_of_release(plan, part.method)
     for _ in range(runs):
         made = answer_of(part.method, part.plan, counts)
         answer = made.result

@@ -36,7 +36,7 @@ CORE = (
         "analysis",
         "engines",
     }
-    | {"answers", "checked", "database", "exclusive", "info", "prepared", "refining", "release", "rewriting"}
+    | {"answers", "checked", "database", "exclusive", "prepared", "refining", "release", "rewriting"}
     | {
         "affordable",
         "composition",
@@ -45,7 +45,6 @@ CORE = (
         "kept_plans",
         "parameters",
         "planned_count",
-        "planning",
         "running",
         "versions",
     }
@@ -177,18 +176,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "affordable": {"errors", "ledger", "prepared", "kernel.loss"},
     "refining": {"analysis", "answers", "errors", "language", "ledger", "policy", "prepared", "release"},
     "guarantees": {"epsilon_division", "analysis", "ledger", "kernel.loss"},
-    "info": BASE
-    | {
-        "certificates",
-        "analysis",
-        "answers",
-        "estimates",
-        "guarantees",
-        "language",
-        "ledger",
-        "policy",
-        "prepared",
-    },
     "composition": BASE
     | {
         "certificates",
@@ -198,31 +185,18 @@ MAY_IMPORT: dict[str, set[str]] = {
         "database",
         "engines",
         "estimates",
-        "info",
+        "guarantees",
         "language",
         "ledger",
         "policy",
     }
     | {"prepared", "release", "running", "kernel.tree"}
-    | {"kernel.release", "kernel.step_costs"},
+    | {"kernel.release", "kernel.step_costs"}
+    | {"affordable", "kept_plans", "parameters", "planned_count", "refining", "rewriting"},
     "checked": BASE
     | {"analysis", "engines", "exclusive", "language", "ledger", "kernel.mechanisms", "running"}
     | {"kernel.facts", "planned_count"}
     | {"kernel.release", "kernel.step_costs"},
-    "planning": {
-        "affordable",
-        "analysis",
-        "answers",
-        "composition",
-        "database",
-        "engines",
-        "errors",
-        "info",
-        "kept_plans",
-        "language",
-    }
-    | {"ledger", "parameters", "planned_count", "policy", "prepared", "kernel.loss", "refining", "release"}
-    | {"rewriting"},
     "sessions": BASE | {"checked", "exclusive", "language", "ledger", "policy", "release"},
     "session": CORE | {"sessions"},
     "owner": {"errors", "types", "policy", "analysis", "engines", "kernel.facts", "release", "versions"}
@@ -247,13 +221,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The server; only the command line imports it, when it is started.
     # It asks sessions alone, so that what is below them can change.
     "serve": BASE
-    | {"composition", "database", "engines", "errors_json", "estimates", "fair_cache", "info", "kept_plans"}
+    | {"composition", "database", "engines", "errors_json", "estimates", "fair_cache", "kept_plans"}
     | {
         "language",
         "ledger",
         "login",
         "parameters",
-        "planning",
         "policy",
         "prepared",
         "release",

@@ -49,7 +49,7 @@ def test_a_statement_asked_again_is_not_prepared_again(
 ) -> None:
     session = Session(database)
     first = session.run(COUNT)
-    monkeypatch.setattr("dpsql.planning.choose", None)  # nothing can be prepared any more
+    monkeypatch.setattr("dpsql.composition.planner.choose", None)  # nothing can be prepared any more
     again = session.run(COUNT)
     assert again.release is not None
     assert first.release is not None

@@ -16,8 +16,7 @@ from dpsql.kernel.mechanisms.existence import Existing
 from dpsql.kernel.mechanisms.limited_domain import LimitedDomain
 from dpsql.kernel.mechanisms.limited_then_stable import LimitedThenStable
 from dpsql.kernel.mechanisms.top_stable import TopStable
-from dpsql.mechanisms import of_any_size
-from dpsql.mechanisms.stable_queries import FirstStable, StableAnswers, StableQueries, StableQuery
+from dpsql.mechanisms import FirstStable, StableAnswers, StableQueries, StableQuery, of_any_size
 
 
 def _clearance(epsilon: Fraction, delta: float) -> float:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers.choose import considered
+from dpsql.answers.mechanism_choice import considered
 from dpsql.answers.table import details, rows
 from dpsql.answers.top_k import LargestGroups
 from dpsql.errors import QueryRefused

@@ -27,12 +27,12 @@ def planned(case: AuditCase, epsilon: Fraction = Fraction(7, 10)) -> Mechanism[A
 
 
 def concrete() -> Iterator[type]:
-    """Return the mechanisms that the packages' modules define."""
-    for package in (mechanisms, more):
-        for module in pkgutil.iter_modules(package.__path__):
-            for one in vars(importlib.import_module(f"{package.__name__}.{module.name}")).values():
-                if isinstance(one, type) and issubclass(one, Mechanism) and not inspect.isabstract(one):
-                    yield one
+    """Return the mechanisms that the kernel's modules define, and those for research alone."""
+    names = [f"{mechanisms.__name__}.{module.name}" for module in pkgutil.iter_modules(mechanisms.__path__)]
+    for name in (*names, more.__name__):
+        for one in vars(importlib.import_module(name)).values():
+            if isinstance(one, type) and issubclass(one, Mechanism) and not inspect.isabstract(one):
+                yield one
 
 
 def test_every_mechanism_is_registered() -> None:

@@ -47,7 +47,7 @@ def test_the_kernel_imports_nothing_that_would_have_to_be_read() -> None:
         "import sqlglot",
         "from ..analysis import seal",
         "def f():\n    import scipy",
-        "from dpsql.errors_json import as_json",
+        "from dpsql.errors_of_others import as_json",
         "import importlib\nimportlib.import_module(name)",
     ],
 )

@@ -74,7 +74,7 @@ def test_a_statement_asked_again_is_not_prepared_again(
 ) -> None:
     client = client_of(service)
     first = asked(client, COUNT)
-    monkeypatch.setattr("dpsql.planning.choose", None)  # nothing can be prepared any more
+    monkeypatch.setattr("dpsql.composition.planner.choose", None)  # nothing can be prepared any more
     assert asked(client, COUNT).equals(first)
     assert service.figures().stored_hits == 1
 

@@ -244,7 +244,7 @@ def test_a_catalogue_question_keeps_no_turn_of_planning(service: Service, tmp_pa
 def test_a_single_release_that_names_its_price_is_not_planned_twice(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsql.planning.Planner.accepts", None)
+    monkeypatch.setattr("dpsql.composition.planner.Planner.accepts", None)
     assert run(client_of(service).answer(COUNT)).release is not None
 
 
@@ -279,7 +279,7 @@ def test_what_is_refused_when_it_is_parsed_is_parsed_once(
         parsed.append(text)
         return language.parse(text, parameters)
 
-    monkeypatch.setattr("dpsql.planning.parse", parse)
+    monkeypatch.setattr("dpsql.composition.planner.parse", parse)
     wrong = f"{COUNT} WHERE (page > 1"
     with pytest.raises(QuerySyntaxError):
         run(client_of(service).answer(wrong))

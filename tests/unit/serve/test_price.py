@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from dpsql.composition.planner import Planner
 from dpsql.errors import BudgetExceeded, PriceNotAgreed, QueryRefused
 from dpsql.kernel.loss import Charge
-from dpsql.planning import Planner
 from dpsql.serve.answer import Answer, Notice
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service

@@ -1,4 +1,4 @@
-"""Choose the mechanism that answers a selection; a requested one that cannot is an error, never replaced.
+"""The mechanisms that can answer each kind of selection, and the rules by which AUTO takes one of them.
 
 AUTO chooses by the smaller predicted error among the mechanisms that have what the statement asks for. All of
 that is public: the number of groups, k, the bounds of counts, epsilon, the options. No count is read.
@@ -12,16 +12,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.analysis import Plan, laplace_is_less
-from dpsql.answers import gaussian, measuring
+from dpsql.answers import gaussian, plan_requests
 from dpsql.answers.all_numbers import AllNumbers
-from dpsql.answers.blocks import counts_only, shares
-from dpsql.answers.bound_search import BoundSearches
+from dpsql.answers.blocks import shares
 from dpsql.answers.different_values import DifferentValues
 from dpsql.answers.every_count import EveryCount, takes_all
 from dpsql.answers.existing import ExistingGroups
-from dpsql.answers.method import Considered, Method
-from dpsql.answers.options import check_layout, check_options, needs_selecting, wants_sparse_vector
-from dpsql.answers.partitions import LargestOfPartitions, of_one
+from dpsql.answers.method import Method
+from dpsql.answers.options import needs_selecting, wants_sparse_vector
 from dpsql.answers.quantiles import OfCells
 from dpsql.answers.shown import released
 from dpsql.answers.threshold import SparseVectors
@@ -29,7 +27,6 @@ from dpsql.answers.top_k import LargestGroups, over_unknown
 from dpsql.answers.whole_domain import GaussianDomain, WholeDomain, needs_laplace
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import with_noun
-from dpsql.kernel.loss import Charge
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 
@@ -66,111 +63,6 @@ class Candidates:
     mechanisms: tuple[Candidate, ...]
 
 
-def choose(plan: Plan) -> Method:
-    """Choose the method of a plan and quote its price; raises `QueryRefused` if none can answer it."""
-    check_layout(plan)
-    if plan.ladders:
-        return BoundSearches.of(plan, choose)
-    if plan.partitions is not None:
-        return LargestOfPartitions.of(plan, choose)
-    check_options(plan)
-    compared: dict[Candidate, Method] = {}
-    chosen, _ = _chosen(plan, compared)
-    method = _made(plan, chosen, compared)
-    if measuring.simultaneous(plan) and isinstance(
-        method, (EveryCount, AllNumbers, ExistingGroups, SparseVectors)
-    ):
-        raise plan.query.source.refuse(
-            "intervals that cover all counts at once need one noise for all counts",
-            plan.options.at.get("intervals"),
-            "OPTIONS (mechanism = BOX), or leave intervals out",
-        )
-    return method
-
-
-def considered(plan: Plan) -> list[Considered]:
-    """Quote every mechanism that could answer a plan, the chosen one first: for EXPLAIN."""
-    if plan.ladders:
-        return []
-    if plan.partitions is not None:
-        return [
-            replace(each, charge=plan.partitions.charged(plan.price, each.charge))
-            for each in considered(of_one(plan, plan.partitions.size))
-        ]
-    chosen, fact = _chosen(plan)
-    found = [_considered(plan, chosen, "chosen")]
-    for each in _candidates(plan).mechanisms:
-        quoted = _considered(plan, each, each.only or fact)
-        # What is taken by name only, and could not answer even then, was not considered. Of sums, two
-        # candidates may be one mechanism.
-        known = {replace(one, why="") for one in found}
-        if each is not chosen and not (each.only and quoted.charge == Charge()):
-            found += [quoted] if replace(quoted, why="") not in known else []
-    return found
-
-
-def _chosen(plan: Plan, compared: dict[Candidate, Method] | None = None) -> tuple[Candidate, str]:
-    """Return the chosen candidate, and what decided in a few words; `compared` gets what was compared."""
-    asked, fact = plan.options.mechanism or "AUTO", "another one was named"
-    found = _candidates(plan)
-    if asked == "AUTO":
-        try:
-            asked, fact = found.automatic(plan)
-        except ValueError as error:
-            raise _not_taken(plan, error) from None
-    for each in found.mechanisms:
-        if asked in each.names:
-            automatic = plan.options.mechanism in (None, "AUTO") and _LAPLACE_SELECTED in found.mechanisms
-            if automatic and _errs_less(plan, each, {} if compared is None else compared):
-                return _LAPLACE_SELECTED, "Laplace noise on every group errs less"
-            return each, fact
-    over = f" over a domain of {plan.groups:,} groups" if plan.sparse else ""
-    raise plan.query.source.refuse(
-        f"mechanism {asked} cannot answer this{over}", plan.options.at.get("mechanism"), "leave it out"
-    )
-
-
-def _made(plan: Plan, candidate: Candidate, known: dict[Candidate, Method] | None = None) -> Method:
-    """Return the method of a candidate, if the noise is not too large; `known` has those of this plan."""
-    source = plan.query.source
-    try:
-        method = (known or {}).get(candidate) or candidate.of(plan)
-    except ValueError as error:
-        raise _not_taken(plan, error) from None
-    if method.quote.scale > 2.0**40 and counts_only(plan):
-        raise source.refuse(
-            "epsilon is too small: the noise would exceed every count", plan.options.at.get("epsilon")
-        )
-    return method
-
-
-def _not_taken(plan: Plan, error: ValueError) -> QueryRefused:
-    return plan.query.source.refuse(f"the mechanism does not take these options: {error}")
-
-
-def _considered(plan: Plan, candidate: Candidate, why: str) -> Considered:
-    """Quote a candidate as if it had been named; one that cannot answer the statement has no figures."""
-    name, options = candidate.names[0], plan.options
-    if candidate is _BOX:
-        options = replace(options, max_groups_contributed=None)
-    named = replace(plan, options=replace(options, mechanism=name))
-    try:
-        check_options(named)
-        method = _made(named, candidate)
-    except QueryRefused:
-        return Considered(name, None, None, None, Charge(), why)
-    quote = method.quote
-    if isinstance(method, EveryCount | WholeDomain | AllNumbers):
-        parts = method.parts if isinstance(method, AllNumbers) else (method,)
-        names = (_EACH_NOISE[type(part)] for part in parts)
-        name = " + ".join(dict.fromkeys(names))
-    elif isinstance(method, DifferentValues):
-        name = _EACH_NOISE[type(method.units)]
-    elif quote.measured_by:
-        name = f"{name} + {quote.measured_by}"
-    return Considered(name, quote.tells_apart, quote.predicted_stddev, quote.half_width, quote.charge, why)
-
-
 # The rules of AUTO.
 
 
@@ -181,9 +73,9 @@ def _least_noise(plan: Plan) -> tuple[str, str]:
     if not places:
         return "LAPLACE", "sums have one bound in all groups"
     totals = [total for place in places if (total := plan.total(place)) is not None]
-    taken = not measuring.simultaneous(plan) and all(takes_all(plan, place) for place in places)
+    taken = not plan_requests.is_simultaneous(plan) and all(takes_all(plan, place) for place in places)
     if taken and plan.layout.order is not None:
-        return ("BOX" if _less(plan, _BOX, _LAPLACE) else "LAPLACE"), "a larger standard deviation"
+        return ("BOX" if _less(plan, BOX, _LAPLACE) else "LAPLACE"), "a larger standard deviation"
     less = taken and laplace_is_less(plan.counts, places, totals, plan.groups)
     bounded = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
     why = "no less noise" if bounded or less else "needs max_groups_contributed"
@@ -199,7 +91,7 @@ def _top_k(plan: Plan) -> tuple[str, str]:
     if plan.groups <= k:
         return "BOX", f"{with_noun(plan.groups, 'group', 'are')} at most {with_noun(k, 'row')}"
     few = counts <= COUNTS_PER_ROW * k
-    if few and not measuring.wanted(plan, selection.count):
+    if few and not plan_requests.places_to_measure(plan, selection.count):
         return _nearer(plan, "NOISY_TOP_K")
     words = "at most" if few else "more than"
     return (
@@ -226,7 +118,7 @@ def _least_gaussian(plan: Plan) -> tuple[str, str]:
         return "GAUSSIAN", "another noise was named"
     if not gaussian.allowed(plan):
         return name, why
-    other = next(each for each in (_BOX, _LAPLACE) if name in each.names)
+    other = next(each for each in (BOX, _LAPLACE) if name in each.names)
     return ("GAUSSIAN" if _less(plan, _GAUSSIAN, other) else name), "a larger standard deviation"
 
 
@@ -241,7 +133,7 @@ def _top_k_by_rounds(plan: Plan) -> tuple[str, str]:
             0
         ], f"{with_noun(plan.groups, 'group', 'are')} at most {with_noun(selection.k, 'row')}"
     by_rounds = next(each for each in (_GUMBEL, _PEELED, _NOISY) if rounds in each.names)
-    why = "a larger standard deviation" if measuring.wanted(plan, selection.count) else _FAR
+    why = "a larger standard deviation" if plan_requests.places_to_measure(plan, selection.count) else _FAR
     return (rounds if _less(plan, by_rounds, whole) else whole.names[0]), why
 
 
@@ -284,14 +176,14 @@ def _whole(plan: Plan) -> Candidate:
     """Return what measures all groups with the least noise."""
     if gaussian.wished(plan):
         return _GAUSSIAN
-    if gaussian.allowed(plan) and _less(plan, _GAUSSIAN, _BOX):
+    if gaussian.allowed(plan) and _less(plan, _GAUSSIAN, BOX):
         return _GAUSSIAN
-    return _LAPLACE_SELECTED if _laid_out(plan) and _less(plan, _LAPLACE_SELECTED, _BOX) else _BOX
+    return LAPLACE_SELECTED if _laid_out(plan) and _less(plan, LAPLACE_SELECTED, BOX) else BOX
 
 
 def _laid_out(plan: Plan) -> bool:
     """Whether Laplace noise on every group divides a cost, and the statement wants nothing else."""
-    return plan.layout.order is not None and not measuring.simultaneous(plan)
+    return plan.layout.order is not None and not plan_requests.is_simultaneous(plan)
 
 
 def _less(plan: Plan, one: Candidate, other: Candidate) -> bool:
@@ -310,24 +202,24 @@ def _less(plan: Plan, one: Candidate, other: Candidate) -> bool:
 def _nearer(plan: Plan, other: str) -> tuple[str, str]:
     """Take what selects right at the smaller distance: box noise on all groups, or the other mechanism."""
     level = replace(plan, options=replace(plan.options, confidence=CONFIDENCE))
-    whole = (_BOX if level.layout.order is None else _whole(level)).of(level).quote.tells_apart or 0.0
+    whole = (BOX if level.layout.order is None else _whole(level)).of(level).quote.tells_apart or 0.0
     selecting = _largest(level).quote.tells_apart or 0.0
     return ("BOX" if whole <= selecting else other), _FAR
 
 
-def _errs_less(plan: Plan, other: Candidate, compared: dict[Candidate, Method]) -> bool:
+def laplace_errs_less(plan: Plan, other: Candidate, compared: dict[Candidate, Method]) -> bool:
     """Return whether Laplace noise on every group selects and measures at least as well as a candidate.
 
     It does where a unit changes all groups together by little, and the statement asks for no gap.
     """
-    if needs_selecting(plan) or wants_sparse_vector(plan) or measuring.simultaneous(plan):
+    if needs_selecting(plan) or wants_sparse_vector(plan) or plan_requests.is_simultaneous(plan):
         return False
     try:
-        for candidate in (_LAPLACE_SELECTED, other):
+        for candidate in (LAPLACE_SELECTED, other):
             compared[candidate] = candidate.of(plan)
     except (ValueError, QueryRefused):
         return False
-    quotes = (compared[candidate].quote for candidate in (_LAPLACE_SELECTED, other))
+    quotes = (compared[candidate].quote for candidate in (LAPLACE_SELECTED, other))
     own, others = ([each.tells_apart or 0.0, each.predicted_stddev or 0.0] for each in quotes)
     return own != others and all(a <= b * (1 + 1e-9) for a, b in zip(own, others, strict=True))
 
@@ -371,22 +263,22 @@ def _existing(plan: Plan) -> ExistingGroups:
     return ExistingGroups.of(plan, plan.selection)
 
 
-_EACH_NOISE = {EveryCount: "LAPLACE", WholeDomain: "BOX", GaussianDomain: "GAUSSIAN"}
+EACH_NOISE = {EveryCount: "LAPLACE", WholeDomain: "BOX", GaussianDomain: "GAUSSIAN"}
 _GAUSSIAN = Candidate(("GAUSSIAN",), lambda plan: AllNumbers.of(plan, GaussianDomain))
-_BOX = Candidate(("BOX",), lambda plan: AllNumbers.of(plan, WholeDomain))
+BOX = Candidate(("BOX",), lambda plan: AllNumbers.of(plan, WholeDomain))
 _LAPLACE = Candidate(("LAPLACE",), lambda plan: AllNumbers.of(plan, EveryCount))
-_EVERY_COUNT = Candidates(_least_noise, (_BOX, _LAPLACE))
-_ORDER_COUNT = Candidates(_least_gaussian, (_GAUSSIAN, _BOX, _LAPLACE))
-_LAPLACE_SELECTED = Candidate(("LAPLACE",), _LAPLACE.of, only="errs more")
+_EVERY_COUNT = Candidates(_least_noise, (BOX, _LAPLACE))
+_ORDER_COUNT = Candidates(_least_gaussian, (_GAUSSIAN, BOX, _LAPLACE))
+LAPLACE_SELECTED = Candidate(("LAPLACE",), _LAPLACE.of, only="errs more")
 _JOINT = Candidate(("JOINT",), _largest, only="only by name")
-_TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), _BOX, _LAPLACE_SELECTED, _JOINT))
+_TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), BOX, LAPLACE_SELECTED, _JOINT))
 _NOISY = Candidate(("NOISY_TOP_K", "NOISY_MAX"), _largest)
 _TOP_ONE = Candidates(
     _top_k,
     (
         _NOISY,
-        _BOX,
-        _LAPLACE_SELECTED,
+        BOX,
+        LAPLACE_SELECTED,
         Candidate(("EXPONENTIAL",), _largest, only="only by name"),
         _JOINT,
     ),
@@ -395,8 +287,8 @@ _TOP_K_ABOVE = Candidates(
     _above,
     (
         Candidate(("HYBRID_TOP_K",), _largest),
-        _BOX,
-        _LAPLACE_SELECTED,
+        BOX,
+        LAPLACE_SELECTED,
         Candidate(("HYBRID_SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),
 )
@@ -404,8 +296,8 @@ _ABOVE = Candidates(
     _above,
     (
         Candidate(("HYBRID_TOP_K",), _largest),
-        _BOX,
-        _LAPLACE_SELECTED,
+        BOX,
+        LAPLACE_SELECTED,
         Candidate(("ADAPTIVE_SPARSE_VECTOR",), _sparse_vector, only="only by name or base_hits"),
         Candidate(("SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
     ),
@@ -456,7 +348,8 @@ def _over_sparse(plan: Plan, *, order: bool) -> Candidates:
     return _SPARSE_TOP_K_ORDER if order else _SPARSE_TOP_K
 
 
-def _candidates(plan: Plan) -> Candidates:
+def candidates_of(plan: Plan) -> Candidates:
+    """Return the mechanisms that can answer the selection of a plan, and the rule of AUTO among them."""
     order = plan.layout.order is not None
     match selection := plan.selection:
         case _ if plan.cells is not None:

@@ -31,9 +31,9 @@ from dpsql.composition import (
     schema_of,
     selected_parts,
 )
+from dpsql.composition.show_describe import describe_table
 from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
-from dpsql.info import describe
 from dpsql.kept_plans import KeptPlans, listed, plan_key
 from dpsql.kernel.loss import Charge
 from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
@@ -388,4 +388,4 @@ class Planner:
         view = self.policy.views.get(statement.table) if statement.table.isascii() else None
         if view is not None:
             return describe_view(view, self.policy, catalog, self.defaults)
-        return describe(statement, self.policy, catalog)
+        return describe_table(statement, self.policy, catalog)
