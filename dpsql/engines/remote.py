@@ -283,15 +283,18 @@ class RemoteEngine(ABC):
         return None if rows is None else [column[0].as_py() for column in rows.columns]
 
     def current(self, compiled: CompiledQuery) -> bool:
-        """See `Engine`."""
+        """Whether the tables of a query are as they were when it was translated; asked before a charge."""
         return True
 
     def within_length_limit(self, table: str) -> bool:
-        """See `Engine`: an engine that knows a stored value's length without reading it tests always."""
+        """Whether `vet` found no value of a private table beyond the length limit: its scan need not test.
+
+        An engine that knows a stored value's length without reading it tests always.
+        """
         return False
 
     def assume_within_length_limit(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do
-        """See `Engine`."""
+        """Set the result of `within_length_limit` from an earlier `vet`; it affects speed only."""
 
 
 def check_digits(table: Table, physical: list[tuple[str, str]]) -> None:

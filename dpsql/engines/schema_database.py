@@ -106,7 +106,7 @@ class SchemaDatabase:
         return found
 
     def has_instants(self, table: str) -> bool:
-        """See `Catalog`."""
+        """Return whether a declared table has a column of type TIMESTAMPTZ; False for an unknown name."""
         reader = self._readers.get(fold(table))
         return reader is not None and any(kind == TIMESTAMPTZ for _, kind in reader.columns)
 
@@ -115,11 +115,14 @@ class SchemaDatabase:
         return self._readers[fold(table)].generated
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
-        """See `Catalog`."""
+        """Return the names and types of a declared table's columns, in declared order."""
         return self._readers[fold(table)].columns
 
     def stored_types(self, source: Scan | DomainScan) -> Mapping[str, SqlType]:
-        """See `Catalog`: of a private table, an instant is the TIMESTAMP of UTC."""
+        """Return the types of a declared table or domain, as a query has them; none for an unknown name.
+
+        Of a private table, an instant is the TIMESTAMP of UTC.
+        """
         found = self._stored.get(source)
         if found is None:
             found = self._stored[source] = self._types_of(source)
@@ -142,7 +145,7 @@ class SchemaDatabase:
         return tuple(name for name, _ in reader.columns)
 
     def type_of(self, expression: str) -> SqlType:
-        """See `Catalog`."""
+        """Return the type of a constant expression; `ValueError` if it does not bind or is not allowed."""
         if expression not in self._types:
             text = self._database.fetch(f"SELECT typeof({expression})")[0][0]
             wide = _WIDE_DECIMAL.fullmatch(text)
@@ -155,17 +158,17 @@ class SchemaDatabase:
         return self._types[expression]
 
     def evaluate(self, expression: str) -> object:
-        """See `Catalog`."""
+        """Return the value of a constant expression; `ValueError` if it raises."""
         if expression not in self._values:
             self._values[expression] = self._database.fetch(f"SELECT {expression}")[0][0]
         return self._values[expression]
 
     def count(self, relation: str) -> int:
-        """See `Catalog`."""
+        """Return the number of rows of a public relation (a SELECT)."""
         return int(str(self.evaluate(f"(SELECT COUNT(*) FROM ({relation}) AS r)")))
 
     def plan(self, sql: str) -> object:
-        """See `Catalog`."""
+        """Return the engine's own bound plan of a compiled statement, as parsed JSON."""
         bound = self._bound(sql)
         if bound.get("error"):
             raise ValueError("the compiled statement does not bind")
@@ -185,19 +188,19 @@ class SchemaDatabase:
         return int(position) if position.isdecimal() else None
 
     def not_null(self, table: str, column: str) -> bool:
-        """See `Catalog`."""
+        """Return whether no row of a private table that has a unit has NULL in a column."""
         reader, key = self._readers[fold(table)], fold(column)
         declared = {fold(c) for c in (*reader.table.not_null, *reader.table.complete)}
         return key in reader.never_null or key in declared
 
     def complete(self, table: str, column: str) -> bool:
-        """See `Catalog`."""
+        """Return whether each row of a private table that has a unit has a value of a column's domain."""
         stated = {fold(c): domain for c, domain in self._readers[fold(table)].table.domain.items()}
         domain = stated.get(fold(column))
         return isinstance(domain, (BooleanDomain, EnumDomain)) or getattr(domain, "complete", False)
 
     def domain(self, table: str, column: str) -> Query | None:
-        """See `Catalog`."""
+        """Return a query of columns v and o (its order) over a column's declared domain, or None."""
         return self.domains.query(table, column)
 
     def listed_domains(self) -> dict[str, SqlType]:
@@ -215,22 +218,25 @@ class SchemaDatabase:
         return self._places
 
     def facts(self, policy: Policy, tables: tuple[str, ...]) -> Facts:
-        """See `Catalog`: the facts of the policy's tables that are named, and of all domains."""
+        """Return what the owner declares of some tables, as the kernel takes it.
+
+        The facts of the policy's tables that are named, and of all domains.
+        """
         known = self._facts.get(tables)
         if known is None or known[0] is not policy:
             known = self._facts[tables] = policy, facts_of(policy, self, tables)
         return known[1]
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
-        """See `Catalog`."""
+        """Return the first and the last day of a TIMESTAMP column's declared range, or None."""
         return self.domains.span(table, column)
 
     def integers(self, table: str, column: str) -> tuple[int, int] | None:
-        """See `Catalog`."""
+        """Return the ends of a column's declared range of integers that is too long for a list, or None."""
         return self.domains.integers(table, column)
 
     def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
-        """See `Catalog`."""
+        """Return the smallest and the largest public value of a column as numbers, or None."""
         reader = self._readers[fold(table)]
         if reader.table.public:
             return self._measured(f"main.{quote(reader.table.name)}", reader.columns).get(fold(column))
@@ -256,7 +262,10 @@ class SchemaDatabase:
         return self._extents[rows]
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
-        """See `Catalog`: the declared unique facts of a public table that hold."""
+        """Return the column sets of a public table that were verified to be unique.
+
+        The declared unique facts of a public table that hold.
+        """
         key = fold(table)
         if key not in self._unique:
             reader = self._readers[key]
