@@ -24,7 +24,7 @@ from typing import Protocol
 
 from dpsql.analysis import CompiledQuery
 from dpsql.engines.duckdb.tested_versions import notice as engine_notice
-from dpsql.engines.kept import KeptCounts, taken
+from dpsql.engines.kept import KeptCounts, take_counts
 from dpsql.engines.protocol import UnboundQuery, Untranslatable
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import ResultLimit, RunningStatement, running_statement
@@ -46,7 +46,7 @@ __all__ = [
     "length_check_key",
     "open_engine",
     "running_statement",
-    "taken",
+    "take_counts",
 ]
 
 

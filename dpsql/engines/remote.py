@@ -187,9 +187,9 @@ class RemoteEngine(ABC):
 
     def translate(self, compiled: CompiledQuery) -> str:
         """Return the SQL that the engine will run, for display; raises `Untranslatable` before any charge."""
-        return self.show(self._translated(compiled))
+        return self.show(self._translate(compiled))
 
-    def _translated(self, compiled: CompiledQuery) -> Translated:
+    def _translate(self, compiled: CompiledQuery) -> Translated:
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         with self._translating:
@@ -212,7 +212,7 @@ class RemoteEngine(ABC):
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
         check_sealed(compiled)
         try:
-            statement = self._translated(compiled)
+            statement = self._translate(compiled)
         except Untranslatable as problem:
             raise OperationalError(problem.message) from None
         rows = self._run(statement)

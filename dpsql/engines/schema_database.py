@@ -169,12 +169,12 @@ class SchemaDatabase:
 
     def plan(self, sql: str) -> object:
         """Return the engine's own bound plan of a compiled statement, as parsed JSON."""
-        bound = self._bound(sql)
+        bound = self._bind(sql)
         if bound.get("error"):
             raise ValueError("the compiled statement does not bind")
         return bound["plans"]
 
-    def _bound(self, sql: str) -> dict[str, Any]:
+    def _bind(self, sql: str) -> dict[str, Any]:
         """Return what the engine's binder says of a query: its plans, or the error and its place."""
         found = self._database.fetch(f"SELECT json_serialize_plan({literal_sql(sql)}, optimize := false)")
         return parse_json(found[0][0])
@@ -182,7 +182,7 @@ class SchemaDatabase:
     def _position(self, sql: str) -> int | None:
         """Return the byte of a query that the binder's error is about; None if it does not say."""
         try:
-            position = str(self._bound(sql).get("position"))
+            position = str(self._bind(sql).get("position"))
         except ValueError:
             return None
         return int(position) if position.isdecimal() else None
@@ -239,14 +239,14 @@ class SchemaDatabase:
         """Return the smallest and the largest public value of a column as numbers, or None."""
         reader = self._readers[fold(table)]
         if reader.table.public:
-            return self._measured(f"main.{quote(reader.table.name)}", reader.columns).get(fold(column))
+            return self._measure(f"main.{quote(reader.table.name)}", reader.columns).get(fold(column))
         domain = self.domains.query(table, column)
         if domain is None:
             return None
         kinds = [("v", kind) for name, kind in reader.columns if fold(name) == fold(column)]
-        return self._measured(f"({duckdb_sql(domain)}) AS d", kinds).get("v")
+        return self._measure(f"({duckdb_sql(domain)}) AS d", kinds).get("v")
 
-    def _measured(
+    def _measure(
         self, rows: str, columns: Sequence[tuple[str, SqlType]]
     ) -> dict[str, tuple[Fraction, Fraction]]:
         """Return the smallest and the largest value of each numeric or dated column, in one pass."""

@@ -64,9 +64,9 @@ class PostgresDialect(Dialect):
             return f"CAST({value.sql} AS {self.type_name(sql_type)})"
         if type_family(value.type) == type_family(sql_type) == "I":
             return null_outside(value.sql, low, high, "bigint")
-        return self._fitted(f"CAST({value.sql} AS numeric)", sql_type)
+        return self._fit(f"CAST({value.sql} AS numeric)", sql_type)
 
-    def _fitted(self, number: str, sql_type: SqlType) -> str:
+    def _fit(self, number: str, sql_type: SqlType) -> str:
         inside = null_outside(number, *integer_bounds(sql_type), "numeric")
         return f"CAST({inside} AS {self.type_name(sql_type)})"
 
@@ -76,7 +76,7 @@ class PostgresDialect(Dialect):
         size = 10 ** (sql_type.precision - sql_type.scale)
         return f"CAST(CASE WHEN abs({rounded}) < {size} THEN {rounded} END AS {self.type_name(sql_type)})"
 
-    def narrowed(self, value: Value, sql_type: SqlType) -> Value:
+    def narrow(self, value: Value, sql_type: SqlType) -> Value:
         """Write a DECIMAL that fits as one of fewer digits.
 
         A numeric is computed alike with any number of digits.
@@ -94,9 +94,9 @@ class PostgresDialect(Dialect):
 
     def whole(self, value: Value, sql_type: SqlType) -> str:
         """Convert a DECIMAL to an integer, rounded half away from zero: NULL if it does not fit."""
-        return self._fitted(f"round({value.sql})", sql_type)
+        return self._fit(f"round({value.sql})", sql_type)
 
-    def rounded(self, value: Value, sql_type: SqlType) -> str:
+    def round_double(self, value: Value, sql_type: SqlType) -> str:
         """Convert a DOUBLE to the nearest integer, ties to even: NULL if it does not fit."""
         if sql_type == BIGINT:  # the neighbours of its bounds among DOUBLEs
             a, b = "CAST('-9223372036854777856' AS float8)", "CAST('9223372036854775808' AS float8)"
@@ -109,7 +109,7 @@ class PostgresDialect(Dialect):
         """Convert a BOOLEAN to 1 or 0."""
         return f"CAST(CAST({value.sql} AS integer) AS bigint)"
 
-    def printed(self, value: Value) -> str | None:
+    def print_value(self, value: Value) -> str | None:
         """Convert a value to the text that DuckDB prints."""
         letter = type_family(value.type)
         if letter == "L":

@@ -76,7 +76,7 @@ class SparkDialect(Dialect):
         """Convert a DECIMAL to an integer, rounded half away from zero: NULL if it does not fit."""
         return self.integer(Value(f"ROUND({value.sql}, 0)", HUGEINT), sql_type)
 
-    def rounded(self, value: Value, sql_type: SqlType) -> str:
+    def round_double(self, value: Value, sql_type: SqlType) -> str:
         """Convert a DOUBLE to the nearest integer, ties to even: NULL if it does not fit."""
         # Spark's own test compares with the bound rounded up to 2^63.
         below = f"{value.sql} < CAST('9.223372036854775807E18' AS DOUBLE)"
@@ -87,7 +87,7 @@ class SparkDialect(Dialect):
         """Convert a BOOLEAN to 1 or 0."""
         return f"CAST({value.sql} AS BIGINT)"
 
-    def printed(self, value: Value) -> str | None:
+    def print_value(self, value: Value) -> str | None:
         """Convert a value to the text that DuckDB prints."""
         letter, (low, high) = type_family(value.type), value.value_range or (0, 0)
         if letter in "TM" and (low < 1 or high > 9999):

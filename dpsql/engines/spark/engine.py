@@ -76,7 +76,7 @@ class SparkEngine(RemoteEngine):
 
         Before a charge, the tables are refreshed and tested.
         """
-        versions = self._checked(compiled)
+        versions = self._check_tables(compiled)
         shown = super().translate(compiled)
         self._versions[compiled.sql] = versions
         while len(self._versions) > _STATEMENTS:
@@ -88,9 +88,9 @@ class SparkEngine(RemoteEngine):
 
         A frame reads the files that were listed when it was bound.
         """
-        return self._checked(compiled) == self._versions.get(compiled.sql)
+        return self._check_tables(compiled) == self._versions.get(compiled.sql)
 
-    def _checked(self, compiled: CompiledQuery) -> dict[str, object]:
+    def _check_tables(self, compiled: CompiledQuery) -> dict[str, object]:
         """Refresh the tables of a query, test that they are those that were opened, return their versions."""
         names = {node.table for node in walk(compiled.query) if isinstance(node, Scan)}
         guards = [guard for name, guard in self._guards.items() if name in names]
