@@ -114,7 +114,7 @@ def _examine_postgres(report: Report, policy: Policy) -> Words:
                     continue
                 with _of_table(report, table, "exists, may be read, types are as declared"):
                     postgres.check_table(connection, table, table.source, policy.longest_value)
-                if stale := postgres.statistics(connection, table.source):
+                if stale := postgres.describe_statistics(connection, table.source):
                     report.add("note", table.place("source"), stale)
     except PolicyError as problem:
         _add_problem(report, None, problem)
