@@ -18,7 +18,7 @@ from dpsql.engines import (
     length_check_key,
     open_engine,
     running_statement,
-    taken,
+    take_counts,
 )
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
@@ -94,7 +94,7 @@ class Engines:
         counts = self.engine.count(query)
         if known and self.unchanged(tables):
             self.kept.keep(query, counts)
-        return counts if query is compiled else taken(counts, query, compiled)
+        return counts if query is compiled else take_counts(counts, query, compiled)
 
     def _widened(self, compiled: CompiledQuery) -> CompiledQuery:
         """Return the query whose counts are kept: it has those of the statements that come next, too."""

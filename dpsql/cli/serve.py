@@ -92,7 +92,7 @@ def check_system() -> None:
 
 def serve_demo(folder: Path, policy: Path) -> int:
     """Serve the demo's data to two users, whose passwords are printed."""
-    from dpsql.login import entropy
+    from dpsql.login.entropy import draw_text
     from dpsql.policy import load
     from dpsql.serve import account_file
     from dpsql.serve.state import users_path
@@ -102,7 +102,7 @@ def serve_demo(folder: Path, policy: Path) -> int:
         file.write(_DEMO.format(port=_free_port(_PORT)))
         if all(map(find_spec, ("starlette", "uvicorn"))):
             file.write(_PAGES.format(page=_free_port(_PAGE_PORT), owner=_free_port(_OWNER_PORT)))
-    passwords = {name: entropy.text(12) for name in _USERS}
+    passwords = {name: draw_text(12) for name in _USERS}
     with account_file.change(users_path(load(policy))) as accounts:
         for name, password in passwords.items():
             accounts[name] = Account(User(name, name)).with_password(password)

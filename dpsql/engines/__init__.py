@@ -3,8 +3,9 @@
 The schema database, in which private tables are empty, answers everything public. A private engine runs
 `CompiledQuery` objects and nothing else.
 
+Here are the `Engine` protocol and the choice of an engine by the policy.
+
 ===================  =========================================================================
-``engine``           the `Engine` protocol, and the choice of an engine by the policy
 ``protocol``         what engines raise: `UnboundQuery`, `Untranslatable`, and their messages
 ``schema_database``  the binder, the catalog and the engine of public statements
 ``over_releases``    queries over released rows, which run there too
@@ -17,12 +18,19 @@ The schema database, in which private tables are empty, answers everything publi
 ===================  =========================================================================
 """
 
+from __future__ import annotations
+
+from typing import Protocol
+
+from dpsql.analysis import CompiledQuery
 from dpsql.engines.duckdb.tested_versions import notice as engine_notice
-from dpsql.engines.engine import Engine, length_check_key, open_engine
-from dpsql.engines.kept import KeptCounts, taken
+from dpsql.engines.kept import KeptCounts, take_counts
 from dpsql.engines.protocol import UnboundQuery, Untranslatable
+from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import ResultLimit, RunningStatement, running_statement
 from dpsql.kernel.charged_work import CANCELLED, FAILED, Cancelled
+from dpsql.kernel.counts import Counts
+from dpsql.policy import Policy, engine_kind
 
 __all__ = [
     "CANCELLED",
@@ -38,5 +46,71 @@ __all__ = [
     "length_check_key",
     "open_engine",
     "running_statement",
-    "taken",
+    "take_counts",
 ]
+
+
+class Engine(Protocol):
+    """A private engine: it has the owner's data, is locked down, and runs only compiled queries.
+
+    Several threads may run statements at once; `worker.RunningStatement` stops one of them.
+    """
+
+    schema_database: SchemaDatabase
+    """The same tables, with the private ones empty."""
+
+    def translate(self, compiled: CompiledQuery) -> str:
+        """Return the SQL that `count` will run, for display.
+
+        Raises `Untranslatable` where the engine cannot run a part of it with DuckDB's result on every value.
+        The statement is then refused, and nothing is charged.
+        """
+
+    def current(self, compiled: CompiledQuery) -> bool:
+        """Whether the tables of a query are as they were when it was translated; asked before a charge.
+
+        An engine that reads tables as they are when a query runs has no older view of them.
+        """
+
+    def count(self, compiled: CompiledQuery) -> Counts:
+        """Run a compiled query; every engine error becomes one constant `OperationalError`."""
+
+    def vet(self, table: str) -> bool:
+        """Read a private table once and test its declared unique facts; return whether both succeed."""
+
+    def within_length_limit(self, table: str) -> bool:
+        """Whether `vet` found no value of a private table beyond the length limit: its scan need not test."""
+
+    def assume_within_length_limit(self, table: str, short: bool) -> None:
+        """Set the result of `within_length_limit` from an earlier `vet`; it affects speed only."""
+
+    def close(self) -> None:
+        """Close the connections to the data."""
+
+
+def open_engine(policy: Policy, memory: int | None = None, *, background: bool = False) -> Engine:
+    """Open the private engine of a policy, with its schema database; imports the one engine that it names.
+
+    `memory` is the most bytes that DuckDB's databases take together; None: the engine's own limits. In the
+    `background` the threads that they start give way to the others of this process.
+    """
+    from dpsql.engines.duckdb.settings import interruptible  # noqa: PLC0415  heavy
+
+    with interruptible():
+        match engine_kind(policy.engine):
+            case "postgresql":
+                from dpsql.engines.postgres.engine import PostgresEngine  # noqa: PLC0415  an extra
+
+                return PostgresEngine(policy)
+            case "spark":
+                from dpsql.engines.spark.engine import SparkEngine  # noqa: PLC0415  an extra
+
+                return SparkEngine(policy)
+        from dpsql.engines.duckdb.engine import DuckDBEngine  # noqa: PLC0415  heavy
+
+        return DuckDBEngine(policy, memory, background=background)
+
+
+def length_check_key(table: str) -> str:
+    """Return the key under which the ledger stores that no value of a table exceeds the length limit."""
+    return f"{table}\nlengths"  # not a table's own key: no name has a line break

@@ -149,6 +149,6 @@ class _Entry:
         return self.counted.take(self.copy, compiled)
 
 
-def taken(counts: Counts, query: CompiledQuery, compiled: CompiledQuery) -> Counts:
+def take_counts(counts: Counts, query: CompiledQuery, compiled: CompiledQuery) -> Counts:
     """Return the counts of a compiled query from those of a query that has them, too."""
     return Counted.of(query).take(counts, compiled)

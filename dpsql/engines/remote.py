@@ -187,9 +187,9 @@ class RemoteEngine(ABC):
 
     def translate(self, compiled: CompiledQuery) -> str:
         """Return the SQL that the engine will run, for display; raises `Untranslatable` before any charge."""
-        return self.show(self._translated(compiled))
+        return self.show(self._translate(compiled))
 
-    def _translated(self, compiled: CompiledQuery) -> Translated:
+    def _translate(self, compiled: CompiledQuery) -> Translated:
         if not isinstance(compiled, CompiledQuery):
             raise InternalError("an engine counts compiled queries alone")
         with self._translating:
@@ -212,7 +212,7 @@ class RemoteEngine(ABC):
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
         check_sealed(compiled)
         try:
-            statement = self._translated(compiled)
+            statement = self._translate(compiled)
         except Untranslatable as problem:
             raise OperationalError(problem.message) from None
         rows = self._run(statement)
@@ -283,15 +283,18 @@ class RemoteEngine(ABC):
         return None if rows is None else [column[0].as_py() for column in rows.columns]
 
     def current(self, compiled: CompiledQuery) -> bool:
-        """See `Engine`."""
+        """Whether the tables of a query are as they were when it was translated; asked before a charge."""
         return True
 
     def within_length_limit(self, table: str) -> bool:
-        """See `Engine`: an engine that knows a stored value's length without reading it tests always."""
+        """Whether `vet` found no value of a private table beyond the length limit: its scan need not test.
+
+        An engine that knows a stored value's length without reading it tests always.
+        """
         return False
 
     def assume_within_length_limit(self, table: str, short: bool) -> None:  # noqa: B027  nothing to do
-        """See `Engine`."""
+        """Set the result of `within_length_limit` from an earlier `vet`; it affects speed only."""
 
 
 def check_digits(table: Table, physical: list[tuple[str, str]]) -> None:

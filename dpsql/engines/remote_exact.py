@@ -31,7 +31,7 @@ class RemoteInspector(ExactQueries):
         self._engine.close()
 
     def rows(self, table: str, alias: str) -> str:
-        """See `ExactQueries`."""
+        """Write a declared table as an item of FROM."""
         reader, dialect = self._reader(table), self._engine.dialect
         text, columns = self._engine.scans[reader.table.name]
         listed = ", ".join(
@@ -40,15 +40,15 @@ class RemoteInspector(ExactQueries):
         return f"(SELECT {listed} FROM {text} AS s) AS {alias}"
 
     def quote(self, name: str) -> str:
-        """See `ExactQueries`."""
+        """Write the name of a column."""
         return self._engine.dialect.quote(fold(name))
 
     def as_text(self, cell: str) -> str:
-        """See `ExactQueries`."""
+        """Write a value as text: a wrong policy may compare columns of different types."""
         return f"CAST({cell} AS {self._engine.dialect.type_name(VARCHAR)})"
 
     def number(self, cell: str, sql_type: SqlType) -> tuple[str, Callable[[object], str]]:
-        """See `ExactQueries`."""
+        """Write that a value is a number, and return what writes a bound of its type."""
         word = self._engine.dialect.type_name(sql_type.held)
         there = f"{cell} <> CAST('NaN' AS {word})" if sql_type == DOUBLE else f"{cell} IS NOT NULL"
         return there, lambda end: f"CAST('{end}' AS {word})"
@@ -81,11 +81,11 @@ class RemoteInspector(ExactQueries):
         return problems
 
     def fetch_all(self, sql: str) -> list[tuple[Any, ...]]:
-        """See `ExactQueries`."""
+        """Run a query; raises `UnreadableError`."""
         return self._run(Translated(sql, (), ()))
 
     def fetch_of(self, rows: Select, listed: str, tail: str = "") -> list[tuple[Any, ...]]:
-        """See `ExactQueries`."""
+        """Select a list of expressions from a query's rows `r`; raises `UnreadableError`."""
         engine = self._engine
         try:
             made = write(rows, engine.dialect, engine.schema_database, engine.private, {})

@@ -7,9 +7,9 @@ the binding of compiled queries run here, so none of them can disclose private d
 from __future__ import annotations
 
 import re
-import threading
 from copy import copy
 from fractions import Fraction
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
@@ -19,10 +19,11 @@ from dpsql.analysis import quote
 from dpsql.engines.duckdb import settings, tested_versions
 from dpsql.engines.over_releases import Columns, check, fetch, load, parse_json
 from dpsql.engines.protocol import KEPT, UNCHARGED, UnboundQuery
+from dpsql.engines.reopened_database import ReopenedDatabase
 from dpsql.engines.unbound import unbound
 from dpsql.engines.worker import running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
-from dpsql.kernel.charged_work import CANCELLED, FAILED, Cancelled
+from dpsql.kernel.charged_work import CANCELLED, FAILED
 from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
 from dpsql.policy import BooleanDomain, EnumDomain, fold
 from dpsql.policy.kernel_facts import facts_of
@@ -62,8 +63,6 @@ _ASK_AGAIN = "what was released is stored, and costs nothing when it is asked ag
 
 
 _CHECKED = 1024
-_FATAL = (duckdb.FatalException, duckdb.InternalException)
-"""Errors after which the engine runs nothing more on a database."""
 _UNBOUND = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
 _WIDE_DECIMAL = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
 
@@ -93,39 +92,12 @@ class SchemaDatabase:
         self._places: dict[str, int] = {}
         self._unique: dict[str, tuple[tuple[str, ...], ...]] = {}
         self._extents: dict[str, dict[str, tuple[Fraction, Fraction]]] = {}
-        self._arrow_types: dict[str, pa.DataType] = {}
         self._checked: set[object] = set()
         """Queries over released relations that were checked, with the types of the relations: the public
         tables never change, so neither does what a query reads."""
-        self._public_rows = public
-        self._memory = memory
-        self._reopening = threading.Lock()
-        self._con = self._open()
-        with self._con.cursor() as cursor:
+        self._database = ReopenedDatabase(partial(_open_tables, self._readers, public, domains, memory))
+        with self._database.connection.cursor() as cursor:
             self.vocabulary = tested_versions.vocabulary(cursor)
-
-    def _open(self) -> duckdb.DuckDBPyConnection:
-        connection = settings.connect()
-        connection.execute("SET GLOBAL threads = 1")
-        for reader in self._readers.values():
-            name = reader.table.name
-            # As the scans have them: of a private table, an instant is the TIMESTAMP of UTC.
-            kinds = [(column, k if reader.table.public else k.held) for column, k in reader.columns]
-            columns = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in kinds)
-            connection.execute(f"CREATE TABLE main.{quote(name)} ({columns})")
-            if name in self._public_rows:
-                connection.register("dpsql_incoming", self._public_rows[name])
-                connection.execute(f"INSERT INTO main.{quote(name)} SELECT * FROM dpsql_incoming")
-                connection.unregister("dpsql_incoming")
-        self.domains.create(connection)
-        settings.lock(connection, (), None, memory=self._memory)
-        return connection
-
-    def _open_again(self, broken: duckdb.DuckDBPyConnection) -> None:
-        """Open a new database if this one is still used: after a fatal error nothing runs on it."""
-        with self._reopening:
-            if self._con is broken:
-                self._con = self._open()
 
     def with_ladders(self, ladders: KeptLadders) -> SchemaDatabase:
         """Return the same database, with other kept ladders; it is closed with this one."""
@@ -134,7 +106,7 @@ class SchemaDatabase:
         return found
 
     def has_instants(self, table: str) -> bool:
-        """See `Catalog`."""
+        """Return whether a declared table has a column of type TIMESTAMPTZ; False for an unknown name."""
         reader = self._readers.get(fold(table))
         return reader is not None and any(kind == TIMESTAMPTZ for _, kind in reader.columns)
 
@@ -143,11 +115,14 @@ class SchemaDatabase:
         return self._readers[fold(table)].generated
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
-        """See `Catalog`."""
+        """Return the names and types of a declared table's columns, in declared order."""
         return self._readers[fold(table)].columns
 
     def stored_types(self, source: Scan | DomainScan) -> Mapping[str, SqlType]:
-        """See `Catalog`: of a private table, an instant is the TIMESTAMP of UTC."""
+        """Return the types of a declared table or domain, as a query has them; none for an unknown name.
+
+        Of a private table, an instant is the TIMESTAMP of UTC.
+        """
         found = self._stored.get(source)
         if found is None:
             found = self._stored[source] = self._types_of(source)
@@ -170,9 +145,9 @@ class SchemaDatabase:
         return tuple(name for name, _ in reader.columns)
 
     def type_of(self, expression: str) -> SqlType:
-        """See `Catalog`."""
+        """Return the type of a constant expression; `ValueError` if it does not bind or is not allowed."""
         if expression not in self._types:
-            text = self._fetch(f"SELECT typeof({expression})")[0][0]
+            text = self._database.fetch(f"SELECT typeof({expression})")[0][0]
             wide = _WIDE_DECIMAL.fullmatch(text)
             if wide:  # a DECIMAL of more than 18 digits, which the rules of the analysis narrow
                 self._types[expression] = SqlType("DECIMAL", int(wide[1]), int(wide[2]))
@@ -183,49 +158,49 @@ class SchemaDatabase:
         return self._types[expression]
 
     def evaluate(self, expression: str) -> object:
-        """See `Catalog`."""
+        """Return the value of a constant expression; `ValueError` if it raises."""
         if expression not in self._values:
-            self._values[expression] = self._fetch(f"SELECT {expression}")[0][0]
+            self._values[expression] = self._database.fetch(f"SELECT {expression}")[0][0]
         return self._values[expression]
 
     def count(self, relation: str) -> int:
-        """See `Catalog`."""
+        """Return the number of rows of a public relation (a SELECT)."""
         return int(str(self.evaluate(f"(SELECT COUNT(*) FROM ({relation}) AS r)")))
 
     def plan(self, sql: str) -> object:
-        """See `Catalog`."""
-        bound = self._bound(sql)
+        """Return the engine's own bound plan of a compiled statement, as parsed JSON."""
+        bound = self._bind(sql)
         if bound.get("error"):
             raise ValueError("the compiled statement does not bind")
         return bound["plans"]
 
-    def _bound(self, sql: str) -> dict[str, Any]:
+    def _bind(self, sql: str) -> dict[str, Any]:
         """Return what the engine's binder says of a query: its plans, or the error and its place."""
-        found = self._fetch(f"SELECT json_serialize_plan({literal_sql(sql)}, optimize := false)")
+        found = self._database.fetch(f"SELECT json_serialize_plan({literal_sql(sql)}, optimize := false)")
         return parse_json(found[0][0])
 
     def _position(self, sql: str) -> int | None:
         """Return the byte of a query that the binder's error is about; None if it does not say."""
         try:
-            position = str(self._bound(sql).get("position"))
+            position = str(self._bind(sql).get("position"))
         except ValueError:
             return None
         return int(position) if position.isdecimal() else None
 
     def not_null(self, table: str, column: str) -> bool:
-        """See `Catalog`."""
+        """Return whether no row of a private table that has a unit has NULL in a column."""
         reader, key = self._readers[fold(table)], fold(column)
         declared = {fold(c) for c in (*reader.table.not_null, *reader.table.complete)}
         return key in reader.never_null or key in declared
 
     def complete(self, table: str, column: str) -> bool:
-        """See `Catalog`."""
+        """Return whether each row of a private table that has a unit has a value of a column's domain."""
         stated = {fold(c): domain for c, domain in self._readers[fold(table)].table.domain.items()}
         domain = stated.get(fold(column))
         return isinstance(domain, (BooleanDomain, EnumDomain)) or getattr(domain, "complete", False)
 
     def domain(self, table: str, column: str) -> Query | None:
-        """See `Catalog`."""
+        """Return a query of columns v and o (its order) over a column's declared domain, or None."""
         return self.domains.query(table, column)
 
     def listed_domains(self) -> dict[str, SqlType]:
@@ -236,37 +211,42 @@ class SchemaDatabase:
         """Return for each table of a listed domain a number that all its places are less than."""
         for name in self.domains.listed():
             if name not in self._places:
-                ((most,),) = self._fetch(f"SELECT COALESCE(MAX(o) + 1, 0) FROM {DOMAIN_SCHEMA}.{name}")
+                ((most,),) = self._database.fetch(
+                    f"SELECT COALESCE(MAX(o) + 1, 0) FROM {DOMAIN_SCHEMA}.{name}"
+                )
                 self._places[name] = int(most)
         return self._places
 
     def facts(self, policy: Policy, tables: tuple[str, ...]) -> Facts:
-        """See `Catalog`: the facts of the policy's tables that are named, and of all domains."""
+        """Return what the owner declares of some tables, as the kernel takes it.
+
+        The facts of the policy's tables that are named, and of all domains.
+        """
         known = self._facts.get(tables)
         if known is None or known[0] is not policy:
             known = self._facts[tables] = policy, facts_of(policy, self, tables)
         return known[1]
 
     def span(self, table: str, column: str) -> tuple[date, date] | None:
-        """See `Catalog`."""
+        """Return the first and the last day of a TIMESTAMP column's declared range, or None."""
         return self.domains.span(table, column)
 
     def integers(self, table: str, column: str) -> tuple[int, int] | None:
-        """See `Catalog`."""
+        """Return the ends of a column's declared range of integers that is too long for a list, or None."""
         return self.domains.integers(table, column)
 
     def extent(self, table: str, column: str) -> tuple[Fraction, Fraction] | None:
-        """See `Catalog`."""
+        """Return the smallest and the largest public value of a column as numbers, or None."""
         reader = self._readers[fold(table)]
         if reader.table.public:
-            return self._measured(f"main.{quote(reader.table.name)}", reader.columns).get(fold(column))
+            return self._measure(f"main.{quote(reader.table.name)}", reader.columns).get(fold(column))
         domain = self.domains.query(table, column)
         if domain is None:
             return None
         kinds = [("v", kind) for name, kind in reader.columns if fold(name) == fold(column)]
-        return self._measured(f"({duckdb_sql(domain)}) AS d", kinds).get("v")
+        return self._measure(f"({duckdb_sql(domain)}) AS d", kinds).get("v")
 
-    def _measured(
+    def _measure(
         self, rows: str, columns: Sequence[tuple[str, SqlType]]
     ) -> dict[str, tuple[Fraction, Fraction]]:
         """Return the smallest and the largest value of each numeric or dated column, in one pass."""
@@ -274,7 +254,7 @@ class SchemaDatabase:
             kinds = [(name, kind) for name, kind in columns if kind.numeric or kind.name in _MEASURES]
             cells = [_MEASURES.get(kind.name, "{0}").format(quote(name)) for name, kind in kinds]
             listed = ", ".join(f"MIN({cell}), MAX({cell})" for cell in cells)
-            row = self._fetch(f"SELECT {listed} FROM {rows}")[0] if kinds else ()
+            row = self._database.fetch(f"SELECT {listed} FROM {rows}")[0] if kinds else ()
             ends = zip((fold(name) for name, _ in kinds), row[::2], row[1::2], strict=True)
             self._extents[rows] = {
                 name: (Fraction(str(low)), Fraction(str(high))) for name, low, high in ends if low is not None
@@ -282,7 +262,10 @@ class SchemaDatabase:
         return self._extents[rows]
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
-        """See `Catalog`: the declared unique facts of a public table that hold."""
+        """Return the column sets of a public table that were verified to be unique.
+
+        The declared unique facts of a public table that hold.
+        """
         key = fold(table)
         if key not in self._unique:
             reader = self._readers[key]
@@ -290,7 +273,9 @@ class SchemaDatabase:
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
                 name = f"main.{quote(reader.table.name)}"
-                repeated = self._fetch(f"SELECT 1 FROM {name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1")
+                repeated = self._database.fetch(
+                    f"SELECT 1 FROM {name} GROUP BY {listed} HAVING COUNT(*) > 1 LIMIT 1"
+                )
                 if not repeated:
                     held.append(fact)
             self._unique[key] = tuple(held)
@@ -304,7 +289,7 @@ class SchemaDatabase:
 
     def schema(self, sql: str, text: str | None = None) -> pa.Schema:
         """Return the names and types of the columns of a public statement, without running it."""
-        return self._public(sql, text, lambda cursor: self._schema(cursor, sql))
+        return self._public(sql, text, lambda cursor: self._database.arrow_schema(cursor, sql))
 
     def _public(
         self, sql: str, text: str | None, finish: Callable[[duckdb.DuckDBPyConnection], _Result]
@@ -318,7 +303,7 @@ class SchemaDatabase:
                 raised.append(error)
                 raise
 
-        result = self._on_cursor(work, UNCHARGED)
+        result = self._database.run(work, UNCHARGED)
         if result is not None:
             return result
         if raised and isinstance(raised[0], ResultTooLarge):
@@ -328,24 +313,9 @@ class SchemaDatabase:
             raise unbound(str(raised[0]), self._position(sql), sql, text, public)
         raise OperationalError("the engine could not finish this public statement")
 
-    def _schema(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Schema:
-        """Return the Arrow schema of a query, which is bound and not run."""
-        found = cursor.sql(sql)
-        types = [self._arrow_type(cursor, str(kind)) for kind in found.types]
-        return pa.schema(zip(found.columns, types, strict=True))
-
     def arrow_type(self, sql_type: str) -> pa.DataType:
         """Return the Arrow type of the engine's results of an SQL type."""
-        if sql_type not in self._arrow_types:
-            with self._con.cursor() as cursor:
-                return self._arrow_type(cursor, sql_type)
-        return self._arrow_types[sql_type]
-
-    def _arrow_type(self, cursor: duckdb.DuckDBPyConnection, sql_type: str) -> pa.DataType:
-        if sql_type not in self._arrow_types:
-            empty = cursor.sql(f"SELECT CAST(NULL AS {sql_type}) AS x LIMIT 0").to_arrow_table()
-            self._arrow_types[sql_type] = empty.schema.field(0).type
-        return self._arrow_types[sql_type]
+        return self._database.arrow_type(sql_type)
 
     def bind_over(self, types: Mapping[str, Columns], sql: str) -> tuple[str, ...]:
         """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
@@ -372,7 +342,7 @@ class SchemaDatabase:
 
     def schema_over(self, types: Mapping[str, Columns], sql: str) -> pa.Schema:
         """Return the names and types of the columns of a query that `over` would run."""
-        return self._over(types, {}, sql, lambda cursor: self._schema(cursor, sql))
+        return self._over(types, {}, sql, lambda cursor: self._database.arrow_schema(cursor, sql))
 
     def _over(
         self,
@@ -398,7 +368,7 @@ class SchemaDatabase:
                 raised.append(error)
                 raise
 
-        result = self._on_cursor(work, KEPT)
+        result = self._database.run(work, KEPT)
         if result is not None:
             return result
         why = raised[0] if raised else None
@@ -424,60 +394,32 @@ class SchemaDatabase:
         def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
             return cursor.sql(sql, params=[numbers]).to_arrow_table()
 
-        result = self._on_cursor(work, CANCELLED)
+        result = self._database.run(work, CANCELLED)
         if result is None or result.num_rows != len(places):
             raise OperationalError(FAILED)
         return result
 
     def close(self) -> None:
         """Close the database."""
-        self._con.close()
+        self._database.close()
 
-    def _on_cursor(
-        self, work: Callable[[duckdb.DuckDBPyConnection], _Result], message: str
-    ) -> _Result | None:
-        """Run work on a new cursor; return its result, or None if it failed; `Cancelled` has the message."""
-        used, broken = self._con, list[duckdb.DuckDBPyConnection]()
 
-        def watched(cursor: duckdb.DuckDBPyConnection) -> _Result:
-            try:
-                return work(cursor)
-            except _FATAL:
-                broken.append(used)
-                raise
-
-        try:
-            return settings.run_on_cursor(lambda: used, watched, message)
-        finally:
-            for each in broken:
-                self._open_again(each)
-
-    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; `ValueError` if it fails."""
-        for _ in range(2):  # once more where a query of somebody else broke the database
-            used = self._con
-            try:
-                return self._fetched(used, sql)
-            except _FATAL:
-                pass
-            self._open_again(used)
-        raise ValueError("does not bind")
-
-    def _fetched(self, used: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
-        failed = cancelled = False
-        with running_statement() as statement, used.cursor() as cursor:
-            try:
-                with settings.interruptible(), statement.stopped_by(lambda: settings.interrupt(cursor)):
-                    statement.check()
-                    return cursor.execute(sql).fetchall()
-            except duckdb.InterruptException:
-                cancelled = True
-            except _FATAL:
-                raise
-            except (duckdb.Error, RuntimeError):  # DuckDB raises some faults as RuntimeError
-                failed = True
-        if cancelled:
-            raise Cancelled(UNCHARGED)
-        if failed:
-            raise ValueError("does not bind")
-        return []
+def _open_tables(
+    readers: Mapping[str, Reader], public: Mapping[str, pa.Table], domains: Domains, memory: int | None
+) -> duckdb.DuckDBPyConnection:
+    """Open a database with the declared tables, of which the public ones have their rows."""
+    connection = settings.connect()
+    connection.execute("SET GLOBAL threads = 1")
+    for reader in readers.values():
+        name = reader.table.name
+        # As the scans have them: of a private table, an instant is the TIMESTAMP of UTC.
+        kinds = [(column, k if reader.table.public else k.held) for column, k in reader.columns]
+        columns = ", ".join(f"{quote(column)} {sql_type}" for column, sql_type in kinds)
+        connection.execute(f"CREATE TABLE main.{quote(name)} ({columns})")
+        if name in public:
+            connection.register("dpsql_incoming", public[name])
+            connection.execute(f"INSERT INTO main.{quote(name)} SELECT * FROM dpsql_incoming")
+            connection.unregister("dpsql_incoming")
+    domains.create(connection)
+    settings.lock(connection, (), None, memory=memory)
+    return connection

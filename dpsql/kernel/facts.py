@@ -18,6 +18,8 @@ from functools import lru_cache
 from dpsql.errors import InternalError
 from dpsql.types import SqlType
 
+# str.lower() would fold characters from outside ASCII onto ASCII ones (the Kelvin sign onto k), so that two
+# names the engine tells apart would be one name here.
 _LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 

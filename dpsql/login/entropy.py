@@ -6,20 +6,20 @@ import base64
 import secrets
 
 
-def key(size: int) -> bytes:
+def draw_key(size: int) -> bytes:
     """Return random bytes of the system's generator."""
     return secrets.token_bytes(size)
 
 
-def number(bits: int) -> int:
+def draw_number(bits: int) -> int:
     """Return a random number from 0 to 2**bits - 1."""
     return secrets.randbits(bits)
 
 
-def text(size: int) -> str:
+def draw_text(size: int) -> str:
     """Return random bytes as letters, digits, `-` and `_`.
 
-    >>> len(text(32))
+    >>> len(draw_text(32))
     43
     """
-    return base64.urlsafe_b64encode(key(size)).rstrip(b"=").decode()
+    return base64.urlsafe_b64encode(draw_key(size)).rstrip(b"=").decode()

@@ -104,51 +104,40 @@ def _verify_values(
 
 
 def _examine_postgres(report: Report, policy: Policy) -> Words:
-    from dpsql.engines.postgres.owner import (  # noqa: PLC0415  an extra
-        check_table,
-        describe_server,
-        owner_connection,
-        postgres_words,
-        statistics,
-    )
+    from dpsql.engines.postgres import owner as postgres  # noqa: PLC0415  an extra
 
     try:
-        with owner_connection(policy.engine) as connection:
-            report.add(*_put_place("database.engine", describe_server(connection)))
+        with postgres.owner_connection(policy.engine) as connection:
+            report.add(*_put_place("database.engine", postgres.describe_server(connection)))
             for table in policy.tables.values():
                 if not isinstance(table.source, DatabaseSource):
                     continue
                 with _of_table(report, table, "exists, may be read, types are as declared"):
-                    check_table(connection, table, table.source, policy.longest_value)
-                if stale := statistics(connection, table.source):
+                    postgres.check_table(connection, table, table.source, policy.longest_value)
+                if stale := postgres.describe_statistics(connection, table.source):
                     report.add("note", table.place("source"), stale)
     except PolicyError as problem:
         _add_problem(report, None, problem)
-    return postgres_words
+    return postgres.postgres_words
 
 
 def _examine_spark(report: Report, policy: Policy) -> Words:
-    from dpsql.engines.spark.guard import check_facts  # noqa: PLC0415  an extra
-    from dpsql.engines.spark.owner import (  # noqa: PLC0415
-        check_table,
-        describe_spark,
-        owner_session,
-        spark_words,
-    )
+    from dpsql.engines.spark import owner as spark  # noqa: PLC0415  an extra
+    from dpsql.engines.spark.guard import check_facts  # noqa: PLC0415
 
     try:
-        with owner_session(policy.engine) as session:
-            report.add(*_put_place("database.engine", describe_spark(policy.engine, session)))
+        with spark.owner_session(policy.engine) as session:
+            report.add(*_put_place("database.engine", spark.describe_spark(policy.engine, session)))
             for table in policy.tables.values():
                 local = isinstance(table.source, ParquetSource) and "://" not in policy.engine
                 if not isinstance(table.source, DatabaseSource) and not (local and not table.public):
                     continue
                 with _of_table(report, table, "exists, types are as declared"):
-                    check_table(session, table, policy.longest_value)
+                    spark.check_table(session, table, policy.longest_value)
         check_facts(policy)
     except Error as problem:
         _add_problem(report, None, problem)
-    return spark_words
+    return spark.spark_words
 
 
 @contextmanager

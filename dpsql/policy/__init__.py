@@ -19,6 +19,7 @@
 
 from __future__ import annotations
 
+from dpsql.kernel.facts import fold
 from dpsql.policy.addresses import Address, engine_kind
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.columns import ColumnBounds, as_number, fit_bounds
@@ -35,7 +36,7 @@ from dpsql.policy.keys import KEYS
 from dpsql.policy.kinds import show_length
 from dpsql.policy.load import load
 from dpsql.policy.model import Policy
-from dpsql.policy.names import Names, fold, same_name
+from dpsql.policy.names import Names, same_name
 from dpsql.policy.parts import (
     MOST_ROWS,
     Assumed,

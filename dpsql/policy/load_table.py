@@ -10,11 +10,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import cast
 
+from dpsql.kernel.facts import fold
 from dpsql.policy.columns import ColumnBounds
 from dpsql.policy.files import CsvFormat, CsvSource, ParquetSource, files_of, split_pattern
 from dpsql.policy.keys import KEYS
 from dpsql.policy.kinds import describe
-from dpsql.policy.names import fold, key_path, wrong
+from dpsql.policy.names import key_path, wrong
 from dpsql.policy.parts import (
     BooleanDomain,
     DatabaseSource,

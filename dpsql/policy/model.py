@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 
+from dpsql.kernel.facts import fold
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.addresses import check_engine
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.kinds import KEEP, LONGEST, read_keep, read_length
-from dpsql.policy.names import check_names, fold, key_path, wrong
+from dpsql.policy.names import check_names, key_path, wrong
 from dpsql.policy.parts import AUTO, DatabaseSource, Defaults, Most, read_zone
 from dpsql.policy.rules import check_tables
 from dpsql.policy.serving import ServeConfig

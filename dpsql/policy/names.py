@@ -5,28 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import string
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import TypeVar
 
 from dpsql.errors import PolicyError
+from dpsql.kernel.facts import fold
 
 V = TypeVar("V")
-
-# str.lower() would fold characters from outside ASCII onto ASCII ones (the Kelvin sign onto k), so that two
-# names the engine tells apart would be one name here.
-_LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
-
-
-@lru_cache(maxsize=8192)
-def fold(name: str) -> str:
-    """Return the form in which names are compared: ASCII letters in lower case.
-
-    >>> fold("Page"), fold("É")
-    ('page', 'É')
-    """
-    return name.translate(_LOWER)
 
 
 def same_name(one: str, other: str) -> bool:

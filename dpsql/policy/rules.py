@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dpsql.kernel.facts import fold
 from dpsql.policy.files import CsvSource
-from dpsql.policy.names import Names, fold, key_path, same_name, suggest, wrong
+from dpsql.policy.names import Names, key_path, same_name, suggest, wrong
 from dpsql.policy.parts import TableDomain, UnitColumn, UnitRow, UnitVia
 from dpsql.policy.table import Table, may_be_unit
 from dpsql.types import SqlType

@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import field
 
+from dpsql.kernel.facts import fold
 from dpsql.language import CUTS, Cut
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.columns import ColumnBounds, fit_bounds, fit_domain
 from dpsql.policy.files import CsvSource, ParquetSource, pattern_problem
-from dpsql.policy.names import Names, check_names, fold, key_path, name_problem, suggest, wrong
+from dpsql.policy.names import Names, check_names, key_path, name_problem, suggest, wrong
 from dpsql.policy.parts import (
     DatabaseSource,
     Domain,

@@ -8,9 +8,10 @@ from functools import lru_cache
 from sqlglot import exp
 
 from dpsql.errors import Error
+from dpsql.kernel.facts import fold
 from dpsql.language import Clauses, Query, parse, tables_in
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.names import Names, check_names, fold, key_path, same_name, suggest, wrong
+from dpsql.policy.names import Names, check_names, key_path, same_name, suggest, wrong
 from dpsql.policy.section import Key, Section
 from dpsql.policy.table import Table
 

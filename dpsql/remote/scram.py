@@ -11,7 +11,7 @@ import binascii
 import hmac
 import re
 
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_text
 from dpsql.login.scram import BINDING, PLAIN, PLUS, derive_keys, hash_key, prepare_password, sign, xor
 
 _FIRST = re.compile(r"r=([!-+\--~]{1,1024}),s=([A-Za-z0-9+/=]{1,1024}),i=([1-9][0-9]{0,7})(,.*)?", re.DOTALL)
@@ -32,7 +32,7 @@ class ScramClient:
             self._password = prepare_password(password).encode()
         except ValueError:
             self._password = password.encode()  # as libpq: the server may have hashed it as it is
-        self._nonce = entropy.text(24) if nonce is None else nonce
+        self._nonce = draw_text(24) if nonce is None else nonce
         header = b"n,," if binding is None else f"p={BINDING},,".encode()
         self._channel = base64.b64encode(header + (binding or b"")).decode()
         # The user is that of the startup message: PostgreSQL's clients leave the name empty here.

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from dpsql.errors import PolicyError
 from dpsql.kernel.loss import exact
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_key
 from dpsql.policy.names import key_path, wrong
 from dpsql.policy.section import Section
 from dpsql.serve.scram import Verifier
@@ -80,7 +80,7 @@ def change(path: Path) -> Iterator[dict[str, Account]]:
         raise PolicyError(f"{path}: its folder cannot be opened: {problem.strerror}") from None
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        secret, accounts = read(path) if os.path.lexists(path) else (entropy.key(SECRET_BYTES), {})
+        secret, accounts = read(path) if os.path.lexists(path) else (draw_key(SECRET_BYTES), {})
         yield accounts
         replace_private(path, write(secret, accounts).encode())
         os.fsync(folder)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from dpsql.errors import PriceNotAgreed, ProgrammingError
 from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_key
 
 if TYPE_CHECKING:
     from dpsql.serve.answer import Answer
@@ -52,7 +52,7 @@ class Confirmations:
     def __init__(
         self, secret: bytes, *, lifetime: int = LIFETIME, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._key = hmac.digest(secret, b"dpsql confirm 1 " + entropy.key(32), "sha256")
+        self._key = hmac.digest(secret, b"dpsql confirm 1 " + draw_key(32), "sha256")
         self._lifetime = lifetime
         self._clock = clock
         """A clock that nobody sets back: confirmations do not outlive this process."""

@@ -17,7 +17,7 @@ from mcp_types import ToolAnnotations
 from pydantic import BaseModel, Field
 
 from dpsql import __version__
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_key
 from dpsql.render.cells import escape_controls
 from dpsql.render.readable import price
 from dpsql.serve.confirm import Confirmations, SpendingRule
@@ -162,7 +162,7 @@ def serve_one(
     Over a session in this process it is for owners' trials: whoever starts it may read the data. Over one
     on a server it runs on the program's side, which never sees the data.
     """
-    tools = Tools(service, SpendingRule(Confirmations(entropy.key(32)), free_below, ask_person_above))
+    tools = Tools(service, SpendingRule(Confirmations(draw_key(32)), free_below, ask_person_above))
 
     async def tools_of() -> Tools:
         return tools

@@ -15,7 +15,7 @@ from itertools import cycle, islice
 from typing import Self
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_text
 from dpsql.login.scram import BINDING, PLAIN, PLUS, derive_keys, hash_key, prepare_password, sign, xor
 
 ITERATIONS = 4096
@@ -142,7 +142,7 @@ class ScramServer:
     def __init__(self, verifier: Verifier, binding: bytes | None, *, nonce: str | None = None) -> None:
         self._verifier = verifier
         self._binding = binding
-        self._nonce = entropy.text(24) if nonce is None else nonce
+        self._nonce = draw_text(24) if nonce is None else nonce
         self._header = b""
         self._expected: bytes | None = None
         self._signed = b""

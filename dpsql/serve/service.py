@@ -12,7 +12,7 @@ from dpsql import __version__
 from dpsql.composition import describe_view
 from dpsql.errors import Error
 from dpsql.language import Options
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_number
 from dpsql.policy import Policy, load
 from dpsql.serve.client import Client
 from dpsql.serve.gate import Gate, Login
@@ -135,7 +135,7 @@ class Service:
                     self._of_logins.pop(old).close()
             config = self.generation.config
             settings = Settings(user.name, config.name, statement_timeout=config.statement_timeout * 1000)
-            client = self._of_logins[place] = self.client(login, entropy.number(31), settings)
+            client = self._of_logins[place] = self.client(login, draw_number(31), settings)
             client.protocol = protocol
             client.on_terminate = client.cancel  # there is no connection to end
         return client

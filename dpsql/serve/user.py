@@ -13,7 +13,7 @@ from datetime import date
 from fractions import Fraction
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_key, draw_text
 from dpsql.policy.names import key_path, wrong
 from dpsql.serve.scram import MOST_KEYS, SALT_BYTES, Verifier
 
@@ -128,7 +128,7 @@ class Account:
             raise ValueError(f"there is a token {chosen!r}")
         if len(chosen) > 63 or not chosen.isprintable():
             raise ValueError("a token's name is 1 to 63 printable characters")
-        text = TOKEN_PREFIX + entropy.text(_TOKEN_BYTES)
+        text = TOKEN_PREFIX + draw_text(_TOKEN_BYTES)
         token = Token(chosen, token_hash(text), Verifier.of(text, self._salt(keep=True)), expires)
         return replace(self, tokens=(*self.tokens, token)), chosen, text
 
@@ -143,7 +143,7 @@ class Account:
     def _salt(self, *, keep: bool) -> bytes:
         """Return the account's salt, which all its passwords share; a new one if there is none to keep."""
         found = self.verifiers(None)
-        return found[0].salt if keep and found else entropy.key(SALT_BYTES)
+        return found[0].salt if keep and found else draw_key(SALT_BYTES)
 
 
 def token_hash(text: str) -> str:

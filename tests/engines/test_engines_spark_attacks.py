@@ -91,7 +91,7 @@ def counted(session: Session, keys: str) -> tuple[object, Callable[[], dict[str,
             zip(exact_of(found).keys.column("k0").to_pylist(), exact_of(found).n[0].tolist(), strict=True)
         )
 
-    return engine_of(session)._translated(compiled), run  # type: ignore[attr-defined]  # RemoteEngine
+    return engine_of(session)._translate(compiled), run  # type: ignore[attr-defined]  # RemoteEngine
 
 
 def test_statements_of_one_text_keep_their_own_public_rows(session: Session) -> None:

@@ -73,7 +73,7 @@ def compared(compiled: CompiledQuery, schema: SchemaDatabase, bound: Callable[[s
 def binder(schema: SchemaDatabase) -> Callable[[str], dict[str, str]]:
     @cache
     def bound(sql: str) -> dict[str, str]:
-        with schema._con.cursor() as cursor:
+        with schema._database.connection.cursor() as cursor:
             rows = cursor.execute(f"DESCRIBE {sql}").fetchall()
         return {
             f"{place} {row[0]}": str(row[1]).replace('"NULL"', "INTEGER") for place, row in enumerate(rows)

@@ -14,7 +14,7 @@ import pytest
 
 from dpsql import versions
 from dpsql.analysis import CompiledQuery, alike, widened
-from dpsql.engines import taken
+from dpsql.engines import take_counts
 from dpsql.engines.duckdb.engine import DuckDBEngine
 from dpsql.errors import QueryRefused
 from dpsql.kernel.counts import Counts
@@ -114,7 +114,7 @@ def check(session: Session, query: CompiledQuery, others: list[CompiledQuery]) -
     wide = widened(query, others, session.policy, engine.schema_database)
     found = engine.count(wide)
     for each in (query, *(o for o in others if alike(query, o))):
-        own = taken(found, wide, each)
+        own = take_counts(found, wide, each)
         assert rows(own) == rows(engine.count(each)), each.sql
         assert exact_of(own).order == (None if each.order is None else each.order.terms)
 

@@ -150,24 +150,24 @@ class Inspector(ExactQueries, DuckDBEngine):
         )
 
     def rows(self, table: str, alias: str) -> str:
-        """See `ExactQueries`."""
+        """Write a declared table as an item of FROM."""
         return f"main.{quote(self._reader(table).table.name)} AS {alias}"
 
     def quote(self, name: str) -> str:
-        """See `ExactQueries`."""
+        """Write the name of a column."""
         return quote(name)
 
     def as_text(self, cell: str) -> str:
-        """See `ExactQueries`."""
+        """Write a value as text: a wrong policy may compare columns of different types."""
         return f"CAST({cell} AS VARCHAR)"
 
     def number(self, cell: str, sql_type: SqlType) -> tuple[str, Callable[[object], str]]:
-        """See `ExactQueries`."""
+        """Write that a value is a number, and return what writes a bound of its type."""
         there = f"NOT isnan({cell})" if sql_type == DOUBLE else f"{cell} IS NOT NULL"
         return there, lambda end: f"CAST('{end}' AS {sql_type.held})"
 
     def fetch_all(self, sql: str) -> list[tuple[Any, ...]]:
-        """See `ExactQueries`."""
+        """Run a query; raises `UnreadableError`."""
         try:
             with self._connection(counts_only=False).cursor() as cursor:
                 return cursor.execute(sql).fetchall()
@@ -178,7 +178,7 @@ class Inspector(ExactQueries, DuckDBEngine):
         raise UnreadableError(text)
 
     def fetch_of(self, rows: Select, listed: str, tail: str = "") -> list[tuple[Any, ...]]:
-        """See `ExactQueries`."""
+        """Select a list of expressions from a query's rows `r`; raises `UnreadableError`."""
         return self.fetch_all(f"SELECT {listed} FROM ({duckdb_sql(rows)}) AS r{tail}")
 
 

@@ -62,11 +62,11 @@ def csv_scan(
     form = csv_format(table)
     names = [name or f"§{i}" for i, name in enumerate(header)]
     spec = ", ".join(f"{text(name)}: 'VARCHAR'" for name in names)
-    files = ", ".join(map(text, paths))
+    files, nulls = (", ".join(map(text, each)) for each in (paths, form.null))
     folders = f"hive_partitioning = {str(bool(keys)).lower()}, hive_types_autocast = false, "
     scan = (
         f"read_csv([{files}], auto_detect = false, header = true, delim = {text(form.delimiter)}, "
-        f"quote = '\"', escape = '\"', nullstr = [{', '.join(map(text, form.null))}], ignore_errors = false, "
+        f"quote = '\"', escape = '\"', nullstr = [{nulls}], ignore_errors = false, "
         f"parallel = {str(table.public).lower()}, {folders}columns = {{{spec}}})"
     )
     return scan, [(name, "VARCHAR") for name in (*names, *keys)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from dpsql.engines.duckdb.csv_source import text
 from dpsql.policy import CsvFormat
 from dpsql.types import SqlType
 
@@ -44,9 +45,5 @@ def _number(cell: str, decimal: str, thousands: str) -> str:
     """Leave out what groups digits, where it stands before each three digits, and write a decimal point."""
     group, point = re.escape(thousands), re.escape(decimal)
     pattern = rf"\s*[-+]?(\d{{1,3}}({group}\d{{3}})+|\d+)({point}\d*)?([eE][-+]?\d+)?\s*"
-    plain = f"replace(replace({cell}, {_text(thousands)}, ''), {_text(decimal)}, '.')"
-    return f"CASE WHEN regexp_full_match({cell}, {_text(pattern)}) THEN {plain} ELSE '?' || {cell} END"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    plain = f"replace(replace({cell}, {text(thousands)}, ''), {text(decimal)}, '.')"
+    return f"CASE WHEN regexp_full_match({cell}, {text(pattern)}) THEN {plain} ELSE '?' || {cell} END"

@@ -178,15 +178,21 @@ class DuckDBEngine:
         return reader.unlimited_sql if table in self._within_limit else reader.sql
 
     def current(self, compiled: CompiledQuery) -> bool:
-        """See `Engine`: files have stamps, which are compared beside it."""
+        """Whether the tables of a query are as they were when it was translated; asked before a charge.
+
+        Files have stamps, which are compared beside it.
+        """
         return True
 
     def within_length_limit(self, table: str) -> bool:
-        """See `Engine`: whether the scan of a table omits the test of lengths."""
+        """Whether `vet` found no value of a private table beyond the length limit: its scan need not test.
+
+        Whether the scan of a table omits the test of lengths.
+        """
         return table in self._within_limit
 
     def assume_within_length_limit(self, table: str, short: bool) -> None:
-        """See `Engine`."""
+        """Set the result of `within_length_limit` from an earlier `vet`; it affects speed only."""
         with self._lock:
             if short == (table in self._within_limit):
                 return
@@ -249,7 +255,7 @@ class DuckDBEngine:
             self._opened = {}
 
     def close(self) -> None:
-        """See `Engine`."""
+        """Close the connections to the data."""
         with self._lock:
             for connection in self._opened.values():
                 with suppress(duckdb.Error):  # after a second Ctrl-C, a statement may still run

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from dpsql.engines.postgres.forms import string_literal
+from dpsql.engines.postgres.forms import quoted_name, string_literal
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import DatabaseSource, Table
@@ -140,15 +140,6 @@ def catalog_table(seen: dict[str, Any]) -> CatalogTable:
         tuple((frozenset(numbers), equal) for numbers, equal in seen["indexes"] or ()),
         seen["definition"],
     )
-
-
-def quoted_name(*parts: str) -> str:
-    """Write a name, with quotes where PostgreSQL needs them.
-
-    >>> print(quoted_name("sales", "Visits"))
-    "sales"."Visits"
-    """
-    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
 
 
 def _check_grants(ask: CatalogQuery, table: Table, seen: dict[str, Any], found: CatalogTable) -> None:

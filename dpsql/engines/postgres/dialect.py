@@ -54,44 +54,50 @@ class PostgresDialect(Dialect):
     }
 
     def text(self, value: str) -> str:
-        """See `Dialect`."""
+        """Write a constant text."""
         return f'(CAST({string_literal(value)} AS text) COLLATE "C")'
 
     def integer(self, value: Value, sql_type: SqlType) -> str:
-        """See `Dialect`."""
+        """Convert an integer to another integer type: NULL if it does not fit."""
         (low, high), old = integer_bounds(sql_type), integer_bounds(value.type)
         if low <= old[0] and old[1] <= high:
             return f"CAST({value.sql} AS {self.type_name(sql_type)})"
         if type_family(value.type) == type_family(sql_type) == "I":
             return null_outside(value.sql, low, high, "bigint")
-        return self._fitted(f"CAST({value.sql} AS numeric)", sql_type)
+        return self._fit(f"CAST({value.sql} AS numeric)", sql_type)
 
-    def _fitted(self, number: str, sql_type: SqlType) -> str:
+    def _fit(self, number: str, sql_type: SqlType) -> str:
         inside = null_outside(number, *integer_bounds(sql_type), "numeric")
         return f"CAST({inside} AS {self.type_name(sql_type)})"
 
     def decimal(self, sql: str, sql_type: SqlType) -> str:
-        """See `Dialect`."""
+        """Convert an exact number to DECIMAL, rounded half away from zero: NULL if it does not fit."""
         rounded = f"round(CAST({sql} AS numeric), {sql_type.scale})"
         size = 10 ** (sql_type.precision - sql_type.scale)
         return f"CAST(CASE WHEN abs({rounded}) < {size} THEN {rounded} END AS {self.type_name(sql_type)})"
 
-    def narrowed(self, value: Value, sql_type: SqlType) -> Value:
-        """See `Dialect`: a numeric is computed alike with any number of digits."""
+    def narrow(self, value: Value, sql_type: SqlType) -> Value:
+        """Write a DECIMAL that fits as one of fewer digits.
+
+        A numeric is computed alike with any number of digits.
+        """
         return replace(value, type=sql_type)
 
     def cut(self, value: Value, sql_type: SqlType, low: int, high: int) -> str:
-        """See `Dialect`: bigint is compared in less time, by functions that give NULL for NULL."""
+        """Write a DECIMAL without its point, cut to two ends; None: as DuckDB computes it.
+
+        Bigint is compared in less time, by functions that give NULL for NULL.
+        """
         factor = self.constant(Decimal(10**sql_type.scale), SqlType("DECIMAL", sql_type.scale + 1, 0))
         least, most = (self.constant(end, BIGINT) for end in (low, high))
         return f"int8smaller(int8larger(CAST({value.sql} * {factor} AS bigint), {least}), {most})"
 
     def whole(self, value: Value, sql_type: SqlType) -> str:
-        """See `Dialect`."""
-        return self._fitted(f"round({value.sql})", sql_type)
+        """Convert a DECIMAL to an integer, rounded half away from zero: NULL if it does not fit."""
+        return self._fit(f"round({value.sql})", sql_type)
 
-    def rounded(self, value: Value, sql_type: SqlType) -> str:
-        """See `Dialect`."""
+    def round_double(self, value: Value, sql_type: SqlType) -> str:
+        """Convert a DOUBLE to the nearest integer, ties to even: NULL if it does not fit."""
         if sql_type == BIGINT:  # the neighbours of its bounds among DOUBLEs
             a, b = "CAST('-9223372036854777856' AS float8)", "CAST('9223372036854775808' AS float8)"
             inside = f"NULLIF(NULLIF(LEAST(GREATEST(round({value.sql}), {a}), {b}), {b}), {a})"
@@ -100,11 +106,11 @@ class PostgresDialect(Dialect):
         return f"CAST({inside} AS bigint)"
 
     def truth(self, value: Value) -> str:
-        """See `Dialect`."""
+        """Convert a BOOLEAN to 1 or 0."""
         return f"CAST(CAST({value.sql} AS integer) AS bigint)"
 
-    def printed(self, value: Value) -> str | None:
-        """See `Dialect`."""
+    def print_value(self, value: Value) -> str | None:
+        """Convert a value to the text that DuckDB prints."""
         letter = type_family(value.type)
         if letter == "L":
             return f"CASE WHEN {value.sql} THEN 'true' WHEN NOT {value.sql} THEN 'false' END COLLATE \"C\""
@@ -113,17 +119,20 @@ class PostgresDialect(Dialect):
         return f'CAST({value.sql} AS text) COLLATE "C"' if letter in "IBNUTM" else None
 
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
-        """See `Dialect`."""
+        """Write LIKE; `pattern` is a list of literal texts, None for `%` and an empty text for `_`."""
         return f"({value.sql} LIKE {string_literal(''.join(_escaped(part) for part in pattern))})"
 
     def aggregate(self, name: str, value: Value, *, distinct: bool, tail: str) -> Value:
-        """See `Dialect`."""
+        """Write an aggregate that does not depend on the order of rows; `tail` is its FILTER and OVER."""
         if value.type == BOOLEAN:
             name = {"min": "bool_and", "max": "bool_or"}.get(name, name)
         return super().aggregate(name, value, distinct=distinct, tail=tail)
 
     def same_column(self, a: Value, b: Value) -> str:
-        """See `Dialect`: PostgreSQL joins by equalities; by IS NOT DISTINCT FROM it would try all pairs."""
+        """Write that two columns are equal or both NULL, in a form by which the engine can join.
+
+        PostgreSQL joins by equalities; by IS NOT DISTINCT FROM it would try all pairs.
+        """
         zero = _ZEROS.get(type_family(a.type))
         if zero is None or type_family(a.type) != type_family(b.type):
             return super().same_column(a, b)
@@ -131,12 +140,18 @@ class PostgresDialect(Dialect):
         return f"{both} AND COALESCE({a.sql}, {zero}) = COALESCE({b.sql}, {zero})"
 
     def once(self, operands: Mapping[int, str], body: str) -> str:
-        """See `Dialect`; without OFFSET, the planner would put the operands in the places of their names."""
+        """Write `body` with the operands at their places computed once: it names them by `operand_name`.
+
+        Without OFFSET, the planner would put the operands in the places of their names.
+        """
         listed = ", ".join(f"{sql} AS {self.quote(f'x{i}')}" for i, sql in operands.items())
         return f"(SELECT {body} FROM (SELECT {listed} OFFSET 0) AS {self.quote(ONCE)})"
 
     def hash_values(self, values: Sequence[str]) -> str:
-        """See `Dialect`; each value is hashed first, since a row of long texts may be too long."""
+        """Write a hash of several values, which samples the groups that a unit keeps.
+
+        Each value is hashed first, since a row of long texts may be too long.
+        """
         parts = ", ".join(f"hashtextextended(CAST({value} AS text), 0)" for value in values)
         return f"hashtextextended(CAST(ROW({parts}) AS text), 0)"
 

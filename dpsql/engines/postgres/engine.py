@@ -38,7 +38,10 @@ class PostgresEngine(RemoteEngine):
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
-        """See `RemoteEngine`: an idle connection, or a new one."""
+        """Reserve a connection for one statement.
+
+        An idle connection, or a new one.
+        """
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -51,11 +54,11 @@ class PostgresEngine(RemoteEngine):
 
     @property
     def dialect(self) -> PostgresDialect:
-        """See `RemoteEngine`."""
+        """The dialect of the engine, with the scans of the tables found."""
         return PostgresDialect(self._scans, self._policy.longest_value, self._policy.timeout)
 
     def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
-        """See `RemoteEngine`."""
+        """Find a table in the engine's catalog, and write its scan; raises `PolicyError`. No row is read."""
         if not isinstance(table.source, DatabaseSource):
             raise PolicyError(f"tables.{table.name}.source: is not a table of the database")
         with self.connection() as connection:
@@ -80,7 +83,10 @@ class PostgresEngine(RemoteEngine):
         ), scanned
 
     def translate(self, compiled: CompiledQuery) -> str:
-        """See `RemoteEngine`: before a charge, connections that the server has ended are closed."""
+        """Return the SQL that the engine will run, for display; raises `Untranslatable` before any charge.
+
+        Before a charge, connections that the server has ended are closed.
+        """
         with self.connection() as connection:
             if not connection.alive():
                 self.discard(connection)
@@ -88,7 +94,7 @@ class PostgresEngine(RemoteEngine):
         return super().translate(compiled)
 
     def bind(self, statement: Translated) -> None:
-        """See `RemoteEngine`."""
+        """Let the engine plan a statement without reading rows; raises `Untranslatable` if it cannot."""
         sql, guards = rows.executable_sql(statement, self.dialect), self._guards_of(statement.tables)
         with self.connection() as connection:
             planned = connection.explain(sql, guards, PLANNING_SECONDS)
@@ -97,7 +103,10 @@ class PostgresEngine(RemoteEngine):
             raise Untranslatable("PostgreSQL cannot plan this statement", "write it in a simpler form")
 
     def current(self, compiled: CompiledQuery) -> bool:
-        """See `Engine`; raises `OperationalError` if a table was altered, or is locked by somebody else."""
+        """Whether the tables of a query are as they were when it was translated; asked before a charge.
+
+        Raises `OperationalError` if a table was altered, or is locked by somebody else.
+        """
         self._check(self._guards_of(tables_of(compiled.query)), LOCK_SECONDS)
         return True
 
@@ -123,33 +132,39 @@ class PostgresEngine(RemoteEngine):
         )
 
     def fetch(self, connection: Connection, statement: Translated) -> pa.Table:
-        """See `RemoteEngine`."""
+        """Run a statement. It is called in a worker thread and may raise any exception."""
         guards = self._guards_of(statement.tables)
         found = connection.table(rows.executable_sql(statement, self.dialect), guards)
         return rows.storage_types(found)
 
     def show(self, statement: Translated) -> str:
-        """See `RemoteEngine`."""
+        """Return a statement's SQL for display, without public rows."""
         return rows.display_sql(statement, self.dialect)
 
     def checksum(self, cells: list[str]) -> str:
-        """See `RemoteEngine`."""
+        """Write an aggregate that reads every value of some columns."""
         return f"bit_xor({self.dialect.hash_values(cells)})"
 
     def stop(self, connection: Connection) -> None:
-        """See `RemoteEngine`."""
+        """Stop the statement that a connection runs."""
         connection.cancel()
 
     def discard(self, connection: Connection) -> None:
-        """See `RemoteEngine`: the server may have ended it."""
+        """Let nobody use a connection again, since a statement failed on it.
+
+        The server may have ended it.
+        """
         connection.close()
 
     def interrupted(self, error: BaseException) -> bool:
-        """See `RemoteEngine`: by the SQLSTATE, since messages are in the server's language."""
+        """Whether an error is the engine's report that a statement was interrupted.
+
+        By the SQLSTATE, since messages are in the server's language.
+        """
         return getattr(error, "sqlstate", None) == "57014"  # query_canceled
 
     def disconnect(self) -> None:
-        """See `RemoteEngine`."""
+        """Close the connections that no statement uses."""
         with suppress(IndexError):
             while True:
                 self._idle.pop().close()

@@ -37,6 +37,15 @@ def string_literal(value: str) -> str:
     return f"E'{quoted}'".replace("\\", "\\\\") if "\\" in quoted else f"'{quoted}'"
 
 
+def quoted_name(*parts: str) -> str:
+    """Write a name, with quotes where PostgreSQL needs them.
+
+    >>> print(quoted_name("sales", "Visits"))
+    "sales"."Visits"
+    """
+    return ".".join('"' + part.replace('"', '""') + '"' for part in parts)
+
+
 def _finite(value_range: RangeRule, *, known: bool = True) -> RangeRule:
     """Return a range rule that refuses DOUBLE arithmetic which could overflow, where PostgreSQL raises."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from dpsql.engines.postgres.catalog import CatalogQuery, CatalogTable, find_table
 from dpsql.engines.postgres.schema import index_distinguishes
@@ -46,22 +47,13 @@ class Guard:
             there = now.get(name.lower())
             if there is None:
                 return f"table {self.table.name}: its column {name} is gone since it was opened"
-            if (there.number, there.type_name, there.modifier, there.never_null) != (
-                then.number,
-                then.type_name,
-                then.modifier,
-                then.never_null,
-            ):
+            if replace(there, name=then.name) != then:
                 return f"table {self.table.name}: its column {name} was altered since it was opened"
         return f"table {self.table.name} was replaced or altered since it was opened"
 
     def _identity(self, found: CatalogTable) -> tuple[object, ...]:
         names = {name.lower() for name, _ in self.columns}
-        read = tuple(
-            (c.number, c.name, c.type_name, c.modifier, c.builtin, c.never_null)
-            for c in found.columns
-            if c.name.lower() in names
-        )
+        read = tuple(c for c in found.columns if c.name.lower() in names)
         return found.oid, found.text, found.relation_kind, found.children, found.definition, read
 
     def check_facts(self, found: CatalogTable) -> None:

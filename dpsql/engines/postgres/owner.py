@@ -267,7 +267,7 @@ def check_table(connection: OwnerConnection, table: Table, source: DatabaseSourc
         Guard(table, source, columns, found).check_facts(found)
 
 
-def statistics(connection: OwnerConnection, source: DatabaseSource) -> str:
+def describe_statistics(connection: OwnerConnection, source: DatabaseSource) -> str:
     """Say that a table's statistics are missing or stale, with the statement that mends it; empty if not."""
     rows = connection.ask(
         "SELECT c.oid::regclass::text AS t, c.reltuples::float8 AS n, "

@@ -46,11 +46,11 @@ class SparkDialect(Dialect):
     }
 
     def text(self, value: str) -> str:
-        """See `Dialect`."""
+        """Write a constant text."""
         return string_literal(value)
 
     def integer(self, value: Value, sql_type: SqlType) -> str:
-        """See `Dialect`."""
+        """Convert an integer to another integer type: NULL if it does not fit."""
         (low, high), old = integer_bounds(sql_type), integer_bounds(value.type)
         if low <= old[0] and old[1] <= high:
             return f"CAST({value.sql} AS {self.type_name(sql_type)})"
@@ -60,32 +60,35 @@ class SparkDialect(Dialect):
         return f"CAST({inside} AS {self.type_name(sql_type)})"
 
     def or_near(self, exact: str, near: str) -> str:
-        """See `Dialect`; a DOUBLE of 10^38 or more has no value of the type, and is the end on its side."""
+        """Write a whole number where it is exact, else the DOUBLE near it, cut to the ends of the type.
+
+        A DOUBLE of 10^38 or more has no value of the type, and is the end on its side.
+        """
         top, nines = "CAST('1E38' AS DOUBLE)", "9" * 38
         ends = f"WHEN {near} >= {top} THEN {nines} WHEN {near} <= - {top} THEN -{nines}"
         return f"COALESCE({exact}, CASE {ends} ELSE TRY_CAST({near} AS DECIMAL(38,0)) END)"
 
     def decimal(self, sql: str, sql_type: SqlType) -> str:
-        """See `Dialect`."""
+        """Convert an exact number to DECIMAL, rounded half away from zero: NULL if it does not fit."""
         return f"TRY_CAST({sql} AS {self.type_name(sql_type)})"
 
     def whole(self, value: Value, sql_type: SqlType) -> str:
-        """See `Dialect`."""
+        """Convert a DECIMAL to an integer, rounded half away from zero: NULL if it does not fit."""
         return self.integer(Value(f"ROUND({value.sql}, 0)", HUGEINT), sql_type)
 
-    def rounded(self, value: Value, sql_type: SqlType) -> str:
-        """See `Dialect`."""
+    def round_double(self, value: Value, sql_type: SqlType) -> str:
+        """Convert a DOUBLE to the nearest integer, ties to even: NULL if it does not fit."""
         # Spark's own test compares with the bound rounded up to 2^63.
         below = f"{value.sql} < CAST('9.223372036854775807E18' AS DOUBLE)"
         whole = f"CASE WHEN {below} THEN TRY_CAST(rint({value.sql}) AS BIGINT) END"
         return self.integer(Value(f"({whole})", BIGINT), sql_type)
 
     def truth(self, value: Value) -> str:
-        """See `Dialect`."""
+        """Convert a BOOLEAN to 1 or 0."""
         return f"CAST({value.sql} AS BIGINT)"
 
-    def printed(self, value: Value) -> str | None:
-        """See `Dialect`."""
+    def print_value(self, value: Value) -> str | None:
+        """Convert a value to the text that DuckDB prints."""
         letter, (low, high) = type_family(value.type), value.value_range or (0, 0)
         if letter in "TM" and (low < 1 or high > 9999):
             raise Untranslatable("this date could lie outside the years 1 to 9999")
@@ -93,7 +96,10 @@ class SparkDialect(Dialect):
         return f"CAST({value.sql} AS STRING)" if exact or letter in "LIBTM" else None
 
     def like(self, value: Value, pattern: Sequence[str | None]) -> str:
-        """See `Dialect`; not Spark's LIKE, a regular expression that can take minutes for one row."""
+        """Write LIKE; `pattern` is a list of literal texts, None for `%` and an empty text for `_`.
+
+        Not Spark's LIKE, a regular expression that can take minutes for one row.
+        """
         shape = [p for i, p in enumerate(pattern) if i == 0 or p is not None or pattern[i - 1] is not None]
         x, texts = value.sql, [p for p in shape if p]
         runs = [string_literal(p) for p in texts]
@@ -120,11 +126,14 @@ class SparkDialect(Dialect):
         )
 
     def is_distinct(self, a: str, b: str, *, negated: bool) -> str:
-        """See `Dialect`."""
+        """Write IS [NOT] DISTINCT FROM."""
         return f"{a} <=> {b}" if negated else f"NOT ({a} <=> {b})"
 
     def aggregate(self, name: str, value: Value, *, distinct: bool, tail: str) -> Value:
-        """See `Dialect`; sums are computed in DECIMAL, since those of BIGINT overflow."""
+        """Write an aggregate that does not depend on the order of rows; `tail` is its FILTER and OVER.
+
+        Sums are computed in DECIMAL, since those of BIGINT overflow.
+        """
         letter = type_family(value.type)
         if name == "sum" and letter in "IB":
             exact = f"CAST({value.sql} AS DECIMAL(20,0))" if letter == "I" else value.sql
@@ -133,14 +142,20 @@ class SparkDialect(Dialect):
         return super().aggregate(name, value, distinct=distinct, tail=tail)
 
     def public_name(self, place: int, sql: str) -> str:
-        """See `Dialect`: views belong to the session, in which other statements run at the same time."""
+        """Return the name of a statement's public relation: by its place, or by its text.
+
+        Views belong to the session, in which other statements run at the same time.
+        """
         return f"p_{hashlib.sha256(sql.encode()).hexdigest()[:32]}"
 
     def once(self, operands: Mapping[int, str], body: str) -> str:
-        """See `Dialect`: the function of a list's only element has the operands as its parameter."""
+        """Write `body` with the operands at their places computed once: it names them by `operand_name`.
+
+        The function of a list's only element has the operands as its parameter.
+        """
         listed = ", ".join(f"'x{i}', {sql}" for i, sql in operands.items())
         return f"(transform(array(named_struct({listed})), {self.quote(ONCE)} -> {body})[0])"
 
     def hash_values(self, values: Sequence[str]) -> str:
-        """See `Dialect`."""
+        """Write a hash of several values, which samples the groups that a unit keeps."""
         return f"xxhash64({', '.join(values)})"

@@ -51,11 +51,11 @@ class SparkEngine(RemoteEngine):
 
     @property
     def dialect(self) -> SparkDialect:
-        """See `RemoteEngine`."""
+        """The dialect of the engine, with the scans of the tables found."""
         return SparkDialect(self._scans, self._policy.longest_value, self._policy.timeout)
 
     def introspect(self, table: Table) -> tuple[Reader, tuple[str, dict[str, TargetColumn]]]:
-        """See `RemoteEngine`."""
+        """Find a table in the engine's catalog, and write its scan; raises `PolicyError`. No row is read."""
         with suppress_pyspark_warnings():
             view = f"dpsql_source_{next(self._numbers)}"
             name, schema = find_table(self.session, table, view)
@@ -72,8 +72,11 @@ class SparkEngine(RemoteEngine):
         )
 
     def translate(self, compiled: CompiledQuery) -> str:
-        """See `RemoteEngine`: before a charge, the tables are refreshed and tested."""
-        versions = self._checked(compiled)
+        """Return the SQL that the engine will run, for display; raises `Untranslatable` before any charge.
+
+        Before a charge, the tables are refreshed and tested.
+        """
+        versions = self._check_tables(compiled)
         shown = super().translate(compiled)
         self._versions[compiled.sql] = versions
         while len(self._versions) > _STATEMENTS:
@@ -81,10 +84,13 @@ class SparkEngine(RemoteEngine):
         return shown
 
     def current(self, compiled: CompiledQuery) -> bool:
-        """See `Engine`: a frame reads the files that were listed when it was bound."""
-        return self._checked(compiled) == self._versions.get(compiled.sql)
+        """Whether the tables of a query are as they were when it was translated; asked before a charge.
 
-    def _checked(self, compiled: CompiledQuery) -> dict[str, object]:
+        A frame reads the files that were listed when it was bound.
+        """
+        return self._check_tables(compiled) == self._versions.get(compiled.sql)
+
+    def _check_tables(self, compiled: CompiledQuery) -> dict[str, object]:
         """Refresh the tables of a query, test that they are those that were opened, return their versions."""
         names = {node.table for node in walk(compiled.query) if isinstance(node, Scan)}
         guards = [guard for name, guard in self._guards.items() if name in names]
@@ -97,7 +103,10 @@ class SparkEngine(RemoteEngine):
 
     @contextmanager
     def connection(self) -> Iterator[str]:
-        """See `RemoteEngine`: the tag of one statement, which waits for the others."""
+        """Reserve a connection for one statement.
+
+        The tag of one statement, which waits for the others.
+        """
         with self._lock:
             yield f"dpsql_{id(self):x}_{next(self._numbers)}"
 
@@ -125,7 +134,7 @@ class SparkEngine(RemoteEngine):
         return self._frame(statement)
 
     def bind(self, statement: Translated) -> None:
-        """See `RemoteEngine`."""
+        """Let the engine plan a statement without reading rows; raises `Untranslatable` if it cannot."""
         if not self._planner.run(lambda: self._plan(statement)):
             raise Untranslatable("Spark cannot plan this statement", "write it in a simpler form")
 
@@ -141,7 +150,7 @@ class SparkEngine(RemoteEngine):
         return bound
 
     def fetch(self, connection: str, statement: Translated) -> pa.Table:
-        """See `RemoteEngine`."""
+        """Run a statement. It is called in a worker thread and may raise any exception."""
         with suppress_pyspark_warnings():
             # In this process the job runs in a thread of Spark's, to which a session's tags do not apply.
             here = self.session if "://" in self._policy.engine else self.session.sparkContext
@@ -157,16 +166,16 @@ class SparkEngine(RemoteEngine):
         return found.rename_columns([f"c{i}" for i in range(found.num_columns)])
 
     def show(self, statement: Translated) -> str:
-        """See `RemoteEngine`."""
+        """Return a statement's SQL for display, without public rows."""
         parts = [f"`{p.name}` AS ({p.rows.num_rows} public rows: {p.sql})" for p in statement.public]
         return f"WITH {', '.join(parts)} {statement.sql}" if parts else statement.sql
 
     def checksum(self, cells: list[str]) -> str:
-        """See `RemoteEngine`."""
+        """Write an aggregate that reads every value of some columns."""
         return f"bit_xor(xxhash64({', '.join(cells)}))"
 
     def stop(self, connection: str) -> None:
-        """See `RemoteEngine`."""
+        """Stop the statement that a connection runs."""
         with suppress(Exception):
             if "://" in self._policy.engine:
                 self.session.interruptTag(connection)
@@ -174,10 +183,16 @@ class SparkEngine(RemoteEngine):
                 self.session.sparkContext.cancelJobsWithTag(connection)
 
     def discard(self, connection: str) -> None:
-        """See `RemoteEngine`: the session survives the failure of a statement."""
+        """Let nobody use a connection again, since a statement failed on it.
+
+        The session survives the failure of a statement.
+        """
 
     def interrupted(self, error: BaseException) -> bool:
-        """See `RemoteEngine`: by the error condition, since messages may quote the statement."""
+        """Whether an error is the engine's report that a statement was interrupted.
+
+        By the error condition, since messages may quote the statement.
+        """
         # In this process the error of the job is a cause of the error of the thread that returns rows.
         behind: Any = getattr(error, "java_exception", None) or error
         for _ in range(_MAX_CAUSES):
@@ -191,7 +206,10 @@ class SparkEngine(RemoteEngine):
         return False
 
     def disconnect(self) -> None:
-        """See `RemoteEngine`: Spark itself keeps running, since it may serve others in this process."""
+        """Close the connections that no statement uses.
+
+        Spark itself keeps running, since it may serve others in this process.
+        """
         self._frames.clear()
         if "://" in self._policy.engine:
             end_session(self.session)

@@ -119,7 +119,7 @@ class Writer:
     def _constant(self, node: Expr) -> Value | None:
         """Write the value of a constant expression; return None for one that depends on a row."""
         if isinstance(node, Constant):
-            return self._typed(node.value, node.type.held) if node.value is not None else None
+            return self._write_constant(node.value, node.type.held) if node.value is not None else None
         allowed = self.schema_database.vocabulary.functions
         if facts(node).reads or not all(_foldable(part, allowed) for part in walk(node)):
             return None
@@ -136,9 +136,9 @@ class Writer:
         dated = value is not None and sql_type.name in ("DATE", "TIMESTAMP")
         if dated and self.schema_database.evaluate(f"isfinite({sql})") is not True:
             raise self.refuse("an infinite date or timestamp", "write the first or last day that can occur")
-        return self._typed(value, sql_type)
+        return self._write_constant(value, sql_type)
 
-    def _typed(self, value: object, sql_type: SqlType) -> Value:
+    def _write_constant(self, value: object, sql_type: SqlType) -> Value:
         return Value(
             self.dialect.constant(value, sql_type), sql_type, constant_range(value), value, one_zero=True
         )
@@ -177,14 +177,14 @@ class Writer:
             check_cost(found, text, self.dialect, written)
         return found
 
-    def copied(self, value: Value) -> bool:
+    def may_copy(self, value: Value) -> bool:
         """Whether a value may be written more than once: it is short, or belongs to its SELECT."""
         short = value.constant is not NOT_CONSTANT or self.cost(value.sql).words <= _COPIED
         return short or any(text in value.sql for text in self.grouped)
 
     def once(self, values: Sequence[Value], make: Callable[[list[Value]], Value]) -> Value:
         """Write an expression of some operands such that none that is long is computed more than once."""
-        if all(map(self.copied, values)):
+        if all(map(self.may_copy, values)):
             return make([*values])
         named = [
             v if v.constant is not NOT_CONSTANT else replace(v, sql=self.dialect.operand_name(i))
@@ -192,17 +192,18 @@ class Writer:
         ]
         made = make(named)
         again = any(
-            made.sql.count(name.sql) > 1 and not self.copied(v) for name, v in zip(named, values, strict=True)
+            made.sql.count(name.sql) > 1 and not self.may_copy(v)
+            for name, v in zip(named, values, strict=True)
         )
-        return self.bound(values, made) if again and self.movable(values) else make([*values])
+        return self.bind_operands(values, made) if again and self.is_movable(values) else make([*values])
 
-    def bound(self, values: Sequence[Value], body: Value) -> Value:
+    def bind_operands(self, values: Sequence[Value], body: Value) -> Value:
         """Write what names operands by their places, with the operands computed once each."""
         names = {i: self.dialect.operand_name(i) for i in range(len(values))}
         operands = {i: values[i].sql for i, name in names.items() if name in body.sql}
         return replace(body, sql=self.dialect.once(operands, body.sql))
 
-    def movable(self, values: Sequence[Value]) -> bool:
+    def is_movable(self, values: Sequence[Value]) -> bool:
         """Whether a subquery may compute these values: no aggregate or window belongs to an outer SELECT."""
         return not any(text in v.sql for v in values for text in self.grouped)
 

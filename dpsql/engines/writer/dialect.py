@@ -143,13 +143,13 @@ class Dialect(ABC):
             sql = f"CAST({x} AS {self.type_name(sql_type)})"
             value_range = {"I": INTEGERS, "B": (1.0, 2.0**127)}.get(a, (10.0**-old.scale, 1e18))
         elif a == "D" and b == "I":
-            sql = self.rounded(value, sql_type)
+            sql = self.round_double(value, sql_type)
         elif a == "L" and b == "I":
             sql = self.truth(value)
         elif a == "I" and b == "L":
             sql = f"{x} <> 0"
         elif b == "S" and (a not in "TM" or value.value_range is not None):
-            sql = self.printed(value)
+            sql = self.print_value(value)
         elif a in "TM" and b in "TM" and value.value_range is not None:
             sql, value_range = f"CAST({x} AS {self.type_name(sql_type)})", value.value_range
         if sql is None:
@@ -169,7 +169,7 @@ class Dialect(ABC):
         """Convert an exact number to DECIMAL, rounded half away from zero: NULL if it does not fit."""
         return None
 
-    def narrowed(self, value: Value, sql_type: SqlType) -> Value:
+    def narrow(self, value: Value, sql_type: SqlType) -> Value:
         """Write a DECIMAL that fits as one of fewer digits."""
         return replace(value.with_sql(f"CAST({value.sql} AS {self.type_name(sql_type)})"), type=sql_type)
 
@@ -181,7 +181,7 @@ class Dialect(ABC):
         """Convert a DECIMAL to an integer, rounded half away from zero: NULL if it does not fit."""
         return None
 
-    def rounded(self, value: Value, sql_type: SqlType) -> str | None:
+    def round_double(self, value: Value, sql_type: SqlType) -> str | None:
         """Convert a DOUBLE to the nearest integer, ties to even: NULL if it does not fit."""
         return None
 
@@ -189,7 +189,7 @@ class Dialect(ABC):
         """Convert a BOOLEAN to 1 or 0."""
         return None
 
-    def printed(self, value: Value) -> str | None:
+    def print_value(self, value: Value) -> str | None:
         """Convert a value to the text that DuckDB prints."""
         return None
 

@@ -52,11 +52,11 @@ def _apply(work: Writer, node: tree.Apply, scope: ColumnScope) -> Value:
     again = [
         a for i, a in enumerate(node.arguments) if node.form.template.count(f"{{{i}}}") > 1 and facts(a).reads
     ]
-    if all(work.copied(work.expression(argument, scope)) for argument in again):
+    if all(work.may_copy(work.expression(argument, scope)) for argument in again):
         return work.expression(expanded(node), scope)
     read = {i: work.expression(a, scope) for i, a in enumerate(node.arguments) if facts(a).reads}
     values = [read.get(i, Value("NULL", NULL, constant=None)) for i in range(len(node.arguments))]
-    if not work.movable(values):
+    if not work.is_movable(values):
         return work.expression(expanded(node), scope)
     columns, arguments = {}, list(node.arguments)
     for i, value in enumerate(values):
@@ -65,7 +65,7 @@ def _apply(work: Writer, node: tree.Apply, scope: ColumnScope) -> Value:
             columns[name] = TargetColumn(name, value.type, value.value_range, one_zero=value.one_zero)
             arguments[i] = tree.Column(ONCE, name, type=value.type)
     body = replace(node, arguments=tuple(arguments))
-    return work.bound(values, work.expression(expanded(body), ColumnScope({ONCE: columns}, scope)))
+    return work.bind_operands(values, work.expression(expanded(body), ColumnScope({ONCE: columns}, scope)))
 
 
 def _case(work: Writer, node: tree.Case, scope: ColumnScope) -> Value:
@@ -92,7 +92,7 @@ def _cast(work: Writer, node: tree.Cast, scope: ColumnScope) -> Value:
     if value.type == wanted:
         return value
     if node.bounded and wanted.name == value.type.name == "DECIMAL" and wanted.scale == value.type.scale:
-        return work.dialect.narrowed(value, wanted)
+        return work.dialect.narrow(value, wanted)
     return replace(work.once([value], lambda v: work.dialect.cast(v[0], wanted)), one_zero=True)
 
 

@@ -20,7 +20,7 @@ from starlette.routing import Route
 
 from dpsql import __version__
 from dpsql.errors import OperationalError
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_text
 from dpsql.serve import state
 from dpsql.serve.http import HttpFront
 from dpsql.serve.page.application import address_of, hosts_of
@@ -58,7 +58,7 @@ class OwnerPages:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self.key = entropy.text(32)
+        self.key = draw_text(32)
 
     def routes(self) -> list[Route]:
         """Return the routes of JSON."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_text
 from dpsql.serve.gate import network
 from dpsql.serve.page.requests import RefusedError
 
@@ -106,7 +106,7 @@ class Logins:
             return await asyncio.to_thread(verifier.match, password)  # it takes milliseconds on purpose
 
     def _new(self, login: Login) -> Secrets:
-        now, made = self._clock(), Secrets(entropy.text(32), entropy.text(32))
+        now, made = self._clock(), Secrets(draw_text(32), draw_text(32))
         self._logins = {key: each for key, each in self._logins.items() if not _has_ended(each, now)}
         name = login.user.name
         own = sorted((each.seen, key) for key, each in self._logins.items() if each.login.user.name == name)

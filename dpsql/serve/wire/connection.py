@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import Error
 from dpsql.errors_json import to_json
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_key
 from dpsql.serve.catalog.facts import Encryption
 from dpsql.serve.settings import Settings, read_options
 from dpsql.serve.wire import messages
@@ -49,7 +49,7 @@ class Connection:
         self.user = user = login.user
         self.address = channel.address
         self.number = context.connections.number()
-        self.secret = entropy.key(secret_length(startup))
+        self.secret = draw_key(secret_length(startup))
         self._settings = _settings(context, startup, user)
         client = context.service.client(login, self.number, self._settings)
         self._session = WireSession(

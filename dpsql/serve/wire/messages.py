@@ -5,8 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 
-from dpsql.login import messages
-from dpsql.login.messages import message
+from dpsql.login.messages import MessageBody, message
 from dpsql.serve.limits import MOST_NAME, MOST_PARAMETERS, size_of
 from dpsql.serve.wire.errors import Fields, ProtocolViolation, WireError
 
@@ -35,7 +34,7 @@ def check_length(announced: bytes, limit: int, least: int = 4) -> int:
     return length - 4
 
 
-class Body(messages.MessageBody):
+class Body(MessageBody):
     """The body of a client's message."""
 
     malformed = ProtocolViolation

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login import entropy
+from dpsql.login.entropy import draw_number
 from dpsql.serve.gate import network
 from dpsql.serve.limits import Accounts
 from dpsql.serve.wire.errors import FatalError
@@ -105,7 +105,7 @@ class Connections:
     def number(self) -> int:
         """Return a number for a new connection."""
         while True:
-            number = entropy.number(_NUMBER_BITS)
+            number = draw_number(_NUMBER_BITS)
             if number and number not in self._live:
                 return number
 

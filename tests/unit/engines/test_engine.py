@@ -260,7 +260,7 @@ def test_both_databases_are_locked_down(opened: Callable[..., Opened], tmp_path:
     made = opened(
         VISITS.format(source="visits.csv"), {"visits.csv": CSV, "other.csv": CSV, "other.txt": "secret"}
     )
-    for connection in (made.engine._connection(counts_only=False), made.schema_database._con):
+    for connection in (made.engine._connection(counts_only=False), made.schema_database._database.connection):
         for attempt in ATTEMPTS:
             with pytest.raises(duckdb.Error):
                 connection.execute(attempt.format(folder=tmp_path)).fetchall()
@@ -281,7 +281,7 @@ def test_settings_are_pinned_and_python_values_no_tables(opened: Callable[..., O
     made = opened(VISITS.format(source="visits.csv"), {"visits.csv": CSV})
     secret = present(duckdb.sql("SELECT 1 AS x")).to_arrow_table()
     assert secret.num_rows == 1
-    for connection in (made.engine._connection(counts_only=False), made.schema_database._con):
+    for connection in (made.engine._connection(counts_only=False), made.schema_database._database.connection):
         for name, value in PINNED.items():
             assert present(connection.execute(f"SELECT current_setting('{name}')").fetchone())[0] == value, (
                 name
@@ -314,7 +314,7 @@ def test_the_shell_has_no_private_row_and_every_public_one(opened: Callable[...,
         {"visits.csv": CSV, "pages.csv": "page,kind\na,x\nb,y\n"},
     )
     counted = "SELECT (SELECT COUNT(*) FROM visits), (SELECT COUNT(*) FROM pages)"
-    assert made.schema_database._con.execute(counted).fetchone() == (0, 2)
+    assert made.schema_database._database.connection.execute(counted).fetchone() == (0, 2)
     assert made.engine._connection(counts_only=False).execute(counted).fetchone() == (5, 2)
 
 

@@ -98,7 +98,11 @@ def test_the_databases_share_the_memory(database: Database) -> None:
     engine: Any = database.engines().engine
     opened = [engine._connection(counts_only=which) for which in (True, False)]
     found = [c.cursor().execute("SELECT current_setting('memory_limit')").fetchall() for c in opened]
-    found.append(engine.schema_database._con.execute("SELECT current_setting('memory_limit')").fetchall())
+    found.append(
+        engine.schema_database._database.connection.execute(
+            "SELECT current_setting('memory_limit')"
+        ).fetchall()
+    )
     assert found == [[("429.1 MiB",)], [("286.1 MiB",)], [("143.0 MiB",)]]
 
 

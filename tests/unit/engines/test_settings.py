@@ -72,7 +72,7 @@ def connections(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
         yield {
             "counts only": engines.engine._connection(counts_only=True),
             "other counts": engines.engine._connection(counts_only=False),
-            "schema": engines.schema_database._con,
+            "schema": engines.schema_database._database.connection,
         }
 
 

@@ -339,10 +339,10 @@ class Broken:
 def test_the_schema_database_is_opened_again_after_a_fatal_error(policy: Path) -> None:
     session = Session(load(policy))
     database: Any = engine_of(session).schema_database
-    used, database._con = database._con, Broken()
+    used, database._database.connection = database._database.connection, Broken()
     assert database.evaluate("40 + 2") == 42
-    assert not isinstance(database._con, Broken)
-    database._con = Broken()
+    assert not isinstance(database._database.connection, Broken)
+    database._database.connection = Broken()
     with pytest.raises(dpsql.OperationalError):
         database.run("SELECT 7 AS x")
     assert database.run("SELECT 7 AS x").to_pylist() == [{"x": 7}]

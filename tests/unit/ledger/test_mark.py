@@ -21,7 +21,9 @@ from dpsql.kernel.ledger import store
 from dpsql.kernel.ledger.events import stored_totals
 from dpsql.kernel.ledger.totals import Row
 from dpsql.kernel.loss import Charge, Totals
-from dpsql.ledger import Ledger, Opening, Reservation, files
+from dpsql.ledger import Ledger, Opening, Reservation
+from dpsql.ledger.files import append_durably, replace_durably, unlock
+from dpsql.ledger.files import lock as lock_file
 from dpsql.ledger.mark import Kept, Mark, MarkFile
 
 TENTH = Charge(Fraction(1, 10))
@@ -416,7 +418,7 @@ def test_the_mark_goes_only_forwards(path: Path, state: Path) -> None:
 
 def test_a_mark_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mark = tmp_path / "mark"
-    files.replace_durably(mark, b"old")
+    replace_durably(mark, b"old")
     calls = []
     real_fsync, real_replace = os.fsync, Path.replace
 
@@ -431,7 +433,7 @@ def test_a_mark_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(Path, "replace", replace)
-    files.replace_durably(mark, b"new")
+    replace_durably(mark, b"new")
     assert calls == ["file", "rename", "folder"]
     assert mark.read_bytes() == b"new"
     assert [*tmp_path.iterdir()] == [mark]
@@ -503,10 +505,10 @@ def test_what_could_not_be_added_leaves_nothing(
     else:
         monkeypatch.setattr(os, "fsync", fails)
     with pytest.raises(OSError, match="No space" if written else "Input/output"):
-        files.append_durably(mark, 4, b"two two\n")
+        append_durably(mark, 4, b"two two\n")
     monkeypatch.undo()
     assert mark.read_bytes() == b"one\n"
-    files.append_durably(mark, 4, b"two\n")
+    append_durably(mark, 4, b"two\n")
     assert mark.read_bytes() == b"one\ntwo\n"
 
 
@@ -535,11 +537,11 @@ def test_a_mark_that_is_held_makes_others_wait_and_then_says_so(
     monkeypatch.setattr(store, "BUSY_SECONDS", 0.05)
     with ledger_in_use(path) as ledger:
         lock = os.open(mark_file(state).with_name(mark_file(state).name + ".lock"), os.O_RDWR)
-        assert files.lock(lock)
+        assert lock_file(lock)
         with pytest.raises(OperationalError, match="is busy"):
             spend(ledger)
         assert spent(ledger) == Fraction(2, 10)
-        files.unlock(lock)
+        unlock(lock)
         os.close(lock)
         spend(ledger)
         assert read(state).event == ledger.head()

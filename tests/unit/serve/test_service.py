@@ -320,7 +320,7 @@ async def _any(work: Awaitable[object]) -> object:
 def test_the_engines_take_a_share_of_the_memory(folder: Path) -> None:
     with serving(folder / "dpsql.toml", memory_share=Fraction(1, 100)) as service:
         schema: Any = service.generation.database.engines().schema_database
-        found = schema._con.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
+        found = schema._database.connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
     mebibytes = available() / 600 / 2**20
     assert float(found.split()[0]) == pytest.approx(mebibytes, abs=0.11)  # it is cut to a tenth
 

@@ -8,9 +8,8 @@ import struct
 
 import pytest
 
-from dpsql.login import entropy
 from dpsql.serve import tls
-from dpsql.serve.wire import channel
+from dpsql.serve.wire import channel, registry
 from dpsql.serve.wire.connection import Connection
 from dpsql.serve.wire.errors import FatalError
 from tests.serve import frontend as f
@@ -140,7 +139,7 @@ def test_a_request_to_cancel_has_a_key(secret: bytes) -> None:
 
 def test_a_number_in_use_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([7, 7, 0, 8])
-    monkeypatch.setattr(entropy, "number", lambda bits: next(drawn))
+    monkeypatch.setattr(registry, "draw_number", lambda bits: next(drawn))
 
     async def test(bench: Bench) -> list[int]:
         return [(await bench.log_in()).number for _ in range(2)]
