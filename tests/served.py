@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dpsql.kernel.loss import Charge
 from dpsql.policy import ServeConfig
-from dpsql.serve import account_file
+from dpsql.serve import account_file as users_file
 from dpsql.serve.accounts import Users
 from dpsql.serve.catalog import Catalog
 from dpsql.serve.catalog.facts import CatalogAnswer, CatalogDescription, Facts, Route, Signal
@@ -113,7 +113,7 @@ def clinic(folder: Path, epsilon: int | str = 1000, data: Path = ROOT / "data") 
 
 def let_in(folder: Path, password: str, *users: User) -> None:
     """Add users with a password to the users file of a policy in a folder."""
-    with account_file.change(folder / "dpsql-users.toml") as accounts:
+    with users_file.change(folder / "dpsql-users.toml") as accounts:
         for user in users:
             accounts[user.name] = Account(user).with_password(password)
 

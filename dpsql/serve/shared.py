@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dpsql.serve.catalog.facts import ConnectionRow, Signal
     from dpsql.serve.gate import Gate, Login
     from dpsql.serve.generation import Generation
-    from dpsql.serve.statement_pool import ActiveStatement
     from dpsql.serve.user import User
 
 LIGHT, PLANNING, LONG, FREE = 2, 2, 2, 8
@@ -25,7 +24,14 @@ SHORT = 2_000
 """The most characters of a short text, which does not wait for long ones."""
 
 
-class ConnectedClient(Protocol):
+class Cancellable(Protocol):
+    """A statement, or what a client asks now."""
+
+    def cancel(self) -> None:
+        """Stop it, from any thread."""
+
+
+class ConnectedClient(Cancellable, Protocol):
     """What others see of a client, and do to it."""
 
     login: Login
@@ -34,9 +40,6 @@ class ConnectedClient(Protocol):
 
     def row(self) -> ConnectionRow:
         """Return its row of `pg_stat_activity`."""
-
-    def cancel(self) -> None:
-        """Stop what is asked now."""
 
     def terminate(self) -> None:
         """Let the connection end."""
@@ -63,7 +66,7 @@ class Shared:
         self.on_statement: Callable[[StatementRecord], None] | None = None
         """Called for each statement that has ended, on any thread."""
         self.counters = Counters()
-        self._abandoned: set[ActiveStatement] = set()
+        self._abandoned: set[Cancellable] = set()
         self._clients: dict[int, ConnectedClient] = {}
         self._lock = threading.Lock()
 
@@ -81,13 +84,13 @@ class Shared:
         if self.on_statement is not None:
             self.on_statement(record)
 
-    def abandon(self, active: ActiveStatement, future: Future[object]) -> None:
+    def abandon(self, active: Cancellable, future: Future[object]) -> None:
         """Let a statement run on that nobody awaits any more; the end of the server stops it."""
         with self._lock:
             self._abandoned.add(active)
         future.add_done_callback(lambda _: self._end_abandoned(active))
 
-    def _end_abandoned(self, active: ActiveStatement) -> None:
+    def _end_abandoned(self, active: Cancellable) -> None:
         with self._lock:
             self._abandoned.discard(active)
 
@@ -122,7 +125,7 @@ class Shared:
     def cancel_all(self) -> None:
         """Stop what runs and what waits, also what nobody awaits any more."""
         with self._lock:
-            running: list[ConnectedClient | ActiveStatement] = [*self._clients.values(), *self._abandoned]
+            running: list[Cancellable] = [*self._clients.values(), *self._abandoned]
         for each in running:
             each.cancel()
 

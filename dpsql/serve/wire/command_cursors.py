@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from dpsql.kernel.tree import quote
-from dpsql.serve.wire.command_types import CloseCursor, Copy, Declare, Fetch
+from dpsql.serve.wire.command_types import CloseCursor, Copy, CopyOptions, Declare, Fetch
 from dpsql.serve.wire.command_words import Words
-from dpsql.serve.wire.copy import CopyOptions
 
 _FORMATS: tuple[Literal["text", "csv", "binary", "arrow"], ...] = ("text", "csv", "binary", "arrow")
 _TRUE, _FALSE = ("TRUE", "ON", "1"), ("FALSE", "OFF", "0")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.lazy_dataclass import dataclass
 from dpsql.login.messages import message
 from dpsql.release import to_arrow
+from dpsql.serve.wire.command_types import CopyOptions
 from dpsql.serve.wire.types.rows import RowEncoder, WireColumn, joined, messages
 
 if TYPE_CHECKING:
@@ -27,36 +27,6 @@ _PIECE = 65_536
 _HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _TRAILER = b"\xff\xff"
 _ESCAPES = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\"}
-
-
-@dataclass(frozen=True, slots=True)
-class CopyOptions:
-    """The options of one COPY.
-
-    Attributes
-    ----------
-    format
-        How the rows are written.
-    header
-        Whether the columns' names come first (text and csv).
-    delimiter, null
-        One character between values, and the text of NULL (text and csv).
-    quote, escape
-        The quote of csv, and the character before a quote or itself within one.
-    force_quote
-        The columns that csv quotes always; None for all.
-    release
-        Whether the release goes with the rows, as dpsql's own client reads it (arrow).
-    """
-
-    format: Literal["text", "csv", "binary", "arrow"] = "text"
-    header: bool = False
-    delimiter: str = "\t"
-    null: str = "\\N"
-    quote: str = '"'
-    escape: str = '"'
-    force_quote: tuple[str, ...] | None = ()
-    release: bool = False
 
 
 def copy_response(columns: Sequence[WireColumn], options: CopyOptions) -> bytes:

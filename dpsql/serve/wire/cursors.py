@@ -6,9 +6,9 @@ ROLLBACK TO a savepoint closes none.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import field
+from datetime import UTC, datetime
 
 import pyarrow as pa
 
@@ -44,7 +44,7 @@ class _Cursor:
     """Whether the transaction that declared it is still open."""
     position: int = 0
     """How many rows were read."""
-    created: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def read(self, count: int | None) -> pa.Table:
         """Return the next rows, all that are left if `count` is None."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.language import pieces
 from dpsql.serve.limits import check_words
-from dpsql.serve.wire.command_types import Command, Copy, Declare
+from dpsql.serve.wire.command_types import Command, Copy, CopyOptions, Declare
 from dpsql.serve.wire.commands import command, may_be_command
 from dpsql.serve.wire.errors import WireError
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from dpsql.release import Release
     from dpsql.serve.answer import Encoded, Notice
-    from dpsql.serve.wire.copy import CopyOptions
     from dpsql.serve.wire.types import WireColumn
 
 
