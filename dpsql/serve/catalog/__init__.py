@@ -15,7 +15,6 @@
 
 from dpsql.serve.catalog.catalog import Catalog, MakeCatalog
 from dpsql.serve.catalog.facts import (
-    CatalogAnswer,
     ConnectionRow,
     CursorRow,
     Encryption,
@@ -31,7 +30,6 @@ from dpsql.serve.catalog.facts import (
 
 __all__ = [
     "Catalog",
-    "CatalogAnswer",
     "ConnectionRow",
     "CursorRow",
     "Encryption",

@@ -207,7 +207,7 @@ def _setting_name(words: Words) -> str | None:
 
 
 def _read_modes(words: Words, command: Command) -> Command:
-    """Read the modes of a transaction, with commas between them or without, to the end; return the command."""
+    """Read the modes of a transaction, with commas between them or without, to the end."""
     while words.more:
         modes = _LEVELS if words.take("ISOLATION", "LEVEL") else _MODES
         if not any(words.take(*mode) for mode in modes):

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from dpsql.login.messages import message
 from dpsql.release import to_arrow
+from dpsql.serve.answer import AnswerColumn
 from dpsql.serve.wire.command_types import CopyOptions
-from dpsql.serve.wire.types.rows import RowEncoder, WireColumn, joined, messages
+from dpsql.serve.wire.types.rows import RowEncoder, joined, messages
 
 if TYPE_CHECKING:
     from dpsql.release import Release
@@ -29,7 +30,7 @@ _TRAILER = b"\xff\xff"
 _ESCAPES = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\"}
 
 
-def copy_response(columns: Sequence[WireColumn], options: CopyOptions) -> bytes:
+def copy_response(columns: Sequence[AnswerColumn], options: CopyOptions) -> bytes:
     """Return the message CopyOutResponse."""
     code = int(options.format in ("binary", "arrow"))
     count = len(columns)
@@ -37,7 +38,7 @@ def copy_response(columns: Sequence[WireColumn], options: CopyOptions) -> bytes:
 
 
 def copy_messages(
-    columns: Sequence[WireColumn],
+    columns: Sequence[AnswerColumn],
     table: pa.Table,
     options: CopyOptions,
     release: Release | None = None,

@@ -15,14 +15,13 @@ from dpsql.serve.wire.types.oids import (
     wire_type,
 )
 from dpsql.serve.wire.types.parameters import decode_parameter
-from dpsql.serve.wire.types.rows import RowEncoder, WireColumn, format_codes, row_description
+from dpsql.serve.wire.types.rows import RowEncoder, format_codes, row_description
 
 __all__ = [
     "ParameterError",
     "ProtocolError",
     "RowEncoder",
     "UnsentType",
-    "WireColumn",
     "WireType",
     "decode_parameter",
     "format_codes",

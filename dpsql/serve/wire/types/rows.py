@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpsql.login.messages import message
+from dpsql.serve.answer import AnswerColumn
 from dpsql.serve.wire.types.encoding import binary_cells, text_cells
 from dpsql.serve.wire.types.oids import ProtocolError, wire_type
 
@@ -22,22 +22,6 @@ _NULL = b"\xff\xff\xff\xff"
 """In the place of a length: -1."""
 _FEW = 50
 """Up to so many rows are joined in Python, which is faster than to begin with Arrow."""
-
-
-class WireColumn(Protocol):
-    """A column of a result: `oid` is given where the Arrow type alone does not say the type on the wire."""
-
-    @property
-    def name(self) -> str:
-        """The name that the client sees."""
-
-    @property
-    def type(self) -> pa.DataType:
-        """The type in Arrow."""
-
-    @property
-    def oid(self) -> int | None:
-        """The type of the catalogue, or None."""
 
 
 def format_codes(codes: Sequence[int], count: int) -> tuple[int, ...]:
@@ -55,7 +39,7 @@ def format_codes(codes: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(codes or (0,)) * count
 
 
-def row_description(columns: Sequence[WireColumn], codes: Sequence[int]) -> bytes:
+def row_description(columns: Sequence[AnswerColumn], codes: Sequence[int]) -> bytes:
     """Return the message RowDescription. The columns belong to no table and have no type modifier."""
     fields = [struct.pack("!h", len(columns))]
     for column, code in zip(columns, codes, strict=True):
@@ -70,7 +54,7 @@ class RowEncoder:
 
     def __init__(
         self,
-        columns: Sequence[WireColumn],
+        columns: Sequence[AnswerColumn],
         table: pa.Table,
         codes: Sequence[int],
         *,
