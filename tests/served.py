@@ -18,7 +18,7 @@ from dpsql.policy import ServeConfig
 from dpsql.serve import account_file as users_file
 from dpsql.serve.accounts import Users
 from dpsql.serve.answer import Answer, Described
-from dpsql.serve.catalog import Catalog
+from dpsql.serve.catalog.catalog import Catalog
 from dpsql.serve.catalog.facts import Facts, Route, Signal
 from dpsql.serve.client import Client
 from dpsql.serve.gate import Login

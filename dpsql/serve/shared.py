@@ -96,10 +96,15 @@ class Shared:
 
     # -- the clients that are connected; an analyst sees, cancels and ends his own connections alone
 
-    def clients(self, analyst: str | None = None) -> list[ConnectedClient]:
-        """Return the clients of an analyst; None: of all."""
+    @property
+    def clients(self) -> list[ConnectedClient]:
+        """The connected clients."""
         with self._lock:
-            return [each for each in self._clients.values() if analyst in (None, each.user.analyst)]
+            return list(self._clients.values())
+
+    def clients_of(self, analyst: str) -> list[ConnectedClient]:
+        """Return the clients of an analyst."""
+        return [each for each in self.clients if each.user.analyst == analyst]
 
     def add(self, client: ConnectedClient) -> None:
         """Add a client, under its number."""
@@ -114,13 +119,17 @@ class Shared:
 
     def signal(self, analyst: str, signal: Signal) -> bool:
         """Cancel or end a connection of an analyst; return whether it is one of his."""
-        for client in self.clients(analyst):
+        for client in self.clients_of(analyst):
             if client.number == signal.pid:
                 (client.cancel if signal.kind == "cancel" else client.terminate)()
                 return True
         return False
 
     # -- the end
+
+    def shut_down(self) -> None:
+        """Let no further statement begin."""
+        self.closing = True
 
     def cancel_all(self) -> None:
         """Stop what runs and what waits, also what nobody awaits any more."""

@@ -12,7 +12,9 @@ from dpsql.serve.wire.errors import ProtocolViolation, WireError
 from dpsql.serve.wire.prepared import Portal, Prepared
 from dpsql.serve.wire.sending import Rows, send_copy, send_remarks
 from dpsql.serve.wire.statement import Description, Result, Statement
-from dpsql.serve.wire.types import decode_parameter, format_codes, parameter_type, row_description
+from dpsql.serve.wire.types.oids import parameter_type
+from dpsql.serve.wire.types.parameters import decode_parameter
+from dpsql.serve.wire.types.rows import format_codes, row_description
 
 if TYPE_CHECKING:
     import pyarrow as pa

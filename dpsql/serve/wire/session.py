@@ -26,7 +26,7 @@ from dpsql.serve.wire.statement import (
     split_plain,
 )
 from dpsql.serve.wire.transactions import Transactions
-from dpsql.serve.wire.types import parameter_oid
+from dpsql.serve.wire.types.oids import parameter_oid
 
 if TYPE_CHECKING:
     from dpsql.serve.answer import Answer

@@ -56,10 +56,8 @@ VERIFIER = Verifier.of("correct horse battery", b"0123456789abcdef")
 FIGURES = Figures(
     waiting=1,
     running=2,
-    statements=Counter({("private", "00000"): 7, ("private", "ZP002"): 1}),
-    stored_hits=3,
-    free_bounds=(0.001, 0.25),
-    free_counts=(4, 2, 1),
+    statements=Counter({("private", "00000"): 7, ("private", "ZP002"): 1, ("stored", "00000"): 3}),
+    free_counts=(4, *[0] * 6, 2, *[0] * 5, 1),
     free_seconds=1.5,
 )
 

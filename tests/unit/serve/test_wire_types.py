@@ -19,19 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.serve.answer import AnswerColumn
-from dpsql.serve.wire.types import (
+from dpsql.serve.wire.types.oids import (
+    TYPES,
     ParameterError,
     ProtocolError,
-    RowEncoder,
     UnsentType,
-    decode_parameter,
-    format_codes,
     parameter_oid,
     parameter_type,
-    row_description,
     wire_type,
 )
-from dpsql.serve.wire.types.oids import TYPES
+from dpsql.serve.wire.types.parameters import decode_parameter
+from dpsql.serve.wire.types.rows import RowEncoder, format_codes, row_description
 from tests.unit.serve.postgres_values import EXTRA_DIGITS, READ, VALUES
 
 CAPTURED: dict[str, Any] = json.loads(Path(__file__).with_name("postgres_bytes.json").read_text())

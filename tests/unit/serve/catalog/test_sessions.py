@@ -22,8 +22,8 @@ from dpsql.policy import (
 )
 from dpsql.policy.views import View
 from dpsql.serve.answer import Answer
-from dpsql.serve.catalog import (
-    Catalog,
+from dpsql.serve.catalog.catalog import Catalog
+from dpsql.serve.catalog.facts import (
     ConnectionRow,
     CursorRow,
     Encryption,
