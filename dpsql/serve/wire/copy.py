@@ -14,7 +14,7 @@ from dpsql.login.messages import message
 from dpsql.release import to_arrow
 from dpsql.serve.answer import AnswerColumn
 from dpsql.serve.wire.command_types import CopyOptions
-from dpsql.serve.wire.types.rows import RowEncoder, joined, messages
+from dpsql.serve.wire.types.rows import RowEncoder, join_cells, join_messages
 
 if TYPE_CHECKING:
     from dpsql.release import Release
@@ -60,10 +60,10 @@ def copy_messages(
         return
     if options.header:
         names = [pa.array([column.name.encode()], pa.binary()) for column in columns]
-        yield messages(b"d", _lines(names, 1, options, forced=[False] * len(names)))
+        yield join_messages(b"d", _lines(names, 1, options, forced=[False] * len(names)))
     forced = [options.force_quote is None or column.name in options.force_quote for column in columns]
     for part in _parts(table):
-        yield messages(b"d", _lines(encoder.cells(part), part.num_rows, options, forced))
+        yield join_messages(b"d", _lines(encoder.cells(part), part.num_rows, options, forced))
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:
@@ -94,13 +94,13 @@ def _binary(encoder: RowEncoder, table: pa.Table, head: bytes) -> Iterator[bytes
     """Yield rows in binary. The header is in the message of the first row, else of the trailer."""
     before = _HEADER
     for part in _parts(table):
-        bodies = joined(encoder.cells(part), part.num_rows, head)
+        bodies = join_cells(encoder.cells(part), part.num_rows, head)
         if before:
             first = pa.array([before + bodies[0].as_py()], pa.binary())
             bodies = pa.concat_arrays([first, bodies.slice(1)])
             before = b""
-        yield messages(b"d", bodies)
-    yield messages(b"d", pa.array([before + _TRAILER], pa.binary()))
+        yield join_messages(b"d", bodies)
+    yield join_messages(b"d", pa.array([before + _TRAILER], pa.binary()))
 
 
 def _lines(cells: Sequence[pa.Array], count: int, options: CopyOptions, forced: Sequence[bool]) -> pa.Array:

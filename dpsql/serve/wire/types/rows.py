@@ -71,8 +71,8 @@ class RowEncoder:
         head = struct.pack("!h", len(self._kinds))
         cells = self.cells(part)
         if part.num_rows <= _FEW:
-            return _few_messages(cells, part.num_rows, head)
-        return messages(b"D", joined(cells, part.num_rows, head))
+            return _join_few(cells, part.num_rows, head)
+        return join_messages(b"D", join_cells(cells, part.num_rows, head))
 
     def cells(self, part: pa.Table) -> list[pa.Array]:
         """Return the values of some rows, encoded, one array of bytes a column."""
@@ -92,7 +92,7 @@ def whole_column(values: pa.ChunkedArray) -> pa.Array:
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-def joined(cells: Sequence[pa.Array], count: int, head: bytes) -> pa.Array:
+def join_cells(cells: Sequence[pa.Array], count: int, head: bytes) -> pa.Array:
     """Return each row's bytes: `head`, and the length and bytes of every cell, -1 for NULL."""
     parts: list[pa.Array] = []
     for column in cells:
@@ -101,8 +101,8 @@ def joined(cells: Sequence[pa.Array], count: int, head: bytes) -> pa.Array:
     return pc.binary_join_element_wise(first, *parts, pa.scalar(b"", pa.binary()))
 
 
-def _few_messages(cells: Sequence[pa.Array], count: int, head: bytes) -> bytes:
-    """Return the DataRow messages of a few rows: what `messages` of `joined` returns."""
+def _join_few(cells: Sequence[pa.Array], count: int, head: bytes) -> bytes:
+    """Return the DataRow messages of a few rows: what `join_messages` of `join_cells` returns."""
     columns = [column.to_pylist() for column in cells]
     parts: list[bytes] = []
     for i in range(count):
@@ -115,7 +115,7 @@ def _few_messages(cells: Sequence[pa.Array], count: int, head: bytes) -> bytes:
     return b"".join(parts)
 
 
-def messages(kind: bytes, bodies: pa.Array) -> bytes:
+def join_messages(kind: bytes, bodies: pa.Array) -> bytes:
     """Return messages of one type, each with its length, one behind the other."""
     if not len(bodies):
         return b""
