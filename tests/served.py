@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from dpsql.kernel.loss import Charge
 from dpsql.policy import ServeConfig
-from dpsql.serve import account_file
+from dpsql.serve import account_file as users_file
 from dpsql.serve.accounts import Users
-from dpsql.serve.catalog import Catalog
-from dpsql.serve.catalog.facts import CatalogAnswer, CatalogDescription, Facts, Route, Signal
+from dpsql.serve.answer import Answer, Described
+from dpsql.serve.catalog.catalog import Catalog
+from dpsql.serve.catalog.facts import Facts, Route, Signal
 from dpsql.serve.client import Client
 from dpsql.serve.gate import Login
 from dpsql.serve.service import Service
@@ -58,10 +59,8 @@ class AnsweredCatalog(Catalog):
     def knows(self, text: str, types: Sequence[pa.DataType | None] = ()) -> bool:
         return False
 
-    def describe(
-        self, text: str, facts: Facts, types: Sequence[pa.DataType | None] = ()
-    ) -> CatalogDescription:
-        return CatalogDescription((), (), ())
+    def describe(self, text: str, facts: Facts, types: Sequence[pa.DataType | None] = ()) -> Described:
+        return Described((), (), ())
 
     def answer(
         self,
@@ -69,9 +68,9 @@ class AnsweredCatalog(Catalog):
         facts: Facts,
         parameters: Sequence[object] = (),
         types: Sequence[pa.DataType | None] = (),
-    ) -> CatalogAnswer:
+    ) -> Answer:
         rows = [f"{each.pid} {each.user} {each.state}" for each in facts.connections]
-        return CatalogAnswer((), pa.table({"pg_backend_pid": [str(facts.pid), *rows]}))
+        return Answer((), pa.table({"pg_backend_pid": [str(facts.pid), *rows]}))
 
     def signal(self, text: str, parameters: Sequence[object] = ()) -> Signal | None:
         for kind in ("cancel", "terminate"):
@@ -113,7 +112,7 @@ def clinic(folder: Path, epsilon: int | str = 1000, data: Path = ROOT / "data") 
 
 def let_in(folder: Path, password: str, *users: User) -> None:
     """Add users with a password to the users file of a policy in a folder."""
-    with account_file.change(folder / "dpsql-users.toml") as accounts:
+    with users_file.change(folder / "dpsql-users.toml") as accounts:
         for user in users:
             accounts[user.name] = Account(user).with_password(password)
 

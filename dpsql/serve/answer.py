@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class AnswerColumn:
     """A column of an answer."""
 
     name: str
@@ -70,7 +70,7 @@ class Encoded:
 class Answer:
     """The rows of a statement, and what is said beside them."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[AnswerColumn, ...]
     table: pa.Table
     notices: tuple[Notice, ...] = ()
     release: Release | None = None
@@ -87,14 +87,14 @@ class Described:
     """The parameters and the columns of a statement that was not run."""
 
     parameters: tuple[pa.DataType, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[AnswerColumn, ...]
     parameter_oids: tuple[int | None, ...] = ()
     """The catalogue's numbers of the parameters' types, where it has any."""
 
 
-def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
+def columns_of(schema: pa.Schema) -> tuple[AnswerColumn, ...]:
     """Return the columns of a result with this schema."""
-    return tuple(Column(field.name, field.type) for field in schema)
+    return tuple(AnswerColumn(field.name, field.type) for field in schema)
 
 
 def empty_answer(schema: pa.Schema, *notices: Notice) -> Answer:

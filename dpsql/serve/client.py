@@ -350,7 +350,7 @@ class Client(StatementService):
             self.user.name,
             self.number,
             self.settings.as_mapping(),
-            tuple(each.row() for each in self._shared.clients(self.user.analyst)),
+            tuple(each.row() for each in self._shared.clients_of(self.user.analyst)),
             self.prepared(),
             self.cursors(),
             self.address or None,

@@ -14,7 +14,7 @@ from dpsql.serve.statement_caches import DESCRIPTIONS, PLANS, DataCache, Descrip
 
 if TYPE_CHECKING:
     from dpsql.policy import Policy, ServeConfig
-    from dpsql.serve.catalog import MakeCatalog
+    from dpsql.serve.catalog.catalog import MakeCatalog
 
 
 class Generation:

@@ -98,10 +98,6 @@ class Figures:
     """Private statements that run."""
     statements: Mapping[tuple[str, str], int]
     """Statements that have ended, by kind and SQLSTATE."""
-    stored_hits: int
-    """Answers from stored releases."""
-    free_bounds: tuple[float, ...]
-    """The upper bounds of the classes of times, in seconds."""
     free_counts: tuple[int, ...]
     """Statements that cost nothing, by class of their times; the last class has no bound."""
     free_seconds: float
@@ -128,10 +124,7 @@ class Counters:
     def figures(self, *, waiting: int, running: int) -> Figures:
         """Return the counts now."""
         with self._lock:
-            stored = self._statements["stored", "00000"]
-            return Figures(
-                waiting, running, dict(self._statements), stored, BOUNDS, tuple(self._free), self._seconds
-            )
+            return Figures(waiting, running, dict(self._statements), tuple(self._free), self._seconds)
 
 
 def render(
@@ -155,11 +148,12 @@ def render(
     by_reason = [("", {"reason": reason}, count) for reason, count in sorted(failed.items())]
     add("failed_logins_total", "counter", "LoginCounts that failed, by reason.", by_reason)
     ended = sorted(figures.statements.items())
+    stored = figures.statements.get(("stored", "00000"), 0)
     by_outcome = [("", {"kind": kind, "outcome": outcome}, count) for (kind, outcome), count in ended]
     add("statements_total", "counter", "Statements that have ended, by kind and SQLSTATE.", by_outcome)
     add("statements_waiting", "gauge", "Private statements that wait.", [("", {}, figures.waiting)])
     add("statements_running", "gauge", "Private statements that run.", [("", {}, figures.running)])
-    add("stored_answers_total", "counter", "Answers from stored releases.", [("", {}, figures.stored_hits)])
+    add("stored_answers_total", "counter", "Answers from stored releases.", [("", {}, stored)])
     add("free_statement_seconds", "histogram", "Times of statements that cost nothing.", _histogram(figures))
     left: list[Sample] = [
         ("", {} if analyst is None else {"analyst": analyst}, float(epsilon))
@@ -182,7 +176,7 @@ def _family(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> It
 
 def _histogram(figures: Figures) -> Iterator[Sample]:
     counts = list(accumulate(figures.free_counts))
-    for bound, count in zip((*map(str, figures.free_bounds), "+Inf"), counts, strict=True):
+    for bound, count in zip((*map(str, BOUNDS), "+Inf"), counts, strict=True):
         yield "_bucket", {"le": bound}, count
     yield "_sum", {}, figures.free_seconds
     yield "_count", {}, counts[-1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from dpsql.serve.gate import Gate, Login
 from dpsql.serve.generation import Generation
 from dpsql.serve.metrics import Figures, StatementRecord
 from dpsql.serve.settings import Settings
-from dpsql.serve.shared import ConnectedClient, Shared
+from dpsql.serve.shared import Shared
 from dpsql.types import HUGEINT, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import ServeConfig
     from dpsql.serve.accounts import Users
-    from dpsql.serve.catalog import Catalog, MakeCatalog
+    from dpsql.serve.catalog.catalog import Catalog, MakeCatalog
 
 __all__ = ["Service", "StatementRecord"]
 
 
 def _open_catalog(policy: Policy, schema: SchemaDatabase, name: str) -> Catalog:
-    from dpsql.serve.catalog import Catalog  # noqa: PLC0415  it loads much
+    from dpsql.serve.catalog.catalog import Catalog  # noqa: PLC0415  it loads much
 
     return Catalog(policy, schema, name, views=_describe_views(policy, schema), version=__version__)
 
@@ -69,7 +68,7 @@ def _load(given: Policy | str | os.PathLike[str]) -> Policy:
     return given if isinstance(given, Policy) else load(given)
 
 
-class Service:
+class Service(Shared):
     """Everything that is open once for a policy. Any thread may use it, but for `client_of`."""
 
     def __init__(
@@ -82,42 +81,21 @@ class Service:
     ) -> None:
         """Open the policy's database and catalogue; raises `PolicyError` or `OperationalError`."""
         self._catalog = catalog
-        self.gate = Gate(users)
-        """Who may log in and ask."""
-        self._shared = Shared(Generation(_load(policy), config, catalog), self.gate)
+        super().__init__(Generation(_load(policy), config, catalog), Gate(users))
         self._of_logins: dict[tuple[Login, str], Client] = {}
         self._reloading = threading.Lock()
-
-    @property
-    def generation(self) -> Generation:
-        """The policy that is open now, with what belongs to it."""
-        return self._shared.generation
 
     @property
     def policy(self) -> Policy:
         """The policy that is open now."""
         return self.generation.policy
 
-    @property
-    def on_statement(self) -> Callable[[StatementRecord], None] | None:
-        """Called for each statement that has ended, on any thread."""
-        return self._shared.on_statement
-
-    @on_statement.setter
-    def on_statement(self, call: Callable[[StatementRecord], None] | None) -> None:
-        self._shared.on_statement = call
-
     # -- clients
-
-    @property
-    def clients(self) -> list[ConnectedClient]:
-        """The connected clients."""
-        return self._shared.clients()
 
     def client(self, login: Login, number: int, settings: Settings) -> Client:
         """Let a user who has logged in ask; raises `PolicyError` if the policy does not list the analyst."""
-        client = Client(self._shared, login, number, settings)
-        self._shared.add(client)
+        client = Client(self, login, number, settings)
+        self.add(client)
         return client
 
     def client_of(self, login: Login, protocol: str, lane: str = "") -> Client:
@@ -159,20 +137,12 @@ class Service:
             opened = _load(before.policy.path or before.policy if policy is None else policy)
             made = Generation(opened, config or before.config, self._catalog)
             self.gate.users = users or self.gate.users  # first: a login that has ended asks nothing anew
-            self._shared.generation = made
+            self.generation = made
             before.retire()
-        gone = [each for each in self._shared.clients() if not self.gate.holds(each.login)]
+        gone = [each for each in self.clients if not self.gate.holds(each.login)]
         for each in gone:
             each.terminate()
         return tuple(each.number for each in gone)
-
-    def shut_down(self) -> None:
-        """Let no further statement begin."""
-        self._shared.closing = True
-
-    def cancel_all(self) -> None:
-        """Stop what runs and what waits."""
-        self._shared.cancel_all()
 
     def close(self, within: float | None = None) -> bool:
         """Close the pools and the database; return whether all that ran has ended within so many seconds.
@@ -180,7 +150,7 @@ class Service:
         None: wait for it. Where something does not end, the database stays open for it until the process
         ends; what it had reserved stays charged.
         """
-        ended = self._shared.close(within)
+        ended = super().close(within)
         if ended:
             self.generation.close()
         return ended
@@ -192,7 +162,7 @@ class Service:
 
     def ready(self) -> bool:
         """Return whether the policy is open and its ledger can be written."""
-        if self._shared.closing:
+        if self.closing:
             return False
         try:
             database = self.generation.database
@@ -208,5 +178,4 @@ class Service:
 
     def figures(self) -> Figures:
         """Return what was counted."""
-        heavy = self._shared.heavy
-        return self._shared.counters.figures(waiting=heavy.waiting, running=heavy.running)
+        return self.counters.figures(waiting=self.heavy.waiting, running=self.heavy.running)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from dpsql.serve.catalog.facts import ConnectionRow, Signal
     from dpsql.serve.gate import Gate, Login
     from dpsql.serve.generation import Generation
-    from dpsql.serve.statement_pool import ActiveStatement
     from dpsql.serve.user import User
 
 LIGHT, PLANNING, LONG, FREE = 2, 2, 2, 8
@@ -25,7 +24,14 @@ SHORT = 2_000
 """The most characters of a short text, which does not wait for long ones."""
 
 
-class ConnectedClient(Protocol):
+class Cancellable(Protocol):
+    """A statement, or what a client asks now."""
+
+    def cancel(self) -> None:
+        """Stop it, from any thread."""
+
+
+class ConnectedClient(Cancellable, Protocol):
     """What others see of a client, and do to it."""
 
     login: Login
@@ -34,9 +40,6 @@ class ConnectedClient(Protocol):
 
     def row(self) -> ConnectionRow:
         """Return its row of `pg_stat_activity`."""
-
-    def cancel(self) -> None:
-        """Stop what is asked now."""
 
     def terminate(self) -> None:
         """Let the connection end."""
@@ -63,7 +66,7 @@ class Shared:
         self.on_statement: Callable[[StatementRecord], None] | None = None
         """Called for each statement that has ended, on any thread."""
         self.counters = Counters()
-        self._abandoned: set[ActiveStatement] = set()
+        self._abandoned: set[Cancellable] = set()
         self._clients: dict[int, ConnectedClient] = {}
         self._lock = threading.Lock()
 
@@ -81,22 +84,27 @@ class Shared:
         if self.on_statement is not None:
             self.on_statement(record)
 
-    def abandon(self, active: ActiveStatement, future: Future[object]) -> None:
+    def abandon(self, active: Cancellable, future: Future[object]) -> None:
         """Let a statement run on that nobody awaits any more; the end of the server stops it."""
         with self._lock:
             self._abandoned.add(active)
         future.add_done_callback(lambda _: self._end_abandoned(active))
 
-    def _end_abandoned(self, active: ActiveStatement) -> None:
+    def _end_abandoned(self, active: Cancellable) -> None:
         with self._lock:
             self._abandoned.discard(active)
 
     # -- the clients that are connected; an analyst sees, cancels and ends his own connections alone
 
-    def clients(self, analyst: str | None = None) -> list[ConnectedClient]:
-        """Return the clients of an analyst; None: of all."""
+    @property
+    def clients(self) -> list[ConnectedClient]:
+        """The connected clients."""
         with self._lock:
-            return [each for each in self._clients.values() if analyst in (None, each.user.analyst)]
+            return list(self._clients.values())
+
+    def clients_of(self, analyst: str) -> list[ConnectedClient]:
+        """Return the clients of an analyst."""
+        return [each for each in self.clients if each.user.analyst == analyst]
 
     def add(self, client: ConnectedClient) -> None:
         """Add a client, under its number."""
@@ -111,7 +119,7 @@ class Shared:
 
     def signal(self, analyst: str, signal: Signal) -> bool:
         """Cancel or end a connection of an analyst; return whether it is one of his."""
-        for client in self.clients(analyst):
+        for client in self.clients_of(analyst):
             if client.number == signal.pid:
                 (client.cancel if signal.kind == "cancel" else client.terminate)()
                 return True
@@ -119,10 +127,14 @@ class Shared:
 
     # -- the end
 
+    def shut_down(self) -> None:
+        """Let no further statement begin."""
+        self.closing = True
+
     def cancel_all(self) -> None:
         """Stop what runs and what waits, also what nobody awaits any more."""
         with self._lock:
-            running: list[ConnectedClient | ActiveStatement] = [*self._clients.values(), *self._abandoned]
+            running: list[Cancellable] = [*self._clients.values(), *self._abandoned]
         for each in running:
             each.cancel()
 

@@ -26,7 +26,7 @@ from dpsql.prepared import (
 from dpsql.release import told
 from dpsql.serve.answer import (
     Answer,
-    Column,
+    AnswerColumn,
     Described,
     Notice,
     columns_of,
@@ -419,9 +419,7 @@ class StatementRun:
 
         def ask() -> Answer:
             with self.session.statement(self.running):
-                found = catalog.answer(self.text, self._facts(), values, self._types)
-            columns = tuple(Column(each.name, each.type, each.oid) for each in found.columns)
-            return Answer(columns, found.table, changes=found.changes)
+                return catalog.answer(self.text, self._facts(), values, self._types)
 
         return Pending("free", ask)
 
@@ -429,7 +427,5 @@ class StatementRun:
         catalog = self.generation.catalog
         signal = catalog.signal(self.text, tuple(self._parameters or ()))
         if signal is not None:
-            return Described((), (Column(signal.column, pa.bool_()),))
-        found = catalog.describe(self.text, self._facts(), self._types)
-        columns = tuple(Column(each.name, each.type, each.oid) for each in found.columns)
-        return Described(found.parameters, columns, found.parameter_oids)
+            return Described((), (AnswerColumn(signal.column, pa.bool_()),))
+        return catalog.describe(self.text, self._facts(), self._types)

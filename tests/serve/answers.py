@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from dpsql.engines import Cancelled
 from dpsql.language import Source
-from dpsql.serve.answer import Answer, Column, Described, Notice
+from dpsql.serve.answer import Answer, AnswerColumn, Described, Notice
 from dpsql.serve.catalog.facts import CursorRow, PreparedRow
 
 _T = TypeVar("_T")
@@ -142,5 +142,5 @@ class AnsweringService:
         self.clients = {number: client for number, client in self.clients.items() if number in live}
 
 
-def _columns(table: pa.Table) -> tuple[Column, ...]:
-    return tuple(Column(field.name, field.type) for field in table.schema)
+def _columns(table: pa.Table) -> tuple[AnswerColumn, ...]:
+    return tuple(AnswerColumn(field.name, field.type) for field in table.schema)

@@ -10,7 +10,8 @@ from typing import Any
 
 from dpsql.language import split
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn
-from dpsql.serve.catalog import Catalog, Facts, UnknownQuestion
+from dpsql.serve.catalog.catalog import Catalog
+from dpsql.serve.catalog.facts import Facts, UnknownQuestion
 from dpsql.types import SqlType, column_type
 
 TABLES = {

@@ -29,7 +29,8 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.kernel.tree import quote
-from dpsql.serve.catalog import Catalog, ConnectionRow, Facts, Route
+from dpsql.serve.catalog.catalog import Catalog
+from dpsql.serve.catalog.facts import ConnectionRow, Facts, Route
 from dpsql.serve.catalog.postgres_data import data
 from tests.serve.catalog_cases import TABLES, Declared, Result, Statement, ours, plain, policy, statements
 

@@ -13,35 +13,4 @@
 ``size``                       limits on what DuckDB makes of a question
 """
 
-from dpsql.serve.catalog.catalog import Catalog, MakeCatalog
-from dpsql.serve.catalog.facts import (
-    CatalogAnswer,
-    ConnectionRow,
-    CursorRow,
-    Encryption,
-    Facts,
-    PreparedRow,
-    QuestionTimedOut,
-    QuestionTooLarge,
-    Route,
-    UnknownObject,
-    UnknownQuestion,
-    UnknownSetting,
-)
-
-__all__ = [
-    "Catalog",
-    "CatalogAnswer",
-    "ConnectionRow",
-    "CursorRow",
-    "Encryption",
-    "Facts",
-    "MakeCatalog",
-    "PreparedRow",
-    "QuestionTimedOut",
-    "QuestionTooLarge",
-    "Route",
-    "UnknownObject",
-    "UnknownQuestion",
-    "UnknownSetting",
-]
+from __future__ import annotations

@@ -14,13 +14,11 @@ import pyarrow as pa
 from dpsql.engines.worker import RunningStatement, run, running_statement
 from dpsql.fair_cache import FairCache
 from dpsql.policy import Policy
+from dpsql.serve.answer import Answer, AnswerColumn, Described
 from dpsql.serve.catalog import pg_types, routing
 from dpsql.serve.catalog.database import Names, check_sql, open_database, set_session
 from dpsql.serve.catalog.facts import (
     SERVER_STARTED,
-    CatalogAnswer,
-    CatalogColumn,
-    CatalogDescription,
     Facts,
     QuestionTimedOut,
     QuestionTooLarge,
@@ -117,19 +115,17 @@ class Catalog:
         """Return the connection that a statement cancels or terminates; None for other statements."""
         return routing.signal(text, parameters)
 
-    def describe(
-        self, text: str, facts: Facts, types: Sequence[pa.DataType | None] = ()
-    ) -> CatalogDescription:
+    def describe(self, text: str, facts: Facts, types: Sequence[pa.DataType | None] = ()) -> Described:
         """Return the columns that an answer will have, and the types of the parameters. Asks nothing."""
         called = routing.described_signal(text)
         if called is not None:
-            columns: tuple[CatalogColumn, ...] = (CatalogColumn(called[0], pa.bool_(), pg_types.BOOL),)
+            columns: tuple[AnswerColumn, ...] = (AnswerColumn(called[0], pa.bool_(), pg_types.BOOL),)
             oids: tuple[int, ...] = (pg_types.INT4,) * called[1]
         else:
             question = self._question(text, types)
             self._check_settings(question, facts)
             columns, oids = question.columns, question.parameters
-        return CatalogDescription(columns, tuple(map(pg_types.arrow_type, oids)), oids)
+        return Described(tuple(map(pg_types.arrow_type, oids)), columns, oids)
 
     def answer(
         self,
@@ -137,7 +133,7 @@ class Catalog:
         facts: Facts,
         parameters: Sequence[object] = (),
         types: Sequence[pa.DataType | None] = (),
-    ) -> CatalogAnswer:
+    ) -> Answer:
         """Answer a catalogue question; raise `UnknownQuestion` for one that is not known."""
         question = self._question(text, types)
         if len(parameters) != len(question.parameters):
@@ -154,7 +150,7 @@ class Catalog:
             table = self._present(table, question.columns, facts.user)
         except pa.ArrowException:  # a value that its type cannot show, such as an infinite numeric
             raise UnknownQuestion("value") from None
-        return CatalogAnswer(question.columns, table, question.changes if table.num_rows else ())
+        return Answer(question.columns, table, changes=question.changes if table.num_rows else ())
 
     # Translation.
 
@@ -267,9 +263,10 @@ class Catalog:
 
     # Answers: OIDs that have names become the names.
 
-    def _present(self, table: pa.Table, columns: Sequence[CatalogColumn], user: str) -> pa.Table:
+    def _present(self, table: pa.Table, columns: Sequence[AnswerColumn], user: str) -> pa.Table:
         """Return the rows with PostgreSQL's names of columns, each column of the Arrow type of its OID."""
-        arrays = [self._column(table.column(place), one.oid, user) for place, one in enumerate(columns)]
+        kinds = [one.oid or pg_types.TEXT for one in columns]
+        arrays = [self._column(*both, user) for both in zip(table.columns, kinds, strict=True)]
         return pa.Table.from_arrays(arrays, names=[one.name for one in columns])
 
     def _column(self, column: pa.ChunkedArray, oid: int, user: str) -> pa.ChunkedArray | pa.Array:

@@ -1,4 +1,4 @@
-"""What a question is answered from beside the policy, what answers consist of, and the errors."""
+"""What a question is answered from beside the policy, who answers it, and the errors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Literal
-
-import pyarrow as pa
 
 from dpsql.errors import NotSupportedError, OperationalError, ProgrammingError
 from dpsql.serve.catalog.postgres_data import ALL_SCHEMAS, data
@@ -104,34 +102,6 @@ class Facts:
 
 
 SERVER_STARTED = datetime.now(UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogColumn:
-    """A column of an answer: PostgreSQL's name and OID of its type, and the Arrow type of its values."""
-
-    name: str
-    type: pa.DataType
-    oid: int
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogDescription:
-    """The columns that an answer will have, and the types of the parameters `$1`, `$2`, .. of a question."""
-
-    columns: tuple[CatalogColumn, ...]
-    parameters: tuple[pa.DataType, ...]
-    parameter_oids: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogAnswer:
-    """The answer to a catalogue question."""
-
-    columns: tuple[CatalogColumn, ...]
-    table: pa.Table
-    changes: tuple[tuple[str, str, bool], ...] = ()
-    """What `set_config` in the question sets: name, value, and whether for this transaction only."""
 
 
 @dataclass(frozen=True, slots=True)

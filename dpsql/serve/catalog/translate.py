@@ -13,11 +13,12 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from dpsql.lazy_dataclass import dataclass
+from dpsql.serve.answer import AnswerColumn
 from dpsql.serve.catalog import pg_types
 from dpsql.serve.catalog.conversions import Scope, Source, SourceColumn, Tables, call, rename
 from dpsql.serve.catalog.database import OWN_TABLE, Names
 from dpsql.serve.catalog.expressions import Expressions
-from dpsql.serve.catalog.facts import CatalogColumn, UnknownQuestion
+from dpsql.serve.catalog.facts import UnknownQuestion
 from dpsql.serve.catalog.parse import output_name, parse
 from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
 from dpsql.serve.catalog.postgres_data import FUNCTIONS, SCHEMAS
@@ -53,7 +54,7 @@ class Question:
     """A translated question, for every session and any values of its parameters."""
 
     sql: str
-    columns: tuple[CatalogColumn, ...]
+    columns: tuple[AnswerColumn, ...]
     parameters: tuple[int, ...]
     """The types of `$1`, `$2`, .."""
     settings: tuple[str, ...]
@@ -281,8 +282,8 @@ def _name_columns(values: exp.Expr) -> None:
     values.set("alias", alias)
 
 
-def _column_of(column: SourceColumn, kind: str) -> CatalogColumn:
+def _column_of(column: SourceColumn, kind: str) -> AnswerColumn:
     """Return a column with a type: PostgreSQL's if it was followed, else that of DuckDB."""
     oid = pg_types.oid_of_duckdb(kind) if column.type is None else column.type
     oid = TEXT if oid == UNKNOWN else oid
-    return CatalogColumn(column.name, pg_types.arrow_type(oid), oid)
+    return AnswerColumn(column.name, pg_types.arrow_type(oid), oid)

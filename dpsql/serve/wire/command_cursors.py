@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Literal
 
 from dpsql.kernel.tree import quote
-from dpsql.serve.wire.command_types import CloseCursor, Copy, Declare, Fetch
-from dpsql.serve.wire.command_words import Words
-from dpsql.serve.wire.copy import CopyOptions
+from dpsql.serve.wire.command_types import CloseCursor, Copy, CopyOptions, Declare, Fetch
+from dpsql.serve.wire.command_words import Words, make_copy_options
 
 _FORMATS: tuple[Literal["text", "csv", "binary", "arrow"], ...] = ("text", "csv", "binary", "arrow")
 _TRUE, _FALSE = ("TRUE", "ON", "1"), ("FALSE", "OFF", "0")
-_OF_CSV = ("quote", "escape", "force_quote")
-_OF_TEXTS = ("delimiter", "null", "header")
-_READS_ONLY = ("FREEZE", "FORCE_NOT_NULL", "FORCE_NULL")
 
 
 def read_declare(words: Words) -> Declare:
@@ -90,65 +85,57 @@ def _options(words: Words) -> CopyOptions:
     """Read what follows TO STDOUT, to the end of the statement."""
     words.take("WITH")
     given: dict[str, Any] = {}
-    read = _read_list if words.take("(") else _read_older
-    read(words, given)
-    words.end()
-    return _make_options(words, given)
-
-
-def _read_list(words: Words, given: dict[str, Any]) -> None:
-    """Read `FORMAT csv, HEADER, ..)`."""
-    while True:
-        at = words.word()
-        name = words.name("an option of COPY")
-        if at in _READS_ONLY:
-            raise words.back().refuse(f"COPY .. TO has no option {name}", "leave the option out")
-        if at == "ENCODING":
-            _check_encoding(words)
-        elif at == "FORMAT":
-            _set_once(words, given, "format", _read_format(words))
-        elif at in ("HEADER", "RELEASE"):
-            _set_once(words, given, name, _read_boolean(words))
-        elif at == "FORCE_QUOTE":
-            _set_once(words, given, "force_quote", _read_columns(words, brackets=True))
-        elif at in ("DELIMITER", "NULL", "QUOTE", "ESCAPE"):
-            _set_once(words, given, name, words.text(f"a text for {name}"))
-        else:
-            raise words.back().wrong(
-                f"COPY has no option {name[:40]}",
-                "the options are FORMAT, HEADER, DELIMITER, NULL, QUOTE, ESCAPE, FORCE_QUOTE, ENCODING and "
-                "RELEASE",
-            )
-        if not words.take(","):
+    listed = words.take("(")
+    while listed or words.more:
+        name, value = _read_listed(words) if listed else _read_older(words)
+        if name in given:
+            raise words.back().wrong(f"option {name} is given twice")
+        given |= {name: value} if name else {}
+        if listed and not words.take(","):
             words.expect(")")
-            return
+            break
+    words.end()
+    return make_copy_options(words, given)
 
 
-def _read_older(words: Words, given: dict[str, Any]) -> None:
-    """Read `CSV HEADER DELIMITER AS ';'`."""
-    while words.more:
-        if words.take("BINARY"):
-            _set_once(words, given, "format", "binary")
-        elif words.take("CSV"):
-            _set_once(words, given, "format", "csv")
-        elif words.take("HEADER"):
-            _set_once(words, given, "header", value=True)
-        elif words.take("ENCODING"):
-            _check_encoding(words)
-        elif words.take("FORCE", "QUOTE"):
-            _set_once(words, given, "force_quote", _read_columns(words, brackets=False))
-        else:
-            name = words.either("DELIMITER", "NULL", "QUOTE", "ESCAPE").lower()
-            if not name:
-                raise words.wrong("expected an option of COPY", "write WITH (FORMAT csv, HEADER)")
-            words.take("AS")
-            _set_once(words, given, name, words.text(f"a text for {name}"))
+def _read_listed(words: Words) -> tuple[str, object]:
+    """Read one option of `FORMAT csv, HEADER, ..)`: its name and value; none of ENCODING."""
+    at = words.word()
+    name = words.name("an option of COPY")
+    match at:
+        case "FREEZE" | "FORCE_NOT_NULL" | "FORCE_NULL":
+            raise words.back().refuse(f"COPY .. TO has no option {name}", "leave the option out")
+        case "ENCODING":
+            return _check_encoding(words)
+        case "FORMAT":
+            return name, _read_format(words)
+        case "HEADER" | "RELEASE":
+            return name, _read_boolean(words)
+        case "FORCE_QUOTE":
+            return name, _read_columns(words, brackets=True)
+        case "DELIMITER" | "NULL" | "QUOTE" | "ESCAPE":
+            return name, words.text(f"a text for {name}")
+    raise words.back().wrong(
+        f"COPY has no option {name[:40]}",
+        "the options are FORMAT, HEADER, DELIMITER, NULL, QUOTE, ESCAPE, FORCE_QUOTE, ENCODING and RELEASE",
+    )
 
 
-def _set_once(words: Words, given: dict[str, Any], name: str, value: object) -> None:
-    if name in given:
-        raise words.back().wrong(f"option {name} is given twice")
-    given[name] = value
+def _read_older(words: Words) -> tuple[str, object]:
+    """Read one option of `CSV HEADER DELIMITER AS ';'`."""
+    if form := words.either("BINARY", "CSV"):
+        return "format", form.lower()
+    if words.take("HEADER"):
+        return "header", True
+    if words.take("ENCODING"):
+        return _check_encoding(words)
+    if words.take("FORCE", "QUOTE"):
+        return "force_quote", _read_columns(words, brackets=False)
+    name = words.either("DELIMITER", "NULL", "QUOTE", "ESCAPE").lower()
+    if not name:
+        raise words.wrong("expected an option of COPY", "write WITH (FORMAT csv, HEADER)")
+    words.take("AS")
+    return name, words.text(f"a text for {name}")
 
 
 def _read_format(words: Words) -> str:
@@ -172,9 +159,10 @@ def _read_boolean(words: Words) -> bool:
     return found in _TRUE
 
 
-def _check_encoding(words: Words) -> None:
+def _check_encoding(words: Words) -> tuple[str, None]:
     if words.text("an encoding").upper().replace("-", "") not in ("UTF8", "UNICODE"):
         raise words.back().refuse("COPY writes UTF8 only", "ENCODING 'UTF8'")
+    return "", None
 
 
 def _read_columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
@@ -189,33 +177,3 @@ def _read_columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
     if brackets:
         words.expect(")")
     return tuple(names)
-
-
-def _make_options(words: Words, given: dict[str, Any]) -> CopyOptions:
-    """Add what follows from the format, and check that the options fit together, as PostgreSQL does."""
-    kind = given.get("format", "text")
-    for name in _OF_CSV if kind == "text" else (*_OF_CSV, *_OF_TEXTS) if kind != "csv" else ():
-        if name in given:
-            raise words.refuse(
-                f"COPY in format {kind} has no option {name}", "leave it out, or write FORMAT csv"
-            )
-    if kind != "arrow" and "release" in given:
-        raise words.refuse(f"COPY in format {kind} has no option release", "write FORMAT arrow")
-    if kind == "csv":
-        given = {"delimiter": ",", "null": "", "escape": given.get("quote", '"')} | given
-    options = replace(CopyOptions(), **given)
-    for name in ("delimiter", "quote", "escape"):
-        value = getattr(options, name)
-        if len(value) != 1 or not value.isascii() or value in "\r\n\0":
-            raise words.refuse(f"the {name} of COPY is one ASCII character, and no line break")
-    if any(c in options.null for c in "\r\n\0"):
-        raise words.refuse("the text of NULL has a line break", "NULL ''")
-    if kind == "text" and options.delimiter in "\\.abcdefghijklmnopqrstuvwxyz0123456789":
-        raise words.refuse("the delimiter cannot be told from an escape", "DELIMITER '|'")
-    if kind in ("text", "csv") and options.delimiter in options.null:
-        raise words.refuse(
-            "the delimiter is in the text of NULL", "choose another delimiter, or another NULL"
-        )
-    if kind == "csv" and (options.delimiter == options.quote or options.quote in options.null):
-        raise words.refuse("the quote is the delimiter, or in the text of NULL", "choose another quote")
-    return options

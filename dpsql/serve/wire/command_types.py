@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.wire.copy import CopyOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +126,36 @@ class CloseCursor:
     def tag(self) -> str:
         """The tag of CommandComplete."""
         return "CLOSE CURSOR ALL" if self.name is None else "CLOSE CURSOR"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOptions:
+    """The options of one COPY.
+
+    Attributes
+    ----------
+    format
+        How the rows are written.
+    header
+        Whether the columns' names come first (text and csv).
+    delimiter, null
+        One character between values, and the text of NULL (text and csv).
+    quote, escape
+        The quote of csv, and the character before a quote or itself within one.
+    force_quote
+        The columns that csv quotes always; None for all.
+    release
+        Whether the release goes with the rows, as dpsql's own client reads it (arrow).
+    """
+
+    format: Literal["text", "csv", "binary", "arrow"] = "text"
+    header: bool = False
+    delimiter: str = "\t"
+    null: str = "\\N"
+    quote: str = '"'
+    escape: str = '"'
+    force_quote: tuple[str, ...] | None = ()
+    release: bool = False
 
 
 @dataclass(frozen=True, slots=True)

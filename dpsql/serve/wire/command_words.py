@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Self
+from dataclasses import replace
+from typing import Any, Self
 
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
@@ -11,12 +12,15 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import Source
 from dpsql.language.dollars import split_tokens
 from dpsql.serve.limits import MOST_NAME, size_of
+from dpsql.serve.wire.command_types import CopyOptions
 
 _TEXTS = frozenset(
     {TokenType.STRING, TokenType.BYTE_STRING, TokenType.HEREDOC_STRING, TokenType.UNICODE_STRING}
     | {TokenType.RAW_STRING, TokenType.NATIONAL_STRING}
 )
 _NUMBERS = 2**31 - 1
+_OF_CSV = ("quote", "escape", "force_quote")
+_OF_TEXTS = ("delimiter", "null", "header")
 
 
 class Words:
@@ -179,3 +183,33 @@ def _tokens(text: str) -> list[Token]:
     except TokenError:
         return []
     return found[:-1] if found and found[-1].token_type == TokenType.SEMICOLON else found
+
+
+def make_copy_options(words: Words, given: dict[str, Any]) -> CopyOptions:
+    """Return the options of COPY that were given, if they fit together, as PostgreSQL checks it."""
+    kind = given.get("format", "text")
+    for name in _OF_CSV if kind == "text" else (*_OF_CSV, *_OF_TEXTS) if kind != "csv" else ():
+        if name in given:
+            raise words.refuse(
+                f"COPY in format {kind} has no option {name}", "leave it out, or write FORMAT csv"
+            )
+    if kind != "arrow" and "release" in given:
+        raise words.refuse(f"COPY in format {kind} has no option release", "write FORMAT arrow")
+    if kind == "csv":
+        given = {"delimiter": ",", "null": "", "escape": given.get("quote", '"')} | given
+    options = replace(CopyOptions(), **given)
+    for name in ("delimiter", "quote", "escape"):
+        value = getattr(options, name)
+        if len(value) != 1 or not value.isascii() or value in "\r\n\0":
+            raise words.refuse(f"the {name} of COPY is one ASCII character, and no line break")
+    if any(c in options.null for c in "\r\n\0"):
+        raise words.refuse("the text of NULL has a line break", "NULL ''")
+    if kind == "text" and options.delimiter in "\\.abcdefghijklmnopqrstuvwxyz0123456789":
+        raise words.refuse("the delimiter cannot be told from an escape", "DELIMITER '|'")
+    if kind in ("text", "csv") and options.delimiter in options.null:
+        raise words.refuse(
+            "the delimiter is in the text of NULL", "choose another delimiter, or another NULL"
+        )
+    if kind == "csv" and (options.delimiter == options.quote or options.quote in options.null):
+        raise words.refuse("the quote is the delimiter, or in the text of NULL", "choose another quote")
+    return options

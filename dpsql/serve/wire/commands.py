@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Literal
 
 from dpsql.kernel.tree import quote
 from dpsql.serve.wire.command_cursors import read_close, read_copy, read_declare, read_fetch
@@ -59,86 +60,53 @@ def may_be_command(text: str) -> bool:
     return first is None or first[1].upper() in _READERS
 
 
-def _begin(words: Words) -> Transaction:
+def _end(words: Words, command: Command) -> Command:
+    """Return a command behind which nothing follows."""
+    words.end()
+    return command
+
+
+def _transaction(words: Words, kind: Literal["COMMIT", "ROLLBACK"]) -> Transaction:
+    """Read what follows COMMIT or ROLLBACK: `TO SAVEPOINT name`, or `AND [NO] CHAIN`."""
+    if words.word() == "PREPARED":
+        raise words.refuse("transactions cannot be prepared", "BEGIN and COMMIT")
     words.either("WORK", "TRANSACTION")
-    _transaction_modes(words)
-    return Transaction("BEGIN")
-
-
-def _start(words: Words) -> Transaction:
-    words.expect("TRANSACTION")
-    _transaction_modes(words)
-    return Transaction("START TRANSACTION")
-
-
-def _chain(words: Words) -> bool:
-    """Read AND [NO] CHAIN, and the end."""
+    if kind == "ROLLBACK" and words.take("TO"):
+        return _savepoint(words, "ROLLBACK TO")
     chain = False
     if words.take("AND"):
         chain = not words.take("NO")
         words.expect("CHAIN")
     words.end()
-    return chain
+    return Transaction(kind, chain=chain)
 
 
-def _commit(words: Words) -> Transaction:
-    _refuse_prepared(words)
-    words.either("WORK", "TRANSACTION")
-    return Transaction("COMMIT", chain=_chain(words))
-
-
-def _rollback(words: Words) -> Transaction:
-    _refuse_prepared(words)
-    words.either("WORK", "TRANSACTION")
-    if words.take("TO"):
-        return Transaction("ROLLBACK TO", _savepoint_name(words))
-    return Transaction("ROLLBACK", chain=_chain(words))
-
-
-def _refuse_prepared(words: Words) -> None:
-    if words.word() == "PREPARED":
-        raise words.refuse("transactions cannot be prepared", "BEGIN and COMMIT")
-
-
-def _savepoint_name(words: Words) -> str:
-    words.take("SAVEPOINT")
+def _savepoint(words: Words, kind: Literal["SAVEPOINT", "RELEASE", "ROLLBACK TO"]) -> Transaction:
+    if kind != "SAVEPOINT":
+        words.take("SAVEPOINT")
     name = words.name("the name of a savepoint")
     words.end()
-    return name
+    return Transaction(kind, name)
 
 
-def _savepoint(words: Words) -> Transaction:
-    name = words.name("the name of a savepoint")
-    words.end()
-    return Transaction("SAVEPOINT", name)
-
-
-def _discard(words: Words) -> Discard:
+def _discard(words: Words) -> Command:
     what = words.either("ALL", "PLANS", "SEQUENCES", "TEMPORARY", "TEMP")
     if not what:
         raise words.wrong("expected ALL, PLANS, SEQUENCES or TEMP")
-    words.end()
-    return Discard("TEMP" if what == "TEMPORARY" else what)  # type: ignore[arg-type]  # one of the words above
+    return _end(words, Discard("TEMP" if what == "TEMPORARY" else what))  # type: ignore[arg-type]  # one of the words above
 
 
-def _deallocate(words: Words) -> Deallocate:
+def _deallocate(words: Words) -> Command:
     words.take("PREPARE")
-    name = None if words.take("ALL") else words.name("the name of a prepared statement")
-    words.end()
-    return Deallocate(name)
+    return _end(
+        words, Deallocate(None if words.take("ALL") else words.name("the name of a prepared statement"))
+    )
 
 
-def _listen(words: Words) -> NoOperation:
-    words.name("the name of a channel")
-    words.end()
-    return NoOperation("LISTEN")
-
-
-def _unlisten(words: Words) -> NoOperation:
-    if not words.take("*"):
+def _listen(words: Words, tag: Literal["LISTEN", "UNLISTEN"]) -> Command:
+    if tag == "LISTEN" or not words.take("*"):
         words.name("the name of a channel")
-    words.end()
-    return NoOperation("UNLISTEN")
+    return _end(words, NoOperation(tag))
 
 
 def _prepare(words: Words) -> Command:
@@ -150,15 +118,13 @@ def _prepare(words: Words) -> Command:
 
 def _set(words: Words) -> Command:
     """Read what follows SET."""
+    if words.take("SESSION", "CHARACTERISTICS"):
+        words.expect("AS", "TRANSACTION")
+        return _read_modes(words, NoOperation("SET"))
     if words.take("TRANSACTION"):
         if words.take("SNAPSHOT"):
             raise words.refuse("transactions have no snapshots here", "leave the statement out")
-        _transaction_modes(words)
-        return NoOperation("SET")
-    if words.take("SESSION", "CHARACTERISTICS"):
-        words.expect("AS", "TRANSACTION")
-        _transaction_modes(words)
-        return NoOperation("SET")
+        return _read_modes(words, NoOperation("SET"))
     if words.take("CONSTRAINTS"):
         words.rest()
         return NoOperation("SET CONSTRAINTS")
@@ -167,8 +133,7 @@ def _set(words: Words) -> Command:
         words.take("SESSION")
     if words.take("SESSION", "AUTHORIZATION") or words.take("AUTHORIZATION") or words.take("ROLE"):
         if words.either("DEFAULT", "NONE"):
-            words.end()
-            return NoOperation("SET")
+            return _end(words, NoOperation("SET"))
         raise words.refuse(f"a session cannot change its user: {_IDENTITY}", "log in as the other user")
     if words.take("TIME", "ZONE"):
         return SetSetting("TimeZone", _time_zone(words), local)
@@ -224,52 +189,51 @@ def _show(words: Words) -> Command | None:
     """Read what follows SHOW; None if it is dpsql's own."""
     if words.word() in _SHOWN or not words.more:
         return None
-    if words.take("ALL"):
-        words.end()
-        return ShowSetting(None)
-    name = _take_spelled_name(words) or words.dotted("the name of a setting")
-    words.end()
-    return ShowSetting(name)
+    return _end(words, ShowSetting(_setting_name(words)))
 
 
 def _reset(words: Words) -> Command:
     """Read what follows RESET."""
+    no_setting = words.take("SESSION", "AUTHORIZATION") or words.take("ROLE")
+    return _end(words, NoOperation("RESET") if no_setting else ResetSetting(_setting_name(words)))
+
+
+def _setting_name(words: Words) -> str | None:
+    """Read the name of a setting, also one that SQL spells in several words; None for ALL."""
     if words.take("ALL"):
-        words.end()
-        return ResetSetting(None)
-    if words.take("SESSION", "AUTHORIZATION") or words.take("ROLE"):
-        words.end()
-        return NoOperation("RESET")
-    name = _take_spelled_name(words) or words.dotted("the name of a setting")
-    words.end()
-    return ResetSetting(name)
+        return None
+    spelled = next((name for name, spelling in _SPELLED.items() if words.take(*spelling)), None)
+    return spelled or words.dotted("the name of a setting")
 
 
-def _take_spelled_name(words: Words) -> str:
-    """Read a setting that SQL spells in several words; empty if none stands here."""
-    if words.take("TIME", "ZONE"):
-        return "TimeZone"
-    if words.take("TRANSACTION", "ISOLATION", "LEVEL"):
-        return "transaction_isolation"
-    if words.take("SESSION", "AUTHORIZATION"):
-        return "session_authorization"
-    return ""
-
-
-def _transaction_modes(words: Words) -> None:
+def _read_modes(words: Words, command: Command) -> Command:
     """Read the modes of a transaction, with commas between them or without, to the end."""
     while words.more:
-        if words.take("ISOLATION", "LEVEL"):
-            known = words.take("SERIALIZABLE") or words.take("REPEATABLE", "READ")
-            known = known or words.take("READ", "COMMITTED") or words.take("READ", "UNCOMMITTED")
-        else:
-            known = words.take("READ", "ONLY") or words.take("READ", "WRITE")
-            known = known or words.take("DEFERRABLE") or words.take("NOT", "DEFERRABLE")
-        if not known:
+        modes = _LEVELS if words.take("ISOLATION", "LEVEL") else _MODES
+        if not any(words.take(*mode) for mode in modes):
             raise words.wrong("expected ISOLATION LEVEL, READ ONLY, READ WRITE or DEFERRABLE")
         if words.take(",") and not words.more:
             raise words.wrong("expected a mode of the transaction")
+    return command
 
+
+def _begin(words: Words) -> Command:
+    words.either("WORK", "TRANSACTION")
+    return _read_modes(words, Transaction("BEGIN"))
+
+
+def _start(words: Words) -> Command:
+    words.expect("TRANSACTION")
+    return _read_modes(words, Transaction("START TRANSACTION"))
+
+
+_SPELLED = {
+    "TimeZone": ("TIME", "ZONE"),
+    "transaction_isolation": ("TRANSACTION", "ISOLATION", "LEVEL"),
+    "session_authorization": ("SESSION", "AUTHORIZATION"),
+}
+_LEVELS = (("SERIALIZABLE",), ("REPEATABLE", "READ"), ("READ", "COMMITTED"), ("READ", "UNCOMMITTED"))
+_MODES = (("READ", "ONLY"), ("READ", "WRITE"), ("DEFERRABLE",), ("NOT", "DEFERRABLE"))
 
 _FIRST = re.compile(r"(?>(?:[ \t\r\n]|--[^\n]*\n)*)([A-Za-z_][A-Za-z0-9_$]*|\()")
 """A first word behind spaces and comments of one line; comments that may be nested are left to the tokens."""
@@ -277,24 +241,21 @@ _FIRST = re.compile(r"(?>(?:[ \t\r\n]|--[^\n]*\n)*)([A-Za-z_][A-Za-z0-9_$]*|\()"
 _READERS: dict[str, Callable[[Words], Command | None]] = {
     "BEGIN": _begin,
     "START": _start,
-    "COMMIT": _commit,
-    "END": _commit,
-    "ROLLBACK": _rollback,
-    "ABORT": _rollback,
-    "SAVEPOINT": _savepoint,
-    "RELEASE": lambda words: Transaction("RELEASE", _savepoint_name(words)),
+    **dict.fromkeys(("COMMIT", "END"), lambda words: _transaction(words, "COMMIT")),
+    **dict.fromkeys(("ROLLBACK", "ABORT"), lambda words: _transaction(words, "ROLLBACK")),
+    "SAVEPOINT": lambda words: _savepoint(words, "SAVEPOINT"),
+    "RELEASE": lambda words: _savepoint(words, "RELEASE"),
     "SET": _set,
     "SHOW": _show,
     "RESET": _reset,
     "DISCARD": _discard,
     "DEALLOCATE": _deallocate,
-    "LISTEN": _listen,
-    "UNLISTEN": _unlisten,
+    "LISTEN": lambda words: _listen(words, "LISTEN"),
+    "UNLISTEN": lambda words: _listen(words, "UNLISTEN"),
     "DECLARE": read_declare,
     "FETCH": lambda words: read_fetch(words, move=False),
     "MOVE": lambda words: read_fetch(words, move=True),
     "CLOSE": read_close,
     "COPY": read_copy,
-    "PREPARE": _prepare,
-    "EXECUTE": _prepare,
+    **dict.fromkeys(("PREPARE", "EXECUTE"), _prepare),
 }

@@ -121,7 +121,7 @@ class Connection:
         self._session.client.close()
 
     def _greet(self) -> None:
-        self._channel.write(messages.AUTHENTICATION_OK)
+        self._channel.write(messages.authentication(0))
         for name, value in self._settings.reported():
             self._channel.write(messages.parameter_status(name, value))
         self._channel.write(messages.backend_key(self.number, self.secret))

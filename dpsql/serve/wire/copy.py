@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.lazy_dataclass import dataclass
 from dpsql.login.messages import message
 from dpsql.release import to_arrow
-from dpsql.serve.wire.types.rows import RowEncoder, WireColumn, joined, messages
+from dpsql.serve.answer import AnswerColumn
+from dpsql.serve.wire.command_types import CopyOptions
+from dpsql.serve.wire.types.rows import RowEncoder, join_cells, join_messages
 
 if TYPE_CHECKING:
     from dpsql.release import Release
@@ -29,37 +30,7 @@ _TRAILER = b"\xff\xff"
 _ESCAPES = {"\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v", "\\": "\\\\"}
 
 
-@dataclass(frozen=True, slots=True)
-class CopyOptions:
-    """The options of one COPY.
-
-    Attributes
-    ----------
-    format
-        How the rows are written.
-    header
-        Whether the columns' names come first (text and csv).
-    delimiter, null
-        One character between values, and the text of NULL (text and csv).
-    quote, escape
-        The quote of csv, and the character before a quote or itself within one.
-    force_quote
-        The columns that csv quotes always; None for all.
-    release
-        Whether the release goes with the rows, as dpsql's own client reads it (arrow).
-    """
-
-    format: Literal["text", "csv", "binary", "arrow"] = "text"
-    header: bool = False
-    delimiter: str = "\t"
-    null: str = "\\N"
-    quote: str = '"'
-    escape: str = '"'
-    force_quote: tuple[str, ...] | None = ()
-    release: bool = False
-
-
-def copy_response(columns: Sequence[WireColumn], options: CopyOptions) -> bytes:
+def copy_response(columns: Sequence[AnswerColumn], options: CopyOptions) -> bytes:
     """Return the message CopyOutResponse."""
     code = int(options.format in ("binary", "arrow"))
     count = len(columns)
@@ -67,7 +38,7 @@ def copy_response(columns: Sequence[WireColumn], options: CopyOptions) -> bytes:
 
 
 def copy_messages(
-    columns: Sequence[WireColumn],
+    columns: Sequence[AnswerColumn],
     table: pa.Table,
     options: CopyOptions,
     release: Release | None = None,
@@ -89,10 +60,10 @@ def copy_messages(
         return
     if options.header:
         names = [pa.array([column.name.encode()], pa.binary()) for column in columns]
-        yield messages(b"d", _lines(names, 1, options, forced=[False] * len(names)))
+        yield join_messages(b"d", _lines(names, 1, options, forced=[False] * len(names)))
     forced = [options.force_quote is None or column.name in options.force_quote for column in columns]
     for part in _parts(table):
-        yield messages(b"d", _lines(encoder.cells(part), part.num_rows, options, forced))
+        yield join_messages(b"d", _lines(encoder.cells(part), part.num_rows, options, forced))
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:
@@ -123,13 +94,13 @@ def _binary(encoder: RowEncoder, table: pa.Table, head: bytes) -> Iterator[bytes
     """Yield rows in binary. The header is in the message of the first row, else of the trailer."""
     before = _HEADER
     for part in _parts(table):
-        bodies = joined(encoder.cells(part), part.num_rows, head)
+        bodies = join_cells(encoder.cells(part), part.num_rows, head)
         if before:
             first = pa.array([before + bodies[0].as_py()], pa.binary())
             bodies = pa.concat_arrays([first, bodies.slice(1)])
             before = b""
-        yield messages(b"d", bodies)
-    yield messages(b"d", pa.array([before + _TRAILER], pa.binary()))
+        yield join_messages(b"d", bodies)
+    yield join_messages(b"d", pa.array([before + _TRAILER], pa.binary()))
 
 
 def _lines(cells: Sequence[pa.Array], count: int, options: CopyOptions, forced: Sequence[bool]) -> pa.Array:

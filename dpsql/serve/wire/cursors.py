@@ -6,19 +6,19 @@ ROLLBACK TO a savepoint closes none.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import field
+from datetime import UTC, datetime
 
 import pyarrow as pa
 
 from dpsql.errors import ProgrammingError
 from dpsql.lazy_dataclass import dataclass
+from dpsql.serve.answer import AnswerColumn
 from dpsql.serve.catalog.facts import CursorRow
 from dpsql.serve.errors import CodedError
 from dpsql.serve.wire.command_types import Declare, Fetch
 from dpsql.serve.wire.statement import Result
-from dpsql.serve.wire.types.rows import WireColumn
 
 MAX_CURSORS = 100
 MAX_BYTES = 64 * 2**20
@@ -38,13 +38,13 @@ class _Cursor:
     """One cursor."""
 
     command: Declare
-    columns: tuple[WireColumn, ...]
+    columns: tuple[AnswerColumn, ...]
     table: pa.Table
     uncommitted: bool
     """Whether the transaction that declared it is still open."""
     position: int = 0
     """How many rows were read."""
-    created: datetime.datetime = field(default_factory=lambda: datetime.datetime.now(datetime.UTC))
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def read(self, count: int | None) -> pa.Table:
         """Return the next rows, all that are left if `count` is None."""
@@ -82,7 +82,7 @@ class Cursors:
             raise CursorError("too many cursors are open", "54000", "close those that are read")
 
     def declare(
-        self, command: Declare, columns: Sequence[WireColumn], table: pa.Table, *, in_transaction: bool
+        self, command: Declare, columns: Sequence[AnswerColumn], table: pa.Table, *, in_transaction: bool
     ) -> None:
         """Open a cursor over the answer of its statement."""
         self.check(command, in_transaction=in_transaction)
@@ -103,7 +103,7 @@ class Cursors:
         """Return whether FETCH answers in binary, whatever format is asked for."""
         return self._cursor(name).command.binary
 
-    def columns(self, name: str) -> tuple[WireColumn, ...]:
+    def columns(self, name: str) -> tuple[AnswerColumn, ...]:
         """Return the columns that FETCH answers."""
         return self._cursor(name).columns
 

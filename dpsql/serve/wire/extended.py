@@ -12,11 +12,14 @@ from dpsql.serve.wire.errors import ProtocolViolation, WireError
 from dpsql.serve.wire.prepared import Portal, Prepared
 from dpsql.serve.wire.sending import Rows, send_copy, send_remarks
 from dpsql.serve.wire.statement import Description, Result, Statement
-from dpsql.serve.wire.types import WireColumn, decode_parameter, format_codes, parameter_type, row_description
+from dpsql.serve.wire.types.oids import parameter_type
+from dpsql.serve.wire.types.parameters import decode_parameter
+from dpsql.serve.wire.types.rows import format_codes, row_description
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dpsql.serve.answer import AnswerColumn
     from dpsql.serve.wire.channel import Channel
     from dpsql.serve.wire.messages import Body
     from dpsql.serve.wire.session import WireSession
@@ -205,5 +208,5 @@ def _changed(more: str) -> WireError:
     return WireError("55000", text, f"prepare it again{more}")
 
 
-def _shape(columns: tuple[WireColumn, ...]) -> list[tuple[str, pa.DataType]]:
+def _shape(columns: tuple[AnswerColumn, ...]) -> list[tuple[str, pa.DataType]]:
     return [(column.name, column.type) for column in columns]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from dpsql.login.messages import MessageBody, message
 from dpsql.serve.limits import MOST_NAME, MOST_PARAMETERS, size_of
@@ -21,7 +22,6 @@ NO_DATA = message(b"n")
 EMPTY_QUERY = message(b"I")
 PORTAL_SUSPENDED = message(b"s")
 COPY_DONE = message(b"c")
-AUTHENTICATION_OK = message(b"R", struct.pack("!i", 0))
 
 
 def check_length(announced: bytes, limit: int, least: int = 4) -> int:
@@ -70,19 +70,9 @@ def text(value: str) -> bytes:
     return value.replace("\0", "").encode("utf-8", "replace") + b"\0"
 
 
-def sasl(mechanisms: Sequence[str]) -> bytes:
-    """Return AuthenticationSASL, which offers mechanisms."""
-    return message(b"R", struct.pack("!i", 10), *map(text, mechanisms), b"\0")
-
-
-def sasl_continue(data: bytes) -> bytes:
-    """Return AuthenticationSASLContinue."""
-    return message(b"R", struct.pack("!i", 11), data)
-
-
-def sasl_final(data: bytes) -> bytes:
-    """Return AuthenticationSASLFinal."""
-    return message(b"R", struct.pack("!i", 12), data)
+def authentication(code: Literal[0, 10, 11, 12], data: bytes = b"") -> bytes:
+    """Return AuthenticationOk (0), AuthenticationSASL (10), its Continue (11) or its Final (12)."""
+    return message(b"R", struct.pack("!i", code), data)
 
 
 def negotiate(version: int, unknown: Sequence[str]) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dpsql.release import told
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.copy import copy_messages, copy_response, rows_of_part
-from dpsql.serve.wire.types import RowEncoder, format_codes, row_description
+from dpsql.serve.wire.types.rows import RowEncoder, format_codes, row_description
 
 if TYPE_CHECKING:
     from dpsql.serve.settings import Settings

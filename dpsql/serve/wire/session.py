@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpsql.release import told
-from dpsql.serve.answer import Column
+from dpsql.serve.answer import AnswerColumn
 from dpsql.serve.limits import Account
 from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire.cursors import Cursors
@@ -26,13 +26,12 @@ from dpsql.serve.wire.statement import (
     split_plain,
 )
 from dpsql.serve.wire.transactions import Transactions
-from dpsql.serve.wire.types import parameter_oid
+from dpsql.serve.wire.types.oids import parameter_oid
 
 if TYPE_CHECKING:
     from dpsql.serve.answer import Answer
     from dpsql.serve.client import Client
     from dpsql.serve.settings import Settings
-    from dpsql.serve.wire import types
 
 
 MOST_OF_ANALYST = 256 << 20
@@ -106,13 +105,13 @@ class WireSession:
             return None
         return await self.client.beside(len(statement.text), lambda: statement.command)
 
-    def _columns(self, command: c.Command | None) -> tuple[types.WireColumn, ...]:
+    def _columns(self, command: c.Command | None) -> tuple[AnswerColumn, ...]:
         """Return the columns of a command's rows."""
         match command:
             case c.ShowSetting(name=None):
                 return _ALL
             case c.ShowSetting(name=str(name)):
-                return (Column(self.settings.show(name)[0], pa.string()),)
+                return (AnswerColumn(self.settings.show(name)[0], pa.string()),)
             case c.Fetch() if not command.move:
                 return self.cursors.columns(command.name)
         return ()
@@ -270,13 +269,17 @@ class WireSession:
 
 
 _LOCAL_ALONE = ("25P01", "SET LOCAL ends with its transaction, and none is open")
-_ALL = (Column("name", pa.string()), Column("setting", pa.string()), Column("description", pa.string()))
+_ALL = (
+    AnswerColumn("name", pa.string()),
+    AnswerColumn("setting", pa.string()),
+    AnswerColumn("description", pa.string()),
+)
 
 
 def _result_of_texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Result:
     """Return a result of texts."""
     arrays = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(names))]
-    columns = tuple(Column(name, pa.string()) for name in names)
+    columns = tuple(AnswerColumn(name, pa.string()) for name in names)
     return Result(tag, columns, pa.Table.from_arrays(arrays, names=list(names)))
 
 

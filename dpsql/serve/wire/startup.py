@@ -188,13 +188,13 @@ async def authenticate(channel: Channel, context: WireContext, name: str) -> Log
     binding = layer.settings.binding if layer is not None else b""
     scram = ScramServer(gate.verifier(name), binding or None)
     try:
-        channel.write(messages.sasl(scram.mechanisms))
+        channel.write(messages.authentication(10, b"".join(map(messages.text, (*scram.mechanisms, "")))))
         channel.flush()
         initial = Body(await _sasl_response(channel))
         mechanism, size = initial.raw_text().decode("ascii", "replace"), initial.int32()
         data = initial.take(size) if size >= 0 else b""
         initial.end()
-        channel.write(messages.sasl_continue(scram.first(mechanism, data)))
+        channel.write(messages.authentication(11, scram.first(mechanism, data)))
         channel.flush()
         proof = await _sasl_response(channel)
         await asyncio.sleep(gate.delay(name, channel.address))
@@ -212,7 +212,7 @@ async def authenticate(channel: Channel, context: WireContext, name: str) -> Log
     login = gate.login(name, channel.address, scram.keys, certified)
     if login is None:
         raise LoginError("28P01", f'password authentication failed for user "{name}"', reason)
-    channel.write(messages.sasl_final(final))
+    channel.write(messages.authentication(12, final))
     return login
 
 

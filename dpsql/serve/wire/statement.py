@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.language import pieces
 from dpsql.serve.limits import check_words
-from dpsql.serve.wire.command_types import Command, Copy, Declare
+from dpsql.serve.wire.command_types import Command, Copy, CopyOptions, Declare
 from dpsql.serve.wire.commands import command, may_be_command
 from dpsql.serve.wire.errors import WireError
 
@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.release import Release
-    from dpsql.serve.answer import Encoded, Notice
-    from dpsql.serve.wire.copy import CopyOptions
-    from dpsql.serve.wire.types import WireColumn
+    from dpsql.serve.answer import AnswerColumn, Encoded, Notice
 
 
 _SEVERAL = re.compile(r"--|/\*|\{#|;")
@@ -72,7 +70,7 @@ class Description:
     """The OIDs of the parameters."""
     types: tuple[pa.DataType, ...] = ()
     """The types of the parameters."""
-    columns: tuple[WireColumn, ...] = ()
+    columns: tuple[AnswerColumn, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +79,7 @@ class Result:
 
     tag: str
     """The text of CommandComplete, without the number of rows for `SELECT` and `COPY`."""
-    columns: tuple[WireColumn, ...] = ()
+    columns: tuple[AnswerColumn, ...] = ()
     table: pa.Table | None = None
     notices: tuple[Notice, ...] = ()
     warnings: tuple[tuple[str, str], ...] = ()

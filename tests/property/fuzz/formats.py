@@ -26,7 +26,8 @@ from dpsql.serve.answer import columns_of, messages_of
 from dpsql.serve.mcp_tools import released_facts as of_agent
 from dpsql.serve.page.answers import released_facts as of_page
 from dpsql.serve.page.answers import write_file as page_file
-from dpsql.serve.wire.copy import CopyOptions, copy_messages
+from dpsql.serve.wire.command_types import CopyOptions
+from dpsql.serve.wire.copy import copy_messages
 from dpsql.serve.wire.types.rows import RowEncoder
 from dpsql.session import Session
 

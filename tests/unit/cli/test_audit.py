@@ -15,7 +15,7 @@ import pytest
 
 from dpsql import Policy
 from dpsql.audit import Pair, detect
-from dpsql.audit.end_to_end import neighbour
+from dpsql.audit.end_to_end.neighbour import neighbour
 from dpsql.cli import main
 from dpsql.cli.exits import ExitCode
 from dpsql.errors import ProgrammingError

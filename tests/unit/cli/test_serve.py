@@ -13,7 +13,8 @@ import pytest
 from dpsql.cli.serve import psql, run
 from dpsql.errors import PolicyError
 from dpsql.policy import Address, HttpConfig, Policy, ServeConfig, load
-from dpsql.serve import start, tls
+from dpsql.serve import start as process
+from dpsql.serve import tls as read_files
 from dpsql.serve.accounts import Users
 from dpsql.serve.state import State
 
@@ -43,7 +44,7 @@ def conninfo(state: State, address: str) -> dict[str, str]:
 def test_a_made_certificate_is_named(policy: Policy, tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
-    made = tls.load(*tls.make_self_signed(folder))
+    made = read_files.load(*read_files.make_self_signed(folder))
     state = State(policy, ServeConfig(name="the shop"), Users({}, b""), made, ())
     assert conninfo(state, "127.0.0.1:5433") == {
         "host": "127.0.0.1",
@@ -64,10 +65,10 @@ def test_a_made_certificate_is_named(policy: Policy, tmp_path: Path) -> None:
 
 
 def test_a_named_certificate_is_known_to_clients(policy: Policy, tmp_path: Path) -> None:
-    certificate, key = tls.make_self_signed(tmp_path)
+    certificate, key = read_files.make_self_signed(tmp_path)
     config = ServeConfig(certificate=certificate, key=key)
     named = conninfo(
-        State(policy, config, Users({}, b""), tls.load(certificate, key), ()), "db.example.org:5433"
+        State(policy, config, Users({}, b""), read_files.load(certificate, key), ()), "db.example.org:5433"
     )
     assert "sslrootcert" not in named
     assert named["sslmode"] == "verify-full"
@@ -81,7 +82,7 @@ def test_the_command_line_says_where_pages_are(policy: Policy, monkeypatch: pyte
     def serve(path: Path, on_ready: object, http: HttpConfig) -> None:
         given.append(http)
 
-    monkeypatch.setattr(start, "serve", serve)
+    monkeypatch.setattr(process, "serve", serve)
     assert policy.path is not None
     run(policy.path)
     run(policy.path, http="127.0.0.1:8080", owner_page="[::1]:0")
@@ -107,4 +108,4 @@ def test_pages_that_cannot_be_served(
     nothing = cast("Any", None)
     state = State(policy, ServeConfig(), Users({}, b""), None, ())
     with pytest.raises(PolicyError, match=f"^{re.escape(text)}"):
-        start._pages(state, nothing, HttpConfig(Address(host, 0)), nothing)
+        process._pages(state, nothing, HttpConfig(Address(host, 0)), nothing)

@@ -10,8 +10,8 @@ from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language.parse import _SHOWN
 from dpsql.serve.wire import command_types as c
 from dpsql.serve.wire import commands
+from dpsql.serve.wire.command_types import CopyOptions
 from dpsql.serve.wire.commands import command, may_be_command
-from dpsql.serve.wire.copy import CopyOptions
 from dpsql.serve.wire.statement import Statement, split, split_plain
 
 CASES: dict[str, c.Command] = {

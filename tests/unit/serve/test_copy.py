@@ -5,24 +5,19 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from dpsql.release import from_arrow
-from dpsql.serve.wire.command_types import Copy
+from dpsql.serve.answer import AnswerColumn
+from dpsql.serve.wire.command_types import Copy, CopyOptions
 from dpsql.serve.wire.commands import command
-from dpsql.serve.wire.copy import CopyOptions, copy_messages, copy_response
+from dpsql.serve.wire.copy import copy_messages, copy_response
 from tests.unit.serve.postgres_copies import COPIES, ROWS
 
 CAPTURED: dict[str, Any] = json.loads(Path(__file__).with_name("postgres_bytes.json").read_text())["copy"]
-
-
-class Column(NamedTuple):
-    name: str
-    type: pa.DataType
-    oid: int | None = None
 
 
 def bodies(data: bytes) -> list[bytes]:
@@ -36,7 +31,7 @@ def bodies(data: bytes) -> list[bytes]:
 
 
 def copied(table: pa.Table, options: CopyOptions, *, extra_float_digits: int = 1) -> list[bytes]:
-    columns = [Column(field.name, field.type) for field in table.schema]
+    columns = [AnswerColumn(field.name, field.type) for field in table.schema]
     return bodies(b"".join(copy_messages(columns, table, options, extra_float_digits=extra_float_digits)))
 
 
@@ -84,7 +79,7 @@ def test_arrow_is_a_stream_of_the_rows() -> None:
 
 @pytest.mark.parametrize(("kind", "code"), [("text", 0), ("csv", 0), ("binary", 1), ("arrow", 1)])
 def test_response(kind: str, code: int) -> None:
-    columns = [Column("a", pa.int64()), Column("b", pa.string())]
+    columns = [AnswerColumn("a", pa.int64()), AnswerColumn("b", pa.string())]
     assert copy_response(columns, options(f"(FORMAT {kind})")) == b"H" + struct.pack(
         "!ibhhh", 11, code, 2, code, code
     )

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import pyarrow as pa
 import pytest
 
 from dpsql.errors import QueryRefused
+from dpsql.serve.answer import AnswerColumn
 from dpsql.serve.wire.command_types import Declare, Fetch
 from dpsql.serve.wire.commands import command
 from dpsql.serve.wire.cursors import CursorError, Cursors
 
-
-class Column(NamedTuple):
-    name: str
-    type: pa.DataType
-    oid: int | None = None
-
-
-COLUMNS = [Column("n", pa.int64())]
+COLUMNS = [AnswerColumn("n", pa.int64())]
 
 
 def declared(text: str = "c CURSOR FOR SELECT 1") -> Declare:

@@ -71,7 +71,7 @@ def outcome(service: Service, takes: float, cancel: float, *, fails: bool) -> An
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("dpsql.serve.statement_pool.time", SimpleNamespace(monotonic=lambda: clock.now))
         patch.setattr(engine, "count", count)
-        patch.setattr(service._shared, "ended", Ended())
+        patch.setattr(service, "ended", Ended())
         try:
             number = next(_numbers)  # another question each time, so that no kept count answers it
             text = COUNT.replace("epsilon = 1", "epsilon = 0.1")

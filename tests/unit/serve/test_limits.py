@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from dpsql.errors import Error
 from dpsql.serve import limits
 from dpsql.serve.limits import LIMITS, Account, Accounts, Budget, LimitExceeded, check_json
-from dpsql.serve.wire.types import decode_parameter
 from dpsql.serve.wire.types.oids import TYPES
+from dpsql.serve.wire.types.parameters import decode_parameter
 from tests.serve import decoding, multiplied
 from tests.serve import frontend as f
 from tests.serve.bench import Bench, run

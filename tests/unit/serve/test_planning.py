@@ -17,7 +17,7 @@ from dpsql.database import Database
 from dpsql.engines import Cancelled, running_statement
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.serve.answer import Answer
-from dpsql.serve.catalog.facts import CatalogAnswer, Facts
+from dpsql.serve.catalog.facts import Facts
 from dpsql.serve.errors import TimedOut
 from dpsql.serve.service import Service
 from dpsql.serve.shared import SHORT
@@ -225,10 +225,10 @@ def test_a_catalogue_question_keeps_no_turn_of_planning(service: Service, tmp_pa
     begun, go = threading.Event(), threading.Event()
 
     class Slow(AnsweredCatalog):
-        def answer(self, text: str, facts: Facts, *given: Any) -> CatalogAnswer:
+        def answer(self, text: str, facts: Facts, *given: Any) -> Answer:
             begun.set()
             assert go.wait(60)
-            return CatalogAnswer((), pa.table({"x": [1]}))
+            return Answer((), pa.table({"x": [1]}))
 
     async def main(slow: Service) -> None:
         question = asyncio.create_task(client_of(slow).answer("SELECT 1 FROM pg_class"))

@@ -23,8 +23,11 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.loss import Charge
 from dpsql.ledger import Budget
 from dpsql.policy import Address, Policy, ServeConfig
-from dpsql.serve import account_file, metrics, start, tls
+from dpsql.serve import account_file as users_file
+from dpsql.serve import metrics
+from dpsql.serve import start as process
 from dpsql.serve import state as states
+from dpsql.serve import tls as read_files
 from dpsql.serve.accounts import Users
 from dpsql.serve.listening import listen
 from dpsql.serve.log import Log
@@ -53,10 +56,8 @@ VERIFIER = Verifier.of("correct horse battery", b"0123456789abcdef")
 FIGURES = Figures(
     waiting=1,
     running=2,
-    statements=Counter({("private", "00000"): 7, ("private", "ZP002"): 1}),
-    stored_hits=3,
-    free_bounds=(0.001, 0.25),
-    free_counts=(4, 2, 1),
+    statements=Counter({("private", "00000"): 7, ("private", "ZP002"): 1, ("stored", "00000"): 3}),
+    free_counts=(4, *[0] * 6, 2, *[0] * 5, 1),
     free_seconds=1.5,
 )
 
@@ -157,7 +158,7 @@ class Harness:
         self.users(alice="alice")
 
     def users(self, **analysts: str) -> None:
-        with account_file.change(self.folder / "dpsql-users.toml") as accounts:
+        with users_file.change(self.folder / "dpsql-users.toml") as accounts:
             accounts.clear()
             for name, analyst in analysts.items():
                 accounts[name] = Account(User(name, analyst), VERIFIER)
@@ -333,7 +334,7 @@ def test_without_the_package_there_is_no_tls(harness: Harness, monkeypatch: pyte
     def missing(folder: Path) -> None:
         raise ImportError(folder)
 
-    monkeypatch.setattr(tls, "make_self_signed", missing)
+    monkeypatch.setattr(read_files, "make_self_signed", missing)
     harness.policy("127.0.0.1:0")
     state = states.read(harness.path)
     assert state.tls is None
@@ -682,5 +683,5 @@ def test_as_many_files_may_be_open_as_the_system_permits(
     found: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
     monkeypatch.setattr(resource, "setrlimit", lambda _, given: found.append(given))
-    start.allow_files()
+    process.allow_files()
     assert found == wanted

@@ -778,7 +778,7 @@ def test_replies_that_depend_on_private_rows_are_held_and_so_is_their_place(
                 seen.append((len(ledger.releases("alice")), ledger.failures("alice")))
                 return False
 
-        monkeypatch.setattr(service._shared, "ended", Ended())
+        monkeypatch.setattr(service, "ended", Ended())
         client = client_of(service)
         for page in (0, 1, 0):  # the last one is stored
             run(client.answer(where(page)))

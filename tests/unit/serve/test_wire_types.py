@@ -9,7 +9,7 @@ import struct
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -18,32 +18,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.serve.wire.types import (
+from dpsql.serve.answer import AnswerColumn
+from dpsql.serve.wire.types.oids import (
+    TYPES,
     ParameterError,
     ProtocolError,
-    RowEncoder,
     UnsentType,
-    decode_parameter,
-    format_codes,
     parameter_oid,
     parameter_type,
-    row_description,
     wire_type,
 )
-from dpsql.serve.wire.types.oids import TYPES
+from dpsql.serve.wire.types.parameters import decode_parameter
+from dpsql.serve.wire.types.rows import RowEncoder, format_codes, row_description
 from tests.unit.serve.postgres_values import EXTRA_DIGITS, READ, VALUES
 
 CAPTURED: dict[str, Any] = json.loads(Path(__file__).with_name("postgres_bytes.json").read_text())
 
 
-class Column(NamedTuple):
-    name: str
-    type: pa.DataType
-    oid: int | None = None
-
-
 def encoder(table: pa.Table, code: int = 0, oids: dict[str, int] | None = None, **kwargs: int) -> RowEncoder:
-    columns = [Column(f.name, f.type, (oids or {}).get(f.name)) for f in table.schema]
+    columns = [AnswerColumn(f.name, f.type, (oids or {}).get(f.name)) for f in table.schema]
     return RowEncoder(columns, table, [code] * len(columns), **kwargs)
 
 
@@ -184,7 +177,7 @@ def test_duckdb_types_are_sent() -> None:
 
 
 def test_row_description() -> None:
-    message = row_description([Column("größe", pa.int64()), Column("x", pa.string(), 19)], [0, 1])
+    message = row_description([AnswerColumn("größe", pa.int64()), AnswerColumn("x", pa.string(), 19)], [0, 1])
     name = "größe".encode()
     fields = (
         name

@@ -5,29 +5,4 @@ for what PostgreSQL writes in a way of its own; ``rows`` joins columns to messag
 ``parameter_text``, decodes what a client binds.
 """
 
-from dpsql.serve.wire.types.oids import (
-    ParameterError,
-    ProtocolError,
-    UnsentType,
-    WireType,
-    parameter_oid,
-    parameter_type,
-    wire_type,
-)
-from dpsql.serve.wire.types.parameters import decode_parameter
-from dpsql.serve.wire.types.rows import RowEncoder, WireColumn, format_codes, row_description
-
-__all__ = [
-    "ParameterError",
-    "ProtocolError",
-    "RowEncoder",
-    "UnsentType",
-    "WireColumn",
-    "WireType",
-    "decode_parameter",
-    "format_codes",
-    "parameter_oid",
-    "parameter_type",
-    "row_description",
-    "wire_type",
-]
+from __future__ import annotations

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpsql.login.messages import message
+from dpsql.serve.answer import AnswerColumn
 from dpsql.serve.wire.types.encoding import binary_cells, text_cells
 from dpsql.serve.wire.types.oids import ProtocolError, wire_type
 
@@ -22,22 +22,6 @@ _NULL = b"\xff\xff\xff\xff"
 """In the place of a length: -1."""
 _FEW = 50
 """Up to so many rows are joined in Python, which is faster than to begin with Arrow."""
-
-
-class WireColumn(Protocol):
-    """A column of a result: `oid` is given where the Arrow type alone does not say the type on the wire."""
-
-    @property
-    def name(self) -> str:
-        """The name that the client sees."""
-
-    @property
-    def type(self) -> pa.DataType:
-        """The type in Arrow."""
-
-    @property
-    def oid(self) -> int | None:
-        """The type of the catalogue, or None."""
 
 
 def format_codes(codes: Sequence[int], count: int) -> tuple[int, ...]:
@@ -55,7 +39,7 @@ def format_codes(codes: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(codes or (0,)) * count
 
 
-def row_description(columns: Sequence[WireColumn], codes: Sequence[int]) -> bytes:
+def row_description(columns: Sequence[AnswerColumn], codes: Sequence[int]) -> bytes:
     """Return the message RowDescription. The columns belong to no table and have no type modifier."""
     fields = [struct.pack("!h", len(columns))]
     for column, code in zip(columns, codes, strict=True):
@@ -70,7 +54,7 @@ class RowEncoder:
 
     def __init__(
         self,
-        columns: Sequence[WireColumn],
+        columns: Sequence[AnswerColumn],
         table: pa.Table,
         codes: Sequence[int],
         *,
@@ -87,8 +71,8 @@ class RowEncoder:
         head = struct.pack("!h", len(self._kinds))
         cells = self.cells(part)
         if part.num_rows <= _FEW:
-            return _few_messages(cells, part.num_rows, head)
-        return messages(b"D", joined(cells, part.num_rows, head))
+            return _join_few(cells, part.num_rows, head)
+        return join_messages(b"D", join_cells(cells, part.num_rows, head))
 
     def cells(self, part: pa.Table) -> list[pa.Array]:
         """Return the values of some rows, encoded, one array of bytes a column."""
@@ -108,7 +92,7 @@ def whole_column(values: pa.ChunkedArray) -> pa.Array:
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
 
 
-def joined(cells: Sequence[pa.Array], count: int, head: bytes) -> pa.Array:
+def join_cells(cells: Sequence[pa.Array], count: int, head: bytes) -> pa.Array:
     """Return each row's bytes: `head`, and the length and bytes of every cell, -1 for NULL."""
     parts: list[pa.Array] = []
     for column in cells:
@@ -117,8 +101,8 @@ def joined(cells: Sequence[pa.Array], count: int, head: bytes) -> pa.Array:
     return pc.binary_join_element_wise(first, *parts, pa.scalar(b"", pa.binary()))
 
 
-def _few_messages(cells: Sequence[pa.Array], count: int, head: bytes) -> bytes:
-    """Return the DataRow messages of a few rows: what `messages` of `joined` returns."""
+def _join_few(cells: Sequence[pa.Array], count: int, head: bytes) -> bytes:
+    """Return the DataRow messages of a few rows: what `join_messages` of `join_cells` returns."""
     columns = [column.to_pylist() for column in cells]
     parts: list[bytes] = []
     for i in range(count):
@@ -131,7 +115,7 @@ def _few_messages(cells: Sequence[pa.Array], count: int, head: bytes) -> bytes:
     return b"".join(parts)
 
 
-def messages(kind: bytes, bodies: pa.Array) -> bytes:
+def join_messages(kind: bytes, bodies: pa.Array) -> bytes:
     """Return messages of one type, each with its length, one behind the other."""
     if not len(bodies):
         return b""

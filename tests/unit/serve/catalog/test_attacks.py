@@ -9,9 +9,10 @@ import pytest
 
 from dpsql.engines.worker import RunningStatement, running_statement
 from dpsql.kernel.charged_work import Cancelled
-from dpsql.serve.catalog import Catalog, Facts, QuestionTimedOut, QuestionTooLarge, UnknownQuestion
 from dpsql.serve.catalog import catalog as of_catalog
+from dpsql.serve.catalog.catalog import Catalog
 from dpsql.serve.catalog.database import check_sql
+from dpsql.serve.catalog.facts import Facts, QuestionTimedOut, QuestionTooLarge, UnknownQuestion
 from tests.serve.catalog_cases import Declared, policy
 
 FACTS = Facts("alice", 4711)

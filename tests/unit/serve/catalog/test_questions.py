@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from dpsql.serve.catalog import Catalog, Facts, Route
+from dpsql.serve.catalog.catalog import Catalog
+from dpsql.serve.catalog.facts import Facts, Route
 from tests.serve.catalog_cases import OIDS, Declared, Statement, ours, plain, policy, statements
 
 SQL = Path(__file__).parents[3] / "sql"

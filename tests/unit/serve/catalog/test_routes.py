@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dpsql.serve.catalog import Catalog, Facts, Route, UnknownQuestion
+from dpsql.serve.catalog.catalog import Catalog
+from dpsql.serve.catalog.facts import Facts, Route, UnknownQuestion
 from tests.serve.catalog_cases import OIDS, Declared, policy
 
 FACTS = Facts("alice", 4711, {"search_path": '"$user", public', "jit": "on"})

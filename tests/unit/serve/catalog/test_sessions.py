@@ -21,9 +21,9 @@ from dpsql.policy import (
     ValuesDomain,
 )
 from dpsql.policy.views import View
-from dpsql.serve.catalog import (
-    Catalog,
-    CatalogAnswer,
+from dpsql.serve.answer import Answer
+from dpsql.serve.catalog.catalog import Catalog
+from dpsql.serve.catalog.facts import (
     ConnectionRow,
     CursorRow,
     Encryption,
@@ -45,7 +45,7 @@ def catalog() -> Catalog:
     return Catalog(policy(), Declared(), "clinic", oids=OIDS, version="9.9")
 
 
-def rows(answer: CatalogAnswer) -> list[tuple[object, ...]]:
+def rows(answer: Answer) -> list[tuple[object, ...]]:
     columns = [column.to_pylist() for column in answer.table.columns]
     return list(zip(*columns, strict=True))
 

@@ -34,7 +34,7 @@ from dpsql.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.release import from_arrow
 from dpsql.serve.accounts import Users
-from dpsql.serve.catalog import Catalog
+from dpsql.serve.catalog.catalog import Catalog
 from dpsql.serve.confirm import Confirmations, SpendingRule
 from dpsql.serve.mcp_server import server
 from dpsql.serve.mcp_tools import Tools
