@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from mkdocs.structure.files import File, InclusionLevel
 
 from dpsql import policy
-from dpsql.analysis.functions import REFUSED
 from dpsql.analysis.output_columns import FREE
-from dpsql.analysis.released.calls import RULES
-from dpsql.analysis.released.quantile_rules import QUANTILES
-from dpsql.analysis.released.value_rules import VALUES
+from dpsql.analysis.released.quantiles import QUANTILES
+from dpsql.analysis.released.released_calls import RULES, VALUES
+from dpsql.analysis.scalar_functions import REFUSED
 from dpsql.kernel.tree import listed_forms
 from dpsql.language.options import MECHANISMS, NOISES, OPTIONS
 

@@ -11,16 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.analysis import Plan
+from dpsql.composition.planned_count import PlannedCount
+from dpsql.database import Running
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
+from dpsql.kernel.charged_work import Paid
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.loss import Number, exact
+from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.mechanisms import Checked, GuessAndCheck, MedianOracle
 from dpsql.kernel.release import Run
-from dpsql.kernel.step_costs import Spending
-from dpsql.language import Parameters, Scalar, plain, plain_text
+from dpsql.language import Parameters, Scalar, copy_parameters, copy_text
 from dpsql.ledger import Ledger
-from dpsql.planned_count import PlannedCount
-from dpsql.running import Paid, Running
 
 
 class _Turn(Protocol):
@@ -105,7 +106,7 @@ class _Stream:
             self.close()
 
     def _answer(self, text: str, parameters: Parameters, ask: Callable[[Run], Checked]) -> Checked:
-        words, values = plain_text(text), plain(parameters)
+        words, values = copy_text(text), copy_parameters(parameters)
         with self._session.statement():
             if not self.open:
                 raise InterfaceError("the stream of checked counts is closed")

@@ -1,4 +1,7 @@
-"""`Database`: what is opened once for a policy and shared by its sessions: engines, catalog and ledger."""
+"""`Database`: what is opened once for a policy and shared by its sessions: engines, catalog and ledger.
+
+`Running` is the kernel's charged work, with what the engines tell of the statement that runs.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import field
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
-from dpsql.analysis import CompiledQuery, check_sealed, widened
+from dpsql.analysis import CompiledQuery, check_sealed, merge_queries
 from dpsql.engines import (
     Engine,
     KeptCounts,
@@ -23,17 +26,35 @@ from dpsql.engines import (
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.fair_cache import FairCache
-from dpsql.kept_ladders import LedgerLadders
+from dpsql.kernel.charged_work import ChargedWork, Paid, run_uncharged
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger import Ledger
+from dpsql.ledger import Ledger, Reservation
 from dpsql.policy import Policy, Table, load
-from dpsql.policy.kernel_facts import declared_facts_of
+from dpsql.policy.model import declared_facts_of
 from dpsql.release import source_version, tables_read
-from dpsql.running import sealed
-from dpsql.versions import CHANGING, Stamps, Versions, settled
+from dpsql.release.kept_ladders import LedgerLadders
+from dpsql.release.reuse import CHANGING, Stamps, Versions, settled
+
+__all__ = ["Paid", "Running", "sealed"]
+
+_T = TypeVar("_T")
+
+
+class Running(ChargedWork):
+    """A reservation, used by the process that made it, for one piece of work at a time."""
+
+    def __init__(self, ledger: Ledger, reservation: Reservation) -> None:
+        """Take over a reservation that was just made; nothing else may use it."""
+        super().__init__(ledger, reservation, running_statement)
+
+
+def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
+    """Run uncharged work that reads private data, as `run_uncharged` does."""
+    return run_uncharged(work, otherwise, running_statement)
+
 
 _ATTEMPTS = 5
 _PLANS = 64
@@ -103,7 +124,7 @@ class Engines:
         if compiled.groups is None or not self.kept.fits(compiled):
             return compiled
         try:
-            query = widened(compiled, others, self.policy, self.schema_database)
+            query = merge_queries(compiled, others, self.policy, self.schema_database)
             self.engine.translate(query)
         except (Untranslatable, InternalError, RecursionError):
             return compiled  # which was proved and confirmed before the charge

@@ -2,7 +2,7 @@
 
 ::
 
-    Warning
+Warning:
     Error
     ├── InterfaceError                 the connector was used wrongly (a closed cursor)
     └── DatabaseError
@@ -24,18 +24,18 @@
 
 All are picklable. Their texts never carry a value of a private table, nor any text of the engine. Each has an
 SQLSTATE, `sqlstate`: the standard's or PostgreSQL's where there is one, else one of the class ZP.
-"""  # noqa: D214, D416  `Warning` is an exception here, not a section
+"""
 
 from __future__ import annotations
 
 import copy
+import json
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Literal, Self
+from fractions import Fraction
+from functools import cache
+from typing import Any, Literal, Self
 
 from dpsql.lazy_dataclass import dataclass
-
-if TYPE_CHECKING:
-    from fractions import Fraction
 
 __all__ = [
     "BudgetExceeded",
@@ -353,3 +353,56 @@ UNKNOWN_STATES: dict[Unknown, str] = {
     "function": "42883",
 }
 """The SQLSTATE of a statement that names something that does not exist, or that is refused for no name."""
+
+_TOLD = ("message", "line", "col", "hint", "source", "unknown")
+"""What is told of an obstacle; its fix is for the process that found it."""
+
+
+@cache
+def _public_classes() -> dict[str, type[Error]]:
+    """Return the exceptions of this package that clients know, by their names."""
+    found, waiting = {}, [Error]
+    while waiting:
+        kind = waiting.pop()
+        if kind.__module__ == Error.__module__:
+            waiting += kind.__subclasses__()
+            if not kind.__name__.startswith("_"):
+                found[kind.__name__] = kind
+    return found
+
+
+def error_to_json(error: Error) -> str:
+    """Write an error of dpsql, also one of a subclass: the client gets the class of `dpsql.errors`."""
+    kind = next(c for c in type(error).__mro__ if _public_classes().get(c.__name__) is c)
+    found: dict[str, Any] = {"class": kind.__name__, "text": str(error)}
+    if isinstance(error, BudgetExceeded):
+        amounts = {"requested": error.requested, "remaining": error.remaining}
+        found |= {name: [str(amount) for amount in pair] for name, pair in amounts.items()}
+        found["scope"] = error.scope
+    elif isinstance(error, (PolicyError, QueryRefused, QuerySyntaxError)):
+        found["obstacles"] = [{name: getattr(o, name) for name in _TOLD} for o in error.obstacles]
+        found["rewrite"] = error.rewrite
+    return json.dumps(found, ensure_ascii=False)
+
+
+def error_from_json(text: str) -> Error:
+    """Read an error back; raises `ValueError` for a text that `to_json` has not written."""
+    try:
+        found = json.loads(text)
+        kind = _public_classes()[found["class"]]
+        if issubclass(kind, BudgetExceeded):
+            requested, remaining = (
+                (Fraction(epsilon), Fraction(delta))
+                for epsilon, delta in (found["requested"], found["remaining"])
+            )
+            return kind(found["text"], requested, remaining, found["scope"])
+        error = kind(found["text"])
+        if isinstance(error, (PolicyError, QueryRefused, QuerySyntaxError)):
+            error.obstacles = tuple(
+                Obstacle(**{name: each[name] for name in _TOLD}) for each in found["obstacles"]
+            )
+            error.rewrite = found["rewrite"]
+            error.args = (error.obstacles[0].message,)
+    except (KeyError, TypeError, IndexError, ValueError, ZeroDivisionError):
+        raise ValueError("this is no error of dpsql") from None
+    return error

@@ -52,14 +52,22 @@ from dpsql.kernel.mechanisms import (
     TopK,
     TopStable,
 )
-from dpsql.kernel.mechanisms.arguments import bound, in_order, positive, whole
-from dpsql.kernel.mechanisms.grid import SYSTEM, in_counts
-from dpsql.kernel.mechanisms.mechanism import Mechanism, R, Result
-from dpsql.kernel.mechanisms.ragged import padded
+from dpsql.kernel.mechanisms.mechanism import (
+    SYSTEM,
+    Mechanism,
+    R,
+    Result,
+    bound,
+    in_counts,
+    in_order,
+    padded,
+    positive,
+    whole,
+)
 from dpsql.kernel.mechanisms.sparse_vector_plan import best_share
-from dpsql.kernel.mechanisms.stable import StabilityTests, StableNoise, first_test
+from dpsql.kernel.mechanisms.top_stable import StabilityTests, StableNoise, first_test
 from dpsql.kernel.noise import Entropy
-from dpsql.kernel.order import OrderedCounts, SparseCounts
+from dpsql.kernel.public_order import OrderedCounts, SparseCounts
 
 __all__ = [
     "FirstStable",

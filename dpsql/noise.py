@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dpsql.kernel import noise as kernel_noise
 from dpsql.kernel.noise import *  # noqa: F403  all of it, under one name
 from dpsql.kernel.noise import Entropy, geometric
-from dpsql.kernel.noise.geometric import _SCALE_LIMIT
+from dpsql.kernel.noise.geometric_noise import _SCALE_LIMIT
 
 __all__ = ["SeededEntropy", "truncated_geometric"]
 __all__ += kernel_noise.__all__

@@ -8,20 +8,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpsql.analysis import CompiledQuery, complete, is_private
-from dpsql.certificates import certificate_table
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, composed, ends, schema_of, with_ends
-from dpsql.composition.explain import explain
+from dpsql.composition.explain import certificate_table, explain
+from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.planner import Planner
-from dpsql.composition.show_describe import empty_table, show_facts
-from dpsql.database import Database
-from dpsql.engines import RunningStatement, running_statement
-from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
-from dpsql.exclusive import Turn
-from dpsql.kernel.loss import Charge, exact
-from dpsql.language import Describe, Options, Query, Set, Show, plain, plain_text, plain_whole
-from dpsql.planned_count import PlannedCount
-from dpsql.prepared import (
+from dpsql.composition.prepared import (
     Explained,
     Prepared,
     PreparedCommand,
@@ -29,9 +21,15 @@ from dpsql.prepared import (
     PreparedPrivate,
     PreparedPublic,
 )
+from dpsql.composition.show_describe import empty_table, show_facts
+from dpsql.database import Database
+from dpsql.engines import RunningStatement, running_statement
+from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
+from dpsql.kernel.loss import Charge, exact
+from dpsql.language import Describe, Options, Query, Set, Show, copy_parameters, copy_text, copy_whole
 from dpsql.release import Release, cell, from_bytes, told
-from dpsql.sessions import StatementResult
-from dpsql.versions import CHANGING
+from dpsql.release.reuse import CHANGING
+from dpsql.session_api import StatementResult, Turn
 
 if TYPE_CHECKING:
     import os
@@ -131,13 +129,13 @@ class Session:
 
     def run(self, text: str, parameters: Parameters = None) -> StatementResult:
         """Run one statement and return its result."""
-        words, values = plain_text(text), plain(parameters)
+        words, values = copy_text(text), copy_parameters(parameters)
         with self.statement():
             return self._execute(self.planner.prepare(words, values))
 
     def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
         """Parse, analyse and price one statement; raises `Error` if it is wrong or refused."""
-        words, values = plain_text(text), plain(parameters)
+        words, values = copy_text(text), copy_parameters(parameters)
         with self.statement():
             return self.planner.prepare(words, values)
 
@@ -250,7 +248,7 @@ class Session:
 
     def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
         """Open a stream of counts answered by guesses; its largest charge is reserved now."""
-        wanted = exact(tolerance), exact(epsilon), plain_whole(misses)
+        wanted = exact(tolerance), exact(epsilon), copy_whole(misses)
         with self.statement():
             return self._keep(CheckedCounts(self, *wanted))
 
@@ -258,7 +256,7 @@ class Session:
         self, hypotheses: ArrayLike, *, tolerance: Number, epsilon: Number, misses: int | None = None
     ) -> MedianCounts:
         """Open a stream of counts guessed by the median of hypotheses."""
-        wanted = plain_array(hypotheses), exact(tolerance), exact(epsilon), plain_whole(misses)
+        wanted = plain_array(hypotheses), exact(tolerance), exact(epsilon), copy_whole(misses)
         with self.statement():
             return self._keep(MedianCounts(self, *wanted))
 

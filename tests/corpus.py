@@ -28,7 +28,7 @@ import sqlglot
 from sqlglot import exp
 
 import dpsql
-from dpsql.rewriting import is_statement
+from dpsql.composition.refusals import is_statement
 
 
 class Outcome(NamedTuple):

@@ -10,7 +10,7 @@ import re
 from decimal import Decimal
 from functools import lru_cache
 
-from dpsql.kernel.check.types_of import natural
+from dpsql.kernel.check.derive import natural
 from dpsql.kernel.tree import (
     Argument,
     Binary,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from dpsql.prepared import Prepared, PreparedPrivate
+from dpsql.composition.prepared import Prepared, PreparedPrivate
 
 if TYPE_CHECKING:
     from dpsql.engines import Engine

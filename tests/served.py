@@ -15,16 +15,15 @@ import pyarrow as pa
 
 from dpsql.kernel.loss import Charge
 from dpsql.policy import ServeConfig
-from dpsql.serve import account_file as users_file
-from dpsql.serve.accounts import Users
-from dpsql.serve.answer import Answer, Described
-from dpsql.serve.catalog.catalog import Catalog
-from dpsql.serve.catalog.facts import Facts, Route, Signal
+from dpsql.serve import users as users_file
+from dpsql.serve.answers import Answer, Described
+from dpsql.serve.catalog.catalog import PgCatalog
+from dpsql.serve.catalog.facts import Route, SessionFacts, Signal
 from dpsql.serve.client import Client
 from dpsql.serve.gate import Login
 from dpsql.serve.service import Service
 from dpsql.serve.settings import Settings
-from dpsql.serve.user import Account, User
+from dpsql.serve.users import Account, User, Users
 
 ROOT = Path(__file__).parents[1]
 _T = TypeVar("_T")
@@ -45,7 +44,7 @@ class Accounts:
         return self._users.get(name)
 
 
-class AnsweredCatalog(Catalog):
+class AnsweredCatalog(PgCatalog):
     """A catalogue that knows `SELECT pg_backend_pid()` and the two signals, by the words of the text."""
 
     def __init__(self) -> None:
@@ -59,13 +58,13 @@ class AnsweredCatalog(Catalog):
     def knows(self, text: str, types: Sequence[pa.DataType | None] = ()) -> bool:
         return False
 
-    def describe(self, text: str, facts: Facts, types: Sequence[pa.DataType | None] = ()) -> Described:
+    def describe(self, text: str, facts: SessionFacts, types: Sequence[pa.DataType | None] = ()) -> Described:
         return Described((), (), ())
 
     def answer(
         self,
         text: str,
-        facts: Facts,
+        facts: SessionFacts,
         parameters: Sequence[object] = (),
         types: Sequence[pa.DataType | None] = (),
     ) -> Answer:

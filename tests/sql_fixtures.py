@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.language import split
+from dpsql.language import split_script
 
 FOLDER = Path(__file__).parent / "sql"
 TABLES = ("visits", "users", "pages", "baskets", "goods", "parcels", "scans", "prices", "readings", "moments")
@@ -43,7 +43,7 @@ def read(path: Path) -> list[Fixture]:
 
 def raw_data() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
-    for statement in split((FOLDER / "data.sql").read_text("utf-8")):
+    for statement in split_script((FOLDER / "data.sql").read_text("utf-8")):
         connection.execute(statement)
     return connection
 

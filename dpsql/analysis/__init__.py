@@ -40,9 +40,24 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis import blocks
+from dpsql.analysis import select_blocks
 from dpsql.analysis.advice import Statement, advise
-from dpsql.analysis.analyse import (
+from dpsql.analysis.advice.survey import Surveyor, adapt_hints, order_obstacles
+from dpsql.analysis.bound_ladders import Contribution, CutValues, Kept, KeptLadders, LeftOut
+from dpsql.analysis.call_rules import RULES_BY_NODE, value_of, values_in, with_values
+from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed, is_alike, merge_queries
+from dpsql.analysis.compiler import function_name
+from dpsql.analysis.cut_contributions import cells_of, cut_of, quantile_of, rows_of, what_of
+from dpsql.analysis.large_domains import (
+    CommonNoise,
+    DomainPart,
+    SparseDomain,
+    common_noise,
+    laplace_is_less,
+    shows_all,
+)
+from dpsql.analysis.output_columns import layout
+from dpsql.analysis.passes import (
     Draft,
     bound_groups_of_unit,
     check_unit_option,
@@ -57,39 +72,24 @@ from dpsql.analysis.analyse import (
     search_groups_of_unit,
     state_plan,
 )
-from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.claims import check_claims
-from dpsql.analysis.common_noise import CommonNoise, common_noise, laplace_is_less, shows_all
-from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed
-from dpsql.analysis.compiler import function_name
-from dpsql.analysis.domain_tables import put_domains
-from dpsql.analysis.hints import adapted
-from dpsql.analysis.kept_bounds import CutValues, Kept, KeptLadders, LeftOut
-from dpsql.analysis.ladders import Contribution
-from dpsql.analysis.output_columns import layout
-from dpsql.analysis.plan import (
+from dpsql.analysis.public_domains import put_domains
+from dpsql.analysis.public_statements import check_outer, engine_sql, public_sql, put_views, unknown_tables
+from dpsql.analysis.released.quantiles import CellRows, Quantile
+from dpsql.analysis.released.unit_numbers import ReleasedAggregate
+from dpsql.analysis.schema_catalog import Catalog, Vocabulary
+from dpsql.analysis.selection import NOT_COUNTED
+from dpsql.analysis.statement_plan import (
     OF_NUMBERS,
     BoundSearch,
     Output,
     Partitions,
     Plan,
     ValuesOfGroup,
+    check_claims,
     max_candidates,
-    wished_way,
+    requested_accounting,
 )
-from dpsql.analysis.probes import DeclaredValues, NoRows, Preview, probe_of
-from dpsql.analysis.public import check_outer, engine_sql, public_sql, unknown_tables
-from dpsql.analysis.released.aggregate import ReleasedAggregate
-from dpsql.analysis.released.cells import CellRows, Quantile
-from dpsql.analysis.released.described import cells_of, cut_of, quantile_of, rows_of, what_of
-from dpsql.analysis.released_values import value_of, values_in, with_values
-from dpsql.analysis.rules import RULES_BY_NODE
-from dpsql.analysis.selection import NOT_COUNTED
-from dpsql.analysis.sparse import DomainPart, SparseDomain
-from dpsql.analysis.survey import Surveyor, in_order
-from dpsql.analysis.views import with_views
-from dpsql.analysis.vocabulary import Vocabulary
-from dpsql.analysis.widening import alike, widened
+from dpsql.analysis.statement_shapes import DeclaredValues, NoRows, Preview, probe_of
 from dpsql.errors import Obstacle, QueryRefused
 from dpsql.kernel.tree import quote
 from dpsql.language import Options, Query, all_of
@@ -122,7 +122,6 @@ __all__ = [
     "SparseDomain",
     "ValuesOfGroup",
     "Vocabulary",
-    "alike",
     "analyse",
     "cells_of",
     "check_claims",
@@ -133,16 +132,20 @@ __all__ = [
     "cut_of",
     "engine_sql",
     "function_name",
-    "in_order",
+    "is_alike",
     "is_private",
     "laplace_is_less",
     "layout",
     "max_candidates",
+    "merge_queries",
+    "order_obstacles",
     "probe_of",
     "public_sql",
     "put_domains",
+    "put_views",
     "quantile_of",
     "quote",
+    "requested_accounting",
     "rows_of",
     "shows_all",
     "survey",
@@ -150,10 +153,7 @@ __all__ = [
     "value_of",
     "values_in",
     "what_of",
-    "widened",
-    "wished_way",
     "with_values",
-    "with_views",
 ]
 
 
@@ -203,7 +203,7 @@ def _run(passes: Iterable[Pass], draft: Draft) -> None:
 
 def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> list[QueryRefused]:
     """Return all refusals of a private statement; none of one that `analyse` accepts."""
-    surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, blocks.query)
+    surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
     # Without a part that was refused, the query of a public domain may not bind: then the survey ends.
     with suppress(RecursionError, ValueError), surveyor.part():
         _run(CHECKS, Draft(query, policy, catalog, options, surveyor))
@@ -233,7 +233,7 @@ def surveyed(
     statement = Statement(query, policy, catalog)
     for refused in found:
         advise(statement, refused)
-    return adapted(in_order(found), query, policy, catalog)
+    return adapt_hints(order_obstacles(found), query, policy, catalog)
 
 
 def is_private(query: Query, policy: Policy) -> bool:

@@ -6,16 +6,14 @@ from dataclasses import field, replace
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregates import call_of, compile_aggregate, contains
-from dpsql.analysis.candidates import with_domain
-from dpsql.analysis.compiler import StatementCompiler, check_arguments
-from dpsql.analysis.expressions import canonical, predicate
-from dpsql.analysis.joined import joined
-from dpsql.analysis.nulls import never_null
-from dpsql.analysis.parsed import whole_number
-from dpsql.analysis.relation import Block, Column, From, Item, Relation, Scope, select_list
-from dpsql.analysis.typed import UNKNOWN, Typed, UnitRole, column
-from dpsql.analysis.unit_facts import Names
+from dpsql.analysis.aggregate_functions import aggregate_name, compile_aggregate, contains_aggregate
+from dpsql.analysis.compiled_relation import Block, From, Item, Relation, RelationColumn, Scope, select_list
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, whole_number
+from dpsql.analysis.facts_of_values import never_null
+from dpsql.analysis.key_candidates import with_domain
+from dpsql.analysis.row_conditions import Names, conditions_of_rows
+from dpsql.analysis.scalar_rules import canonical, predicate
+from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, column
 from dpsql.errors import QueryRefused
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Constant, Derived, Expr, Select
@@ -42,7 +40,7 @@ def group_nodes(
         )
     check_arguments(compiler.source, group, frozenset({"expressions", "all"}))
     if group.args.get("all"):
-        return [item.node for item in items if not contains(item.node)]
+        return [item.node for item in items if not contains_aggregate(item.node)]
     nodes: list[exp.Expr] = []
     for key in group.expressions:
         if isinstance(key, exp.Literal) and not key.args.get("is_string"):
@@ -81,13 +79,13 @@ class Group:
 
     def lookup(self, node: exp.Expr) -> Typed | None:
         """Return a key or aggregate as a column of the group; None for what is built from them."""
-        if call_of(node) is not None:
+        if aggregate_name(node) is not None:
             return self._aggregate(node)
         if isinstance(node, exp.Window) and self.around is not None:
             value = self.compiler.expression(node, self.around)
             self.windows.append(value)
             return column(self.alias, f"w{len(self.windows) - 1}", value.type)
-        if contains(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
+        if contains_aggregate(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
             return None
         if isinstance(node, exp.Column) and not node.table and (found := self._alias(node)) is not None:
             return found
@@ -146,11 +144,11 @@ def compile_groups(
         raise compiler.source.refuse("each row is a privacy unit: a subquery cannot group them", node)
     scope = source.scope.copy()
     for item in items:
-        if not contains(item.node):
+        if not contains_aggregate(item.node):
             with compiler.part(item.name):
                 scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     nodes = group_nodes(compiler, node, items, scope)
-    known = joined(compiler, source, where)
+    known = conditions_of_rows(compiler, source, where)
     keys: list[Typed] = []
     for key_node in nodes:
         with compiler.part():
@@ -199,7 +197,7 @@ def compile_groups(
     held = frozenset(name for k in keys if k.reads <= facts for name in group.keys[k.node].reads)
     whole = {name for key in group.keys.values() if not key.nulls for name in key.reads}
     columns = tuple(
-        Column.of(
+        RelationColumn.of(
             i.name,
             v,
             fact=owner is not None and v.reads <= held,

@@ -1,24 +1,203 @@
-"""The compiled counting query: the engine's binder has confirmed it, and the kernel has certified it."""
+"""Seal the counting query: the engine's binder confirms it, the kernel certifies it; merge several.
+
+The SQL is bound on the schema database (private tables are empty, nothing is read), and every function,
+conversion and scan of the bound plan is checked. This catches implicit conversions, unexpected overloads and
+errors of the SQL generator. A refusal here is never the analyst's fault: it is a bug of dpsql, or the engine
+is a version that dpsql was not tested with.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import InitVar, field, replace
+from typing import Any
 
-from dpsql.analysis.binder import confirm
-from dpsql.analysis.catalog import Catalog
 from dpsql.analysis.column_types import give_types
-from dpsql.analysis.counted_groups import CountedGroups
-from dpsql.analysis.sparse import SparseDomain
+from dpsql.analysis.compiler import words
+from dpsql.analysis.counting_query import CountedGroups
+from dpsql.analysis.large_domains import SparseDomain
+from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import InternalError
 from dpsql.kernel import tree
 from dpsql.kernel.check import Certificate, NotCertified, certify
+from dpsql.kernel.tree import DOMAIN_SCHEMA, duckdb_sql, literal_sql
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.types import SqlType
 
+_WIDTH = {"TINYINT": 7, "SMALLINT": 15, "INTEGER": 31, "BIGINT": 63, "HUGEINT": 127}
+_UNSIGNED = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64}
+_DIGITS = {name: len(str(2**bits)) for name, bits in {**_WIDTH, **_UNSIGNED}.items()}
+"""The most decimal digits of each integer type."""
+
+
+_PLAIN_FUNCTIONS = frozenset({"count", "count_star"})
+_PLAIN_EXPRESSIONS = frozenset(
+    {"BOUND_BETWEEN", "BOUND_CASE", "BOUND_COLUMN_REF", "BOUND_CONJUNCTION", "BOUND_CONSTANT", "BOUND_REF"}
+)
+_PLAIN_OPERATORS = words("COMPARE_IN OPERATOR_COALESCE OPERATOR_IS_NOT_NULL OPERATOR_IS_NULL OPERATOR_NOT")
+_PLAIN_PLANS = words(
+    """
+    LOGICAL_AGGREGATE_AND_GROUP_BY LOGICAL_COMPARISON_JOIN LOGICAL_CROSS_PRODUCT LOGICAL_DISTINCT
+    LOGICAL_DUMMY_SCAN LOGICAL_EXPRESSION_GET LOGICAL_FILTER LOGICAL_GET LOGICAL_LIMIT LOGICAL_ORDER_BY
+    LOGICAL_PROJECTION LOGICAL_UNION
+    """
+)
+
+
+_STATEMENTS_KEPT = 32
+"""How many checked statements a schema database remembers: a release is compiled several times."""
+
+
+def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
+    """Check the bound plan of counting SQL; raises `InternalError` (uncharged, nothing was run).
+
+    With an engine that is no tested version, it raises `EngineNotTested`.
+
+    Returns
+    -------
+    bool
+        Whether the plan only counts, joins, compares and chooses. Then it may run with the optimizer that
+        uses the minimum and maximum of columns: no expression that the optimizer evaluates on them can fail.
+    """
+    known = catalog.confirmed.get(sql)
+    if known is not None:
+        return known
+    plan: object = None
+    with suppress(ValueError):
+        plan = catalog.plan(sql)
+    if plan is None:
+        raise catalog.vocabulary.refuse("the compiled statement does not bind")
+    checker = _PlanChecker(catalog, frozenset(t.name for t in policy.tables.values()))
+    checker.visit(plan)
+    if len(catalog.confirmed) >= _STATEMENTS_KEPT:
+        catalog.confirmed.clear()
+    catalog.confirmed[sql] = checker.counts_only
+    return checker.counts_only
+
+
+class _PlanChecker:
+    """Visits the nodes of a bound plan and raises an error for one that is not allowed."""
+
+    def __init__(self, catalog: Catalog, tables: frozenset[str]) -> None:
+        self.catalog = catalog
+        self.vocabulary = catalog.vocabulary
+        self.tables = tables
+        self.counts_only = True
+
+    def visit(self, plan: object) -> None:
+        waiting = [plan]
+        while waiting:
+            node = waiting.pop()
+            values: Iterable[object] = ()
+            if isinstance(node, list):
+                values = node
+            elif isinstance(node, dict):
+                if "expression_class" in node:
+                    self.expression(node)
+                elif isinstance(node.get("type"), str) and str(node["type"]).startswith("LOGICAL_"):
+                    self.plan(node)
+                values = node.values()
+            waiting += [value for value in values if isinstance(value, (dict, list))]
+
+    def plan(self, node: dict[str, Any]) -> None:
+        kind = node["type"]
+        if kind not in self.vocabulary.plans:
+            raise self.vocabulary.refuse(f"the plan has a {kind}")
+        self.counts_only &= kind in _PLAIN_PLANS
+        if kind == "LOGICAL_DISTINCT" and node.get("distinct_type") != "DISTINCT":
+            raise self.vocabulary.refuse("the plan has a DISTINCT ON")
+        if kind != "LOGICAL_GET":
+            return
+        path = (node.get("qname") or {}).get("path") or []
+        if path in (["system", "main", "range"], ["system", "main", "unnest"]):
+            return
+        data = node.get("function_data") or {}
+        schema, table = data.get("schema"), data.get("table")
+        scanned = (schema == "main" and table in self.tables) or schema == DOMAIN_SCHEMA
+        if path != ["seq_scan"] or data.get("catalog") != "memory" or not scanned:
+            raise self.vocabulary.refuse("the plan scans something that is not declared")
+
+    def expression(self, node: dict[str, Any]) -> None:
+        kind, name = node["expression_class"], node["type"]
+        if kind not in self.vocabulary.expressions:
+            raise self.vocabulary.refuse(f"the plan has a {kind}")
+        if kind == "BOUND_OPERATOR" and name not in self.vocabulary.operators:
+            raise self.vocabulary.refuse(f"the plan has a {name}")
+        if kind == "BOUND_WINDOW" and name not in self.vocabulary.windows:
+            raise self.vocabulary.refuse(f"the plan has a {name}")
+        self.counts_only &= _plain(node)
+        if name == "OPERATOR_CAST":
+            self.cast(node)
+        elif kind in ("BOUND_FUNCTION", "BOUND_AGGREGATE"):
+            path = (node.get("qname") or {}).get("path") or [""]
+            builtin = path[:-1] == ["system", "main"] or (len(path) == 1 and name.startswith("COMPARE_"))
+            if not builtin or path[-1] not in self.vocabulary.functions:
+                raise self.vocabulary.refuse(f"the plan calls {path[-1]}")
+
+    def cast(self, node: dict[str, Any]) -> None:
+        if (node.get("function_data") or {}).get("try_cast") is True:
+            return
+        child, after = node["children"][0], node["return_type"]
+        value = child.get("value") or {}
+        before = value.get("type") or child.get("return_type") or node["arguments"][0]
+        if is_lossless(before, after):
+            return
+        if child["expression_class"] == "BOUND_CONSTANT" and isinstance(value.get("value"), str):
+            try:
+                self.catalog.evaluate(f"CAST({literal_sql(value['value'])} AS {after['id']})")
+            except ValueError:
+                raise self.vocabulary.refuse("a constant does not convert") from None
+            return
+        raise self.vocabulary.refuse(f"the plan converts {before['id']} to {after['id']}")
+
+
+def _plain(node: dict[str, Any]) -> bool:
+    """Return whether an expression only compares, chooses, counts or changes the width of an integer."""
+    kind, name = node["expression_class"], node["type"]
+    if name == "OPERATOR_CAST":
+        child = node["children"][0]
+        before = child.get("return_type") or node["arguments"][0]
+        constant = child["expression_class"] == "BOUND_CONSTANT"
+        return constant or (before["id"] in _WIDTH and node["return_type"]["id"] in _WIDTH)
+    if kind in ("BOUND_FUNCTION", "BOUND_AGGREGATE"):
+        path = (node.get("qname") or {}).get("path") or [""]
+        return name.startswith("COMPARE_") or path[-1] in _PLAIN_FUNCTIONS
+    return kind in _PLAIN_EXPRESSIONS or (kind == "BOUND_OPERATOR" and name in _PLAIN_OPERATORS)
+
+
+def _decimal(kind: dict[str, Any]) -> tuple[int, int]:
+    info = kind.get("type_info") or {}
+    return int(info.get("width", 18)), int(info.get("scale", 3))
+
+
+def is_lossless(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Return whether every value of one engine type converts to the other without an error."""
+    a, b = str(before["id"]), str(after["id"])
+    if a == "NULL" or (a == b and a != "DECIMAL"):
+        return True
+    if a in _WIDTH and b in _WIDTH:
+        return _WIDTH[b] >= _WIDTH[a]
+    if a in _UNSIGNED:
+        if b in _UNSIGNED:
+            return _UNSIGNED[b] >= _UNSIGNED[a]
+        if b in _WIDTH:
+            return _WIDTH[b] >= _UNSIGNED[a]
+    if b == "DOUBLE":
+        return a in _WIDTH or a in _UNSIGNED or a in ("DECIMAL", "FLOAT")
+    if b == "DECIMAL":
+        width, scale = _decimal(after)
+        if a in _DIGITS:
+            return width - scale >= _DIGITS[a]
+        if a == "DECIMAL":
+            old_width, old_scale = _decimal(before)
+            return scale >= old_scale and width - scale >= old_width - old_scale
+    return a == "ENUM" and b == "VARCHAR"
+
+
 _TOKEN = object()
-_KEPT = 512
+_CERTIFICATES_KEPT = 512
 """How many certificates a schema database keeps."""
 
 
@@ -171,7 +350,7 @@ def certificate_of(
     if kept is not None and kept[0] == facts and kept[1].query == query:
         return kept[1]
     made = certify(query, facts)
-    if len(catalog.certified) >= _KEPT:
+    if len(catalog.certified) >= _CERTIFICATES_KEPT:
         catalog.certified.clear()
     catalog.certified[sql] = facts, made
     return made
@@ -195,3 +374,48 @@ def with_query(compiled: CompiledQuery, query: tree.Query, catalog: Catalog, pol
         sparse=compiled.sparse,
     )
     return replace(made, counts_only=compiled.counts_only and made.counts_only, token=_TOKEN)
+
+
+_MOST_NUMBERS = 64
+"""How many numbers one query counts at most."""
+
+
+def is_alike(one: CompiledQuery, other: CompiledQuery) -> bool:
+    """Whether two queries count the same groups of the same rows in a like way.
+
+    One query for both then takes little more time than the slower one.
+    """
+    if one.groups is None or other.groups is None or one.tables != other.tables:
+        return False
+    return one.groups.way == other.groups.way and one.groups.shape == other.groups.shape
+
+
+def merge_queries(
+    compiled: CompiledQuery, others: Sequence[CompiledQuery], policy: Policy, catalog: Catalog
+) -> CompiledQuery:
+    """Return a counting query that has the counts of a query, and of those of others that are `alike`.
+
+    It also has the places of its keys in their domains, and more of the largest groups, for statements that
+    select other groups. The engine's binder confirms it as it does every query.
+    """
+    if compiled.groups is None:
+        return compiled
+    chosen = [
+        o.groups for o in others if o is not compiled and o.groups is not None and is_alike(compiled, o)
+    ]
+    groups = compiled.groups.shared(chosen)
+    if len(groups.numbers) > _MOST_NUMBERS:
+        groups = compiled.groups.shared(())
+    counting = groups.counting(())
+    if duckdb_sql(counting.query) == compiled.sql:
+        return compiled
+    return seal(
+        counting.query,
+        catalog,
+        policy,
+        compiled.tables,
+        len(groups.numbers),
+        keys=compiled.keys,
+        order=counting.order,
+        groups=groups,
+    )

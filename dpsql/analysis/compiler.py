@@ -10,14 +10,14 @@ from typing import NoReturn, Protocol, Self
 
 from sqlglot import exp
 
-from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.kept_bounds import WholeTable
-from dpsql.analysis.ladders import Ladder
-from dpsql.analysis.relation import Cte, From, Relation, Scope
-from dpsql.analysis.typed import Typed
+from dpsql.analysis.bound_ladders import Ladder, WholeTable
+from dpsql.analysis.compiled_relation import Cte, From, Relation, Scope
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import InternalError, QueryRefused
-from dpsql.kernel.tree import OPAQUE
-from dpsql.language import MARK, Source
+from dpsql.kernel.loss import exact
+from dpsql.kernel.tree import OPAQUE, Expr, OrderTerm
+from dpsql.language import MARK, StatementText
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, Policy
 
@@ -44,7 +44,7 @@ class QueryCompiler(Protocol):
         """Compile a subquery to a relation."""
 
 
-class Part:
+class RecoveryPoint:
     """A block of code that compiles one part of a statement, independently of the parts beside it.
 
     Of a `StatementCompiler`, a refusal in it leaves the block, as if the block were not there. Only the
@@ -58,7 +58,7 @@ class Part:
         return None
 
 
-_STRICT = Part()
+_STRICT = RecoveryPoint()
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class StatementCompiler:
     It stops at the first refusal.
     """
 
-    source: Source
+    source: StatementText
     policy: Policy
     catalog: Catalog
     rules: Mapping[type[exp.Expr], Rule]
@@ -144,7 +144,7 @@ class StatementCompiler:
         if depth > MAX_LEVELS:
             raise self.source.refuse(f"subqueries are nested more than {MAX_LEVELS} deep", at)
 
-    def part(self, name: str = "", *, of_from: bool = False) -> Part:
+    def part(self, name: str = "", *, of_from: bool = False) -> RecoveryPoint:
         """Return the block for an independent part; `name` is what other parts call it.
 
         `of_from` says that the part has columns which other parts name.
@@ -232,7 +232,7 @@ _WORDS = {
 """SQL names for node arguments that the parser names otherwise; for error messages."""
 
 
-def check_arguments(source: Source, node: exp.Expr, knows: frozenset[str]) -> None:
+def check_arguments(source: StatementText, node: exp.Expr, knows: frozenset[str]) -> None:
     """Refuse a node that has an argument which its rule does not handle."""
     for name, value in node.args.items():
         if name not in knows and value is not None and value is not False and value != []:
@@ -248,3 +248,59 @@ def function_name(node: exp.Expr) -> str | None:
         return None
     name = node.args.get("this")  # the property takes longer, and this is asked of every node
     return name[len(MARK) :] if isinstance(name, str) and name.startswith(MARK) else None
+
+
+def words(table: str) -> frozenset[str]:
+    """Return the words of a table that is written as one text."""
+    return frozenset(table.split())
+
+
+def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    """Return the conjuncts of a condition."""
+    node = node.unnest() if node is not None else None
+    if isinstance(node, exp.And):
+        return [*conjuncts(node.this), *conjuncts(node.expression)]
+    return [] if node is None else [node]
+
+
+def call_arguments(call: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """Return the arguments of a call that have a name, and the others."""
+    named: list[exp.Expr] = [each for each in call.expressions if isinstance(each, exp.Kwarg)]
+    return named, [each for each in call.expressions if not isinstance(each, exp.Kwarg)]
+
+
+def whole_number(node: object) -> int | None:
+    """Return the value of a literal that is a whole number; None for other nodes."""
+    if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
+        return int(node.this)
+    return None
+
+
+def number(node: exp.Expr) -> Fraction | None:
+    """Return the value of a literal number, perhaps with a sign; None for other nodes."""
+    sign = 1
+    while isinstance(node, (exp.Paren, exp.Neg)):
+        sign = -sign if isinstance(node, exp.Neg) else sign
+        node = node.this
+    if not isinstance(node, exp.Literal) or node.args.get("is_string"):
+        return None
+    try:
+        return sign * exact(str(node.this))
+    except ValueError:
+        return None
+
+
+def order_terms(source: StatementText, order: exp.Expr | None) -> list[exp.Expr]:
+    """Return the terms of an ORDER BY."""
+    if order is None:
+        return []
+    check_arguments(source, order, frozenset({"this", "expressions"}))
+    for term in order.expressions:
+        check_arguments(source, term, frozenset({"this", "desc", "nulls_first"}))
+    return list(order.expressions)
+
+
+def order_term(term: exp.Expr, expr: Expr) -> OrderTerm:
+    """Return the compiled term of an ORDER BY."""
+    nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
+    return OrderTerm(expr, "DESC" if term.args.get("desc") else "ASC", nulls)

@@ -112,7 +112,7 @@ class Grid:
         """Return the steps of a row's value, from `low` on if `shifted`: a BIGINT, NULL for NULL and NaN."""
         base = self.low if shifted else 0
         if self.type == DOUBLE:
-            return _plus(Steps(value, self.low, self.high, self.step), -base)
+            return _add_number(Steps(value, self.low, self.high, self.step), -base)
         return self._nearest(value, self.type, self._size, base)
 
     def total(self, value: Expr, *, single: bool = False) -> Expr:
@@ -145,12 +145,12 @@ class Grid:
         if branches and kind.scale and kind.precision <= 18 and not wide:
             cut = Cut(cut, value, kind, low, high)
         if size == 1:
-            return _plus(cut, -base)
+            return _add_number(cut, -base)
         if wide:
             cut = Cast(cut, HUGEINT)
         # From the lower end on, so that the division is of numbers from 0 on: it truncates towards zero.
         above = Binary("//", Paren(Binary("+", Paren(cut), whole(size // 2 - low))), whole(size))
-        made = _plus(Paren(above), self.low - base)
+        made = _add_number(Paren(above), self.low - base)
         return Cast(made, BIGINT) if wide else made
 
 
@@ -179,7 +179,7 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
 
 def in_search(value: Expr, sql_type: SqlType) -> tuple[Expr, int, Fraction]:
     """Return a row's value for the search of a bound, the decimals of its sums, and the step of these."""
-    grid = searched(sql_type, signed=True)
+    grid = search_grid(sql_type, signed=True)
     if sql_type == DOUBLE:
         return Steps(value, -BEYOND, BEYOND, grid.step), 0, grid.step
     return (*grid.uncut(value), grid.step)
@@ -190,7 +190,7 @@ def near_and_far(value: Expr) -> tuple[Expr, Expr]:
 
     The second is NULL for nearly all values. So the first, a BIGINT, is summed fast, and nothing is cut.
     """
-    step = searched(DOUBLE, signed=True).step
+    step = search_grid(DOUBLE, signed=True).step
     near, every = Steps(value, -FURTHEST, FURTHEST, step), Steps(value, -BEYOND, BEYOND, step)
     high = Constant(float(FURTHEST * step), DOUBLE)
     beyond = Binary("OR", Binary("<", value, Paren(Unary("-", high))), Binary(">", value, high))
@@ -202,26 +202,26 @@ def steps_as_double(value: Expr) -> Expr:
 
     It is NULL for NULL, and at least 2^53 for values below 0 and for NaN, which is greater than all numbers.
     """
-    factor = Constant(float(1 / searched(DOUBLE, signed=True).step), DOUBLE)
+    factor = Constant(float(1 / search_grid(DOUBLE, signed=True).step), DOUBLE)
     nearest = Call("floor", (Binary("+", Binary("*", value, factor), Constant(0.5, DOUBLE)),))
     there, nothing = Binary(">=", value, Constant(0.0, DOUBLE)), IsNull(value)
     return Case(((there, nearest), (nothing, Constant(None, DOUBLE))), Constant(float(SMALL), DOUBLE))
 
 
-def searched(sql_type: SqlType, *, signed: bool) -> Grid:
+def search_grid(sql_type: SqlType, *, signed: bool) -> Grid:
     """Return the grid of values without bounds: a bound on a unit's totals is found privately."""
     step = Fraction(1, 1 << _SEARCHED) if sql_type == DOUBLE else least_step(sql_type)
     return Grid(sql_type, step, -FURTHEST if signed else 0, FURTHEST)
 
 
-def capped(sql_type: SqlType, most: int, *, signed: bool, finest: int) -> tuple[Grid, int]:
+def capped_grid(sql_type: SqlType, most: int, *, signed: bool, finest: int) -> tuple[Grid, int]:
     """Return the grid of sums whose totals have a bound in steps of `searched`, and the bound in its steps.
 
     A DOUBLE has no least step: the bound is then at most `MOST_STEPS` steps. A bound of an exact type beyond
     2^`finest` is as many steps, or 2^`finest` if that is less: each is a power of two of least steps. What
     is left of a bound beyond whole steps is left out of it.
     """
-    grid = searched(sql_type, signed=signed)
+    grid = search_grid(sql_type, signed=signed)
     if sql_type != DOUBLE and most <= 1 << finest:
         return grid, most
     steps = MOST_STEPS if sql_type == DOUBLE else min(MOST_STEPS, 1 << finest)
@@ -266,7 +266,7 @@ def _wide(value: Expr, kind: SqlType) -> tuple[Expr, SqlType]:
     return Cast(value, wide), wide
 
 
-def _plus(value: Expr, number: int) -> Expr:
+def _add_number(value: Expr, number: int) -> Expr:
     return Paren(Binary("+", value, whole(number))) if number else value
 
 

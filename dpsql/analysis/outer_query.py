@@ -1,4 +1,13 @@
-"""Compile the outermost block of a private statement: its keys, counts, and columns computed from them."""
+"""Compile the outermost block of a private statement: its keys, counts, and columns computed from them.
+
+x becomes a last key of the counting query, which the statement does not have: a group of the statement is one
+group for each declared value, and what is counted is the units of each. One unit moves each of these numbers
+by at most 1, all the same way, as those of any GROUP BY x: that is what the noise is for. How many of the
+noisy numbers are large is then computed from the release alone (`answers.different_values`).
+
+NULL is no value of x: it is no candidate, and its rows count nowhere. Rows with a value that is not declared
+are `outside`, one more number of the release.
+"""
 
 from __future__ import annotations
 
@@ -9,40 +18,126 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregates import call_of, calls
+from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.block_groups import group_nodes
-from dpsql.analysis.blocks import expand, with_ctes
-from dpsql.analysis.candidates import candidates_of
-from dpsql.analysis.compiler import StatementCompiler, check_arguments
-from dpsql.analysis.domains import Candidates
-from dpsql.analysis.each_value import is_alone, units_of_each
-from dpsql.analysis.expressions import canonical, predicate
-from dpsql.analysis.groups import Rows
-from dpsql.analysis.joined import joined
-from dpsql.analysis.joins import from_clause
-from dpsql.analysis.narrowing import narrowed_rows
+from dpsql.analysis.compiled_relation import Block, From, Item
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, conjuncts
+from dpsql.analysis.counting_query import Rows
+from dpsql.analysis.from_joins import from_clause
+from dpsql.analysis.key_candidates import candidates_of
+from dpsql.analysis.large_domains import size_of
+from dpsql.analysis.nested_queries import partial_unit_refusal
 from dpsql.analysis.output_columns import SelectList, free_kind, reads_measure
-from dpsql.analysis.parsed import conjuncts
-from dpsql.analysis.plan import Output, ValuesOfGroup
-from dpsql.analysis.relation import Block, From, Item
-from dpsql.analysis.released.aggregate import ReleasedAggregate
-from dpsql.analysis.released.calls import compile_released, is_released
-from dpsql.analysis.released.cells import QuantileCall
-from dpsql.analysis.released.counts import Units
-from dpsql.analysis.released.spelled import as_counts
-from dpsql.analysis.released.values import ValueCall, measures
-from dpsql.analysis.rereading import read_alike
+from dpsql.analysis.public_domains import Candidates
+from dpsql.analysis.rank_spellings import rewrite_selection
+from dpsql.analysis.released.indicator_counts import read_as_counts
+from dpsql.analysis.released.quantiles import QuantileCall
+from dpsql.analysis.released.released_calls import compile_released, is_released
+from dpsql.analysis.released.unit_counts import DistinctValues, EachValue, Units
+from dpsql.analysis.released.unit_numbers import ReleasedAggregate
+from dpsql.analysis.released.unit_values import ValueCall, measures
+from dpsql.analysis.row_conditions import KnownRows, conditions_of_rows, fact_names, fixed_values
+from dpsql.analysis.scalar_rules import canonical, predicate
+from dpsql.analysis.schema_catalog import Catalog, read_alike
+from dpsql.analysis.select_blocks import expand_star, with_ctes
 from dpsql.analysis.selection import parse_selection
-from dpsql.analysis.setops import partial
-from dpsql.analysis.spellings import rewritten
-from dpsql.analysis.typed import UNKNOWN, UNSTORABLE, Typed, UnitRole
-from dpsql.analysis.unit_facts import fact_names, fixed_values
-from dpsql.analysis.unmatched import unmatched
+from dpsql.analysis.statement_plan import Output, ValuesOfGroup
+from dpsql.analysis.typed_expression import UNKNOWN, UNSTORABLE, Typed, UnitRole
+from dpsql.analysis.unmatched_rows import refuse_unmatched
+from dpsql.analysis.where_ranges import narrow_rows
 from dpsql.analysis.whole_tables import whole_table
 from dpsql.kernel.tree import Expr
-from dpsql.language import MARK, AboveThreshold, Query, Selection, TopK, TopPerPartition
+from dpsql.language import (
+    MARK,
+    AboveThreshold,
+    AllGroups,
+    Options,
+    Query,
+    Scalar,
+    Selection,
+    TopK,
+    TopPerPartition,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
+
+MOST = 1_000
+"""The most numbers that one noise is for: declared values, times the groups of the statement."""
+
+FEW = 100
+"""So many values are always counted by their units; of more, the noise on the units of each is large."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsOfEach:
+    """What is counted in the place of different values."""
+
+    key: Typed
+    """The last key: what the different values are of."""
+    domain: Candidates
+    units: ReleasedAggregate
+    values: ValuesOfGroup
+
+
+def may_count_units(options: Options) -> bool:
+    """Return whether options leave open how different values are counted."""
+    bounds = (options.max_groups_contributed, options.max_rows_contributed, options.error, options.noise)
+    return options.mechanism in (None, "AUTO") and all(each is None for each in bounds)
+
+
+def is_known_better(values: int, bound: int, epsilon: Fraction) -> bool:
+    """Return whether Laplace noise on a number of different values tells more, by public figures alone.
+
+    Each unit has at most `bound` of them. It does if the values are many, and half the width of its interval
+    is less than half of their number.
+    """
+    return values > FEW and math.log(20) * bound / float(epsilon) < values / 2
+
+
+def is_alone(parsed: tuple[Selection, list[exp.Expr], list[exp.Expr]] | None, calls: list[exp.Expr]) -> bool:
+    """Return whether a statement releases one number, of one group or of all of them."""
+    selects = parsed is None or not isinstance(parsed[0], (Scalar, AllGroups))
+    return bool(calls) and not selects and all(call == calls[0] for call in calls)
+
+
+def is_left(counts: Sequence[ReleasedAggregate]) -> bool:
+    """Return whether a count of different values was left as it is, without a bound on a unit."""
+    return any(_each(count) is not None for count in counts)
+
+
+def units_of_each(
+    catalog: Catalog,
+    keys: Sequence[Typed],
+    domains: Sequence[Candidates],
+    counts: Sequence[ReleasedAggregate],
+    known: KnownRows,
+) -> UnitsOfEach | None:
+    """Return what is counted in the place of different values of each group; None if that is not possible.
+
+    All keys must be declared, and every group have the same values.
+    """
+    part = counts[0].parts[0] if counts else None
+    each = _each(counts[0]) if counts else None
+    if each is None or not isinstance(part, DistinctValues) or any(count != counts[0] for count in counts):
+        return None
+    found = candidates_of(catalog, [*keys, each.value], known)
+    last = len(keys)
+    if {key for own in found for key in own.keys} != {*range(last + 1)} or found[-1].keys != (last,):
+        return None
+    if tuple(found[:-1]) != tuple(domains):
+        return None
+    own = Candidates((last,), found[-1].domain.without_null())
+    size = size_of(catalog, own.domain)
+    if not 0 < size * math.prod(size_of(catalog, candidates.domain) for candidates in domains) <= MOST:
+        return None
+    units = ReleasedAggregate((each.units(single=not part.kept),))
+    return UnitsOfEach(each.value, own, units, ValuesOfGroup(each.text, size))
+
+
+def _each(count: ReleasedAggregate) -> EachValue | None:
+    part = count.parts[0]
+    return part.each if isinstance(part, DistinctValues) and len(count.parts) == 1 else None
+
 
 MAX_KEYS = 16
 MAX_COUNTS = 128
@@ -106,15 +201,15 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     if query.inner:
         at = min(clauses.at for clauses in query.inner.values())
         compiler.report(source.refuse("this clause belongs into the outermost SELECT", at))
-    spelled = rewritten(source, select)
-    select = as_counts(spelled.select, compiler.policy, compiler.catalog)
+    spelled = rewrite_selection(source, select)
+    select = read_as_counts(spelled.select, compiler.policy, compiler.catalog)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
     ctes = with_ctes(compiler, select, ())
     made = from_clause(compiler, select, ctes, 1)
     made.scope.block = Block(made.owner, made.unit, ctes, 1)
     if made.owner is None:
         raise source.refuse("no private table reaches the outermost SELECT", select)
-    items = expand(compiler, select, made.scope)
+    items = expand_star(compiler, select, made.scope)
     items = [_countable(compiler, item, made) for item in items]
     parsed: tuple[Selection, list[exp.Expr], list[exp.Expr]] | None = None
     with compiler.part():
@@ -126,12 +221,12 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         # An expression of the row: it contains no count and no `dp_` function.
         if (
             free_kind(item.node) is None
-            and call_of(item.node) is None
+            and aggregate_name(item.node) is None
             and not reads_measure(item.node, counted, items)
         ):
             with compiler.part(item.name):
                 scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
-    keys = _keys(compiler, select, items, made)
+    keys = _compile_keys(compiler, select, items, made)
     where = select.args.get("where")
     filters = conjuncts(where.this) if where is not None else []
     condition: Expr | None = None
@@ -141,17 +236,17 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     single: bool | None = None
     one_row = False
     with compiler.part():
-        single = _single(compiler, made, keys, filters)
-        one_row = made.owner.row or _single(compiler, made, (), filters)
+        single = _has_single_rows(compiler, made, keys, filters)
+        one_row = made.owner.row or _has_single_rows(compiler, made, (), filters)
     nodes = [(i, items[i].node) for i in counted]
     nodes += [(len(items) + i, node) for i, node in enumerate(hidden)]
     if len(nodes) > MAX_COUNTS:
         raise source.refuse(f"a statement has at most {MAX_COUNTS} counts", nodes[-1][1])
     if not nodes and select.args.get("group") is None:
         compiler.give_up()
-    known = joined(compiler, made, condition)
-    owner, before, made = made.owner, made, narrowed_rows(compiler.catalog, made, known)
-    lost = unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
+    known = conditions_of_rows(compiler, made, condition)
+    owner, before, made = made.owner, made, narrow_rows(compiler.catalog, made, known)
+    lost = refuse_unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
     compiler.public_items = frozenset(known.items)
     compiler.each_value &= is_alone(parsed, [node for _, node in nodes]) and not lost
     domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
@@ -160,10 +255,10 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     calls = [
         ReleasedAggregate((Units(()),))
         if id(node) in lost
-        else _released(compiler, node, made, single=single, one_row=one_row)
+        else _compile_measure(compiler, node, made, single=single, one_row=one_row)
         for _, node in nodes
     ]
-    ordering = _ordering(parsed[0]) if parsed is not None else None
+    ordering = _place_of_ordering(parsed[0]) if parsed is not None else None
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
         _check_ordering(compiler, calls[chosen], nodes[chosen][1])
@@ -173,7 +268,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     for (place, _), measure in zip(nodes, shown, strict=True):
         # A count asked for twice keeps both places.
         fresh = measure.formula is None and measure.quantile is None
-        uses[place] = tuple(_place(counts, each, fresh=fresh) for each in measure.counts)
+        uses[place] = tuple(_add_count(counts, each, fresh=fresh) for each in measure.counts)
     formulas = {place: m.formula for (place, _), m in zip(nodes, shown, strict=True) if m.formula is not None}
     places = {place: used[0] for place, used in uses.items()}
     quantiles = {p: m.quantile for (p, _), m in zip(nodes, shown, strict=True) if m.quantile is not None}
@@ -184,7 +279,7 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))
     if parsed is None:
         compiler.give_up()
-    selection = _with_count(listed.ordered(parsed[0], parsed[2]), places, counts)
+    selection = _place_selection(listed.ordered(parsed[0], parsed[2]), places, counts)
     if spelled.spelling and isinstance(selection, TopK):
         selection = replace(selection, spelling=spelled.spelling)
     if spelled.only is not None:
@@ -206,12 +301,12 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
 
 def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
     """Refuse an item with an aggregate that is not released."""
-    refused = [call for call in calls(item.node) if not is_released(call)]
+    refused = [call for call in aggregate_calls(item.node) if not is_released(call)]
     if not refused:
         return item
     for call in refused:
         with compiler.part(item.name):
-            name = str(call_of(call))
+            name = str(aggregate_name(call))
             reason = _REASONS.get(name, "counts, sums, averages and quantiles are")
             raise compiler.source.refuse(
                 f"{name.upper()} over many units is not released: {reason}",
@@ -226,7 +321,7 @@ def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
     return Item(count, item.name)
 
 
-def _ordering(selection: Selection) -> int | None:
+def _place_of_ordering(selection: Selection) -> int | None:
     """Return the place of the number that orders the groups or is compared; None if there is none."""
     best = selection.best if isinstance(selection, TopPerPartition) else selection
     return getattr(best, "count", None)
@@ -237,7 +332,7 @@ def _check_ordering(
 ) -> None:
     """Refuse to choose groups by a number that one unit can move by any part of its range."""
     if isinstance(call, QuantileCall) or (isinstance(call, ValueCall) and call.statistic != "sum"):
-        name = str(call_of(node.unnest())).upper()
+        name = str(aggregate_name(node.unnest())).upper()
         raise compiler.source.refuse(
             f"groups are not chosen by {name}: one unit can move that of a small group by all of its range",
             node,
@@ -246,7 +341,7 @@ def _check_ordering(
         )
 
 
-def _place(counts: list[ReleasedAggregate], count: ReleasedAggregate, *, fresh: bool) -> int:
+def _add_count(counts: list[ReleasedAggregate], count: ReleasedAggregate, *, fresh: bool) -> int:
     """Return the place of a count, added if it is new or to be there again (`fresh`)."""
     if fresh or count not in counts:
         counts.append(count)
@@ -254,7 +349,7 @@ def _place(counts: list[ReleasedAggregate], count: ReleasedAggregate, *, fresh: 
     return counts.index(count)
 
 
-def _released(
+def _compile_measure(
     compiler: StatementCompiler, node: exp.Expr, made: From, *, single: bool | None, one_row: bool
 ) -> ReleasedAggregate | ValueCall | QuantileCall:
     """Compile a measure; `single` says that each unit has at most one row in a group, None is unknown."""
@@ -265,7 +360,7 @@ def _released(
     return ReleasedAggregate((Units(()),))
 
 
-def _keys(
+def _compile_keys(
     compiler: StatementCompiler, select: exp.Select, items: list[Item], made: From
 ) -> tuple[Typed, ...]:
     nodes = group_nodes(compiler, select, items, made.scope)
@@ -286,7 +381,7 @@ def _group_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typed
         raise compiler.source.refuse("a count cannot be a group key", node)
     key = compiler.expression(node, made.scope)
     if key.unit is UnitRole.PARTIAL:
-        raise partial(compiler.source, node)
+        raise partial_unit_refusal(compiler.source, node)
     if key.unit is not UnitRole.NONE:
         raise compiler.source.refuse(
             "the privacy unit cannot be a group key: it would name single units", node
@@ -296,7 +391,7 @@ def _group_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typed
     return key
 
 
-def _single(
+def _has_single_rows(
     compiler: StatementCompiler, made: From, keys: tuple[Typed, ...], filters: list[exp.Expr]
 ) -> bool:
     """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
@@ -304,7 +399,7 @@ def _single(
     return any(columns <= fixed for columns in made.unique)
 
 
-def _with_count(
+def _place_selection(
     selection: Selection, places: dict[int, int], counts: Sequence[ReleasedAggregate]
 ) -> Selection:
     """Return the selection with the place of its count among the counts, not in the select list.
@@ -320,7 +415,7 @@ def _with_count(
         least = math.floor(at) + 1 if selection.strict else math.ceil(at)
         return replace(selection, count=place, threshold=least - Fraction(1, 2), strict=False)
     if isinstance(selection, TopPerPartition):
-        best = _with_count(selection.best, places, counts)
+        best = _place_selection(selection.best, places, counts)
         assert isinstance(best, TopK)  # noqa: S101  of the same type
         return replace(selection, best=best)
     return selection

@@ -8,17 +8,16 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.blocks import check_one_item
-from dpsql.analysis.compiler import StatementCompiler, function_name
-from dpsql.analysis.parsed import whole_number
-from dpsql.analysis.plan import Output
-from dpsql.analysis.relation import From, Item
-from dpsql.analysis.released.calls import is_released
-from dpsql.analysis.released.cells import Quantile
-from dpsql.analysis.typed import UNKNOWN, Typed
+from dpsql.analysis.compiled_relation import From, Item
+from dpsql.analysis.compiler import StatementCompiler, function_name, whole_number
+from dpsql.analysis.released.quantiles import Quantile
+from dpsql.analysis.released.released_calls import is_released
+from dpsql.analysis.select_blocks import check_one_item
+from dpsql.analysis.statement_plan import Output
+from dpsql.analysis.typed_expression import UNKNOWN, Typed
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Formula
-from dpsql.language import AboveThreshold, AllGroups, Selection, TopK, TopPerPartition, walked
+from dpsql.language import AboveThreshold, AllGroups, Selection, TopK, TopPerPartition, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import DETAILS, Places, distinct, laid_out
 from dpsql.policy import fold
@@ -46,7 +45,7 @@ def reads_measure(node: exp.Expr, places: Iterable[int], items: list[Item]) -> b
     names = {fold(items[p].name) for p in places if p < len(items)}
     return any(
         is_released(n) or (isinstance(n, exp.Column) and not n.table and fold(n.name) in names)
-        for n in walked(node)
+        for n in walk_tree(node)
     )
 
 

@@ -9,11 +9,17 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import StatementCompiler, check_arguments, function_name
-from dpsql.analysis.parsed import number, order_terms, whole_number
-from dpsql.analysis.ranked import RankedPartitions, ranked_partitions
-from dpsql.analysis.relation import Item
-from dpsql.analysis.released.calls import is_call, is_released, is_value
+from dpsql.analysis.compiled_relation import Item
+from dpsql.analysis.compiler import (
+    StatementCompiler,
+    check_arguments,
+    function_name,
+    number,
+    order_terms,
+    whole_number,
+)
+from dpsql.analysis.rank_spellings import RankedPartitions, ranked_partitions
+from dpsql.analysis.released.released_calls import is_call, is_released, is_value
 from dpsql.errors import Fix
 from dpsql.language import (
     AboveThreshold,
@@ -21,11 +27,11 @@ from dpsql.language import (
     Query,
     Scalar,
     Selection,
-    Source,
+    StatementText,
     TopK,
     TopPerPartition,
-    copied,
-    walked,
+    copy_tree,
+    walk_tree,
 )
 from dpsql.language.options import MAX_NUMBER
 from dpsql.lazy_dataclass import dataclass
@@ -94,7 +100,7 @@ class _Parser:
         self.limit = _limit(self.compiler, self.select)
 
     @property
-    def source(self) -> Source:
+    def source(self) -> StatementText:
         return self.query.source
 
     def selection(self) -> Selection:
@@ -112,7 +118,9 @@ class _Parser:
         if first is not None:
             return self._by_order(first, threshold)
         for term in self.order:
-            if any(is_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in walked(term)):
+            if any(
+                is_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in walk_tree(term)
+            ):
                 raise self.source.refuse(
                     "ORDER BY may name a count or sum of the select list, or a key", term
                 )
@@ -257,14 +265,14 @@ class _Parser:
         spelling = f"QUALIFY {ranked.name.upper()}() OVER (PARTITION BY ..)"
         top_one, strict = ranked.k == 1 and not lowest, threshold is not None and threshold.strict
         best = TopK(ranked.k, place, lowest, bound, argmax=top_one, spelling=spelling, strict=strict)
-        self.order = [exp.Ordered(this=copied(key)) for key in ranked.keys]
+        self.order = [exp.Ordered(this=copy_tree(key)) for key in ranked.keys]
         return TopPerPartition(best, (), spelling)
 
     def _by_order(self, place: int, threshold: _Threshold | None) -> Selection:
         at = self.select.args["order"]
         lowest = not self.order[0].args.get("desc")
         for term in self.order[1:]:
-            if any(is_call(n) for n in walked(term)) or self._count(term.this) is not None:
+            if any(is_call(n) for n in walk_tree(term)) or self._count(term.this) is not None:
                 raise self.source.refuse("one count orders the groups", term)
         if self.limit is None:
             raise self.source.refuse(

@@ -1,27 +1,182 @@
-"""Statements over all rows of a table: which they are, and what the bounds of their numbers leave out."""
+"""Statements over all rows of a private table, and what the bounds of their numbers leave out.
+
+Subqueries, views and common table expressions may stand between, if each of them lists columns and drops and
+repeats no row. A LEFT JOIN of a public table on all columns of a unique set of it does neither, if these have
+the types of the columns that they are compared with.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.bounds import groups_by_ladder
+from dpsql.analysis.bound_ladders import (
+    UNDECLARED_GROUPS,
+    CutValues,
+    LeftOut,
+    WholeTable,
+    groups_by,
+    total_of,
+)
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.domains import Candidates
-from dpsql.analysis.kept_bounds import UNDECLARED_GROUPS, CutValues, LeftOut, WholeTable, groups_by, total_of
-from dpsql.analysis.released.aggregate import ReleasedAggregate
-from dpsql.analysis.released.cells import CellRows
-from dpsql.analysis.released.counts import BoundedRows, UnitsOfFew, WeightedRows
-from dpsql.analysis.released.sums import CappedSum, Moment, RowSum
-from dpsql.analysis.sparse import number_of_groups
-from dpsql.analysis.typed import Typed
-from dpsql.analysis.whole_sources import WholeSource, declared_name, whole_source
-from dpsql.language import Cut, Options, Selection, TopK
-from dpsql.policy import Policy
+from dpsql.analysis.large_domains import number_of_groups
+from dpsql.analysis.public_domains import Candidates
+from dpsql.analysis.released.contribution_bounds import groups_by_ladder
+from dpsql.analysis.released.quantiles import CellRows
+from dpsql.analysis.released.unit_counts import BoundedRows, UnitsOfFew, WeightedRows
+from dpsql.analysis.released.unit_numbers import CappedSum, Moment, ReleasedAggregate, RowSum
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.analysis.typed_expression import Typed
+from dpsql.kernel.tree import Column
+from dpsql.language import Cut, Options, Selection, TopK, visible_ctes
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, Table, UnitRow, fold
+
+_PLAIN = {"expressions", "from_", "with_", "where", "joins"}
+"""The parts of a SELECT that may drop no row; the last two are looked at."""
+_NAMED = {"this", "db", "catalog", "alias"}
+"""The parts of a table's name in FROM that change none of its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeSource:
+    """A private table of which all rows are read."""
+
+    table: Table
+    in_place: bool
+    """Whether its columns have the places that the table declares."""
+
+
+def whole_source(compiler: StatementCompiler, select: exp.Select) -> WholeSource | None:
+    """Return the private table of which a SELECT reads all rows, each once; None: it may drop or repeat some.
+
+    A table whose rows are units has no rows of units to bound.
+    """
+    first, where = select.args.get("from_"), select.args.get("where")
+    if first is None or (where is not None and not _is_true(where.this)):
+        return None
+    joins, found = select.args.get("joins") or [], _read(compiler, first.this)
+    if joins and (found is None or not _is_name(first.this) or _cte(first.this) is not None):
+        return None
+    if found is not None and not all(_keeps_rows(compiler, join, first.this, found.table) for join in joins):
+        return None
+    return found if found is None or not joins else WholeSource(found.table, in_place=False)
+
+
+def declared_name(catalog: Catalog, table: str, value: Typed) -> str | None:
+    """Return the declared name of the column that a value is, of a table whose columns are in their places.
+
+    FROM may call it otherwise: its place tells which one it is. None for any other expression.
+    """
+    node = value.node
+    if not isinstance(node, Column) or not node.name.removeprefix("c").isdigit():
+        return None
+    declared, place = catalog.columns(table), int(node.name.removeprefix("c"))
+    return declared[place][0] if place < len(declared) and declared[place][1] == value.type else None
+
+
+def _read(compiler: StatementCompiler, node: exp.Expr) -> WholeSource | None:
+    """Return the table that an item of FROM reads all rows of."""
+    if isinstance(node, exp.Subquery):
+        return _over(compiler, node.this) if _has_only(node, {"this", "alias"}) else None
+    if not _is_name(node):
+        return None
+    cte = _cte(node)
+    if cte is not None:
+        recursive = isinstance(cte.parent, exp.With) and cte.parent.args.get("recursive")
+        return None if recursive else _over(compiler, cte.this)
+    table = compiler.policy.table(node.name) if node.name.isascii() else None
+    if table is None or table.public or isinstance(table.unit, UnitRow):
+        return None
+    return WholeSource(table, in_place=True)
+
+
+def _over(compiler: StatementCompiler, query: exp.Expr) -> WholeSource | None:
+    """Return the table that a SELECT in FROM has all rows of: it lists columns, and does nothing else."""
+    if not isinstance(query, exp.Select) or not _has_only(query, _PLAIN):
+        return None
+    listed = [item.this if isinstance(item, exp.Alias) else item for item in query.expressions]
+    stars = [item for item in listed if isinstance(item, exp.Star)]
+    if any(_has_some(star) for star in stars) or not all(
+        isinstance(item, (exp.Star, exp.Column)) for item in listed
+    ):
+        return None
+    found = whole_source(compiler, query)
+    if found is None:
+        return None
+    return WholeSource(found.table, in_place=found.in_place and len(listed) == len(stars) == 1)
+
+
+def _keeps_rows(compiler: StatementCompiler, join: exp.Expr, first: exp.Table, private: Table) -> bool:
+    """Whether a join is LEFT, of a public table, of which it compares all columns of a unique set.
+
+    It compares them with columns of the private table that have the same types: where `=` converts a value,
+    it may be equal to several.
+    """
+    node = join.this
+    if (join.args.get("side") or "").upper() != "LEFT" or join.args.get("kind") or join.args.get("method"):
+        return False
+    if not _is_name(node) or _cte(node) is not None:
+        return False
+    table = compiler.policy.table(node.name) if node.name.isascii() else None
+    if table is None or not table.public:
+        return False
+    pairs = {(fold(name.name), fold(name.name)) for name in join.args.get("using") or []}
+    names, condition = [fold(each.alias or each.name) for each in (node, first)], join.args.get("on")
+    for equal in () if condition is None else _conjuncts(condition):
+        if isinstance(equal, exp.EQ):
+            pairs |= _compared(equal, *names)
+    columns = (compiler.catalog.columns(each.name) for each in (table, private))
+    own, other = ({fold(name): kind for name, kind in each} for each in columns)
+    compared = {mine for mine, theirs in pairs if mine in own and own[mine] == other.get(theirs)}
+    return any({fold(column) for column in fact} <= compared for fact in compiler.catalog.unique(table.name))
+
+
+def _compared(equal: exp.EQ, own: str, other: str) -> set[tuple[str, str]]:
+    """Return the columns of two items, by their aliases, that a comparison sets equal, if it does."""
+    sides = equal.this.unnest(), equal.expression.unnest()
+    if not all(isinstance(side, exp.Column) and side.table for side in sides):
+        return set()
+    named = {fold(side.table): fold(side.name) for side in sides}
+    return {(named[own], named[other])} if named.keys() == {own, other} else set()
+
+
+def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
+    condition = condition.unnest()
+    if isinstance(condition, exp.And):
+        yield from _conjuncts(condition.this)
+        yield from _conjuncts(condition.expression)
+    else:
+        yield condition
+
+
+def _is_name(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and _has_only(node, _NAMED)
+
+
+def _cte(node: exp.Expr) -> exp.CTE | None:
+    """Return the common table expression that a name means; None: it means a table."""
+    if node.args.get("db") is not None:
+        return None
+    return next((cte for cte in visible_ctes(node) if fold(cte.alias) == fold(node.name)), None)
+
+
+def _has_only(node: exp.Expr, parts: set[str]) -> bool:
+    return {name for name, value in node.args.items() if value} <= parts
+
+
+def _has_some(star: exp.Star) -> bool:
+    """Whether a star leaves out or changes columns."""
+    return any(star.args.values())
+
+
+def _is_true(condition: exp.Expr) -> bool:
+    found = condition.unnest()
+    return isinstance(found, exp.Boolean) and bool(found.this)
 
 
 def whole_table(

@@ -5,34 +5,40 @@ distinguishes best and a lower bound on the true epsilon. `campaign` audits the 
 dpsql, and subjects known to be private or not.
 
 =====================  =================================================================
-``detector``           the search for a counterexample, and the test on fresh runs
-``sequential_halving`` the search over inputs and arguments
+``detector``           the search for a counterexample, the test on fresh runs, and the verdict in words
+``search``             the search over inputs and arguments, and the choice of an event
 ``inputs``             adjacent inputs
 ``outputs``            the outputs of many runs, as labels and numbers
 ``features``           labels and numbers of an output that events are conditions on
-``discretization``     features of two samples as small integers
-``events``             events and their conditions
-``event_space``        all events that two samples are searched for
-``event_selection``    selection of the event that best distinguishes two inputs
+``feature_selection``  the features of two samples, with combinations that distinguish them
+``events``             events and their conditions, and all that two samples are searched for
 ``statistics``         Fisher's exact test on thinned counts, and the test of the chosen event on fresh runs
-``verdict``            the result of an audit, in words
-``subject``            one mechanism of the catalogue with its claim
-``shipped``            the registered mechanisms of dpsql as subjects
+``subjects``           a mechanism with its claim; those of dpsql (``cases`` has their inputs)
 ``mistakes``           mechanisms with a known verdict, most of them incorrect
 ``end_to_end``         whole statements on the data and on the data without one unit
-``report``             a campaign as plain data, text and p-value curves
-``report_html``        a campaign as an HTML page
+``campaigns``          audits of several, as plain data, text, HTML
 =====================  =================================================================
 """
 
-from dpsql.audit.catalogue import CATALOGUE, EPSILONS, Campaign, Outcome, campaign
-from dpsql.audit.detector import detect
+from __future__ import annotations
+
+from dpsql.audit.campaigns import (
+    CATALOGUE,
+    EPSILONS,
+    Campaign,
+    Outcome,
+    as_data,
+    as_html,
+    as_text,
+    campaign,
+    figure,
+    strip,
+    verdict_data,
+)
+from dpsql.audit.detector import Counterexample, PValues, Verdict, detect
 from dpsql.audit.inputs import Pair, pairs
 from dpsql.audit.outputs import CHARGE, read
-from dpsql.audit.report import as_data, as_text, figure, strip, verdict_data
-from dpsql.audit.report_html import as_html
-from dpsql.audit.subject import Subject
-from dpsql.audit.verdict import Counterexample, PValues, Verdict
+from dpsql.audit.subjects import Subject
 
 __all__ = [
     "CATALOGUE",

@@ -18,20 +18,17 @@ from dpsql.cli.audit import audit_command
 from dpsql.cli.bounds import bounds_command
 from dpsql.cli.budget import budget_command, release_command
 from dpsql.cli.check import check_command
-from dpsql.cli.exits import ExitCode, legend
 from dpsql.cli.init import init_command
-from dpsql.cli.mcp import mcp_command
-from dpsql.cli.options import CliSettings, Width, server_of, server_options
+from dpsql.cli.narrate import ExitCode, doing, legend, progress
+from dpsql.cli.options import META, CliSettings, InOrder, Width, read, server_of, server_options, statements
 from dpsql.cli.output import FORMATS
-from dpsql.cli.progress import doing, progress
-from dpsql.cli.serve import serve_command, serve_demo
-from dpsql.cli.sources import META, InOrder, read, statements
+from dpsql.cli.serve import mcp_command, serve_command, serve_demo
 from dpsql.cli.user import user_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpsql.sessions import AnalystSession
+    from dpsql.session_api import AnalystSession
 
 
 def open_session(settings: CliSettings) -> AnalystSession:
@@ -224,8 +221,7 @@ def app(
         raise click.UsageError("--dry-run, --partial, --error and --epsilon-total need -c or -f")
     if not given:
         return _repl(settings)
-    from dpsql.cli.batch import Batch
-    from dpsql.cli.even import ErrorTarget
+    from dpsql.cli.batch import Batch, ErrorTarget
 
     target = ErrorTarget.of(error, epsilon_total)
     pieces = statements(read(given))

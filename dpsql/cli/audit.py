@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.cli.output import AnswerOutput
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: in
 
 def _statements(settings: CliSettings, file: str, unit: str | None, trials: int) -> Campaign:
     from dpsql.audit.end_to_end import Audited, audit_statements, private_statements
-    from dpsql.cli.sources import read, statements
+    from dpsql.cli.options import read, statements
 
     policy = settings.load_policy()
     pieces = statements(read([("file", file)]))

@@ -1,25 +1,249 @@
-"""`dpsql bounds`: the owner has bounds on units found once, charged to everybody, and sees those kept."""
+"""`dpsql bounds`: the owner has bounds on units found once, charged to everybody, and sees those kept.
+
+Kept ladders are shown as text for a terminal, and as JSON.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode, uncharged
-from dpsql.cli.progress import doing, progress
+from dpsql.cli.narrate import ExitCode, doing, progress, uncharged
+from dpsql.render.figures import Estimate, at_unit, half_text, show_left, show_spent, unit_of
+from dpsql.render.grid import column, draw, draw_rows, escape_controls, span, wrap
+from dpsql.render.plots import bars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from fractions import Fraction
 
     from dpsql import Database
+    from dpsql.analysis.table_measures import UnitMeasure
     from dpsql.cli.options import CliSettings
     from dpsql.cli.output import AnswerOutput
-    from dpsql.owner.kept_bounds import UnitMeasure
+    from dpsql.estimates import ValuesBeyond
+    from dpsql.ledger import ScopeBudget
+    from dpsql.owner.ladder_listing import Bin, KeptBound
+    from dpsql.render.grid import Drawn, Style
+
+
+def names_of(measures: Sequence[UnitMeasure]) -> str:
+    """Return the names by which measures are asked."""
+    from dpsql.owner.ladder_listing import name_of
+
+    names = [name_of(each.table, each.text) for each in measures]
+    return ", ".join(f'"{name}"' if "," in name else name for name in names)
+
+
+def command_of(measures: Sequence[UnitMeasure]) -> str:
+    """Return the command that asks for measures."""
+    from dpsql.owner.ladder_listing import name_of
+
+    names = [name_of(each.table, each.text) for each in measures]
+    return " ".join(["dpsql bounds", *(f'"{name}"' if " " in name else name for name in names)])
+
+
+def price_of(price: Fraction, number: int) -> str:
+    """Return what ladders cost, each and together."""
+    if number == 1:
+        return f"epsilon {show_spent(price)}"
+    return f"epsilon {show_spent(price)} each, {show_spent(price * number)} together"
+
+
+def least_left(scopes: Sequence[ScopeBudget]) -> str:
+    """Return of whose budget least is left, and how much."""
+    from dpsql.ledger import scope_words
+
+    least = min(scopes, key=lambda each: each.remaining.epsilon)
+    remaining, whole = show_left(least.remaining.epsilon), show_left(least.filter.epsilon)
+    return f"{scope_words(least.name)}: {remaining} of {whole}"
+
+
+def draw_listing(found: Sequence[KeptBound], others: Sequence[str], price: Fraction, style: Style) -> str:
+    """Draw the kept ladders, and the names that could be asked."""
+    text = _draw_kept(found, style) if found else "no ladder is kept\n"
+    if not others:
+        return text
+    return text + _fold_text(f"can be asked, at epsilon {show_spent(price)} each: {', '.join(others)}", style)
+
+
+def _draw_kept(found: Sequence[KeptBound], style: Style) -> str:
+    from dpsql.owner.ladder_listing import CURRENT, amount
+
+    columns: list[Drawn[KeptBound]] = [
+        ("ladder", lambda each: each.name, "firm"),
+        ("made", lambda each: f"{each.made:%Y-%m-%d}", "firm"),
+        ("epsilon", lambda each: show_spent(each.ladder.price), "number"),
+        ("of", lambda each: each.of, "firm"),
+        ("bound", lambda each: amount(float(each.bound)), "number"),
+        ("left out", lambda each: "?" if each.left_out is None else amount(each.left_out[0]), "number"),
+        ("at most", lambda each: "?" if each.left_out is None else amount(each.left_out[1]), "number"),
+    ]
+    # What holds of all of them, and is as it should be, is not shown.
+    if all(each.of == CURRENT for each in found):
+        columns.pop(3)
+    epsilons = dict.fromkeys(show_spent(each.epsilon) for each in found)
+    said = (
+        f"bound: how much of a unit a statement with epsilon {' or '.join(epsilons)} over the whole table "
+        "counts; left out: what all units have beyond it (in its range)"
+    )
+    return draw_rows(found, columns, style) + _fold_text(said, style)
+
+
+def draw_released(found: Sequence[KeptBound], style: Style) -> str:
+    """Draw ladders that were measured, one below the other."""
+    return "\n".join(_draw_ladder(each, style) for each in found)
+
+
+def _draw_ladder(kept: KeptBound, style: Style) -> str:
+    from dpsql.owner.ladder_listing import amount
+
+    unit, what, number = kept.unit, kept.measured, kept.ladder.number
+    measured = what if kept.counts_rows else f"total of {what}"
+    head = f"{kept.name}: {measured} of a {unit} (ladder {number}, epsilon {show_spent(kept.ladder.price)})"
+    lines = [
+        f"in all about {amount(float(kept.number_of_units))} {kept.units}, {amount(kept.total)} {what}",
+        f"a statement with epsilon {show_spent(kept.epsilon)} over the whole table counts {what} of a {unit} "
+        f"up to {amount(kept.bound)}",
+    ]
+    if not kept.declared:
+        lines.append("how much that leaves out no answer knows: the values of the groups are not declared")
+    elif kept.left_out is None:
+        lines.append("what that leaves out is not known: no change of these data shows")
+    else:
+        about, most = map(amount, kept.left_out)
+        lines.append(f"left out by that: about {about}, at most {most} (in its range)")
+        lines.append(f"taken for granted: no {unit} has more than {amount(kept.largest)} {what}")
+        lines += _not_found(kept)
+    if kept.ladder.beyond is not None:
+        lines.append(_beyond(kept, kept.ladder.beyond))
+    below = "".join(_fold_text(line, style) for line in lines)
+    return _fold_text(head, style) + _bars(kept.bins(joined=True), what, kept.units, style) + below
+
+
+def _not_found(kept: KeptBound) -> list[str]:
+    """Return what the owner is to know where units are above the largest size that was found."""
+    from dpsql.owner.ladder_listing import amount
+
+    above = kept.ladder.units_above
+    if above is None:
+        return []
+    end = amount(kept.largest / 2)
+    return [
+        f"that may be false: about {above:,} {kept.units} are above {end}, so few that a larger size was not "
+        f"found; what they have beyond {amount(kept.largest)} is in no range. A larger --epsilon, with "
+        "--again, may find it"
+    ]
+
+
+def _beyond(kept: KeptBound, found: ValuesBeyond) -> str:
+    """Return how far values lie beyond the bounds of their column, on average over all values."""
+    from dpsql.owner.ladder_listing import amount
+
+    above, below = (found.side(which) for which in (True, False))
+    ends = f"{amount(found.low)} to {amount(found.high)}"
+    return (
+        f"values of {kept.measured} beyond {ends}, on average over all: {amount(above.about)} above, at most "
+        f"{amount(above.about + above.noise)}, and {amount(below.about)} below, at most "
+        f"{amount(below.about + below.noise)} (epsilon {show_spent(found.epsilon)} of it)"
+    )
+
+
+def _bars(bins: Sequence[Bin], what: str, many: str, style: Style) -> str:
+    """Draw the numbers of units as bars, with what noise may have moved them by."""
+    estimates: list[Estimate | None] = [
+        Estimate(float(b.units), b.units - b.half_width, b.units + b.half_width) for b in bins
+    ]
+    places = [max(unit_of(each.half_width) or 0, 0) for each in bins]
+    halves = [half_text(each.half_width, place) for each, place in zip(bins, places, strict=True)]
+    wide = max(map(len, halves))
+    numbers = [
+        f"{at_unit(float(each.units), place)} {style.pm} {half.rjust(wide)}"
+        for each, place, half in zip(bins, places, halves, strict=True)
+    ]
+    columns = [
+        column(what, [each.text for each in bins], style, firm=True),
+        column(many, numbers, style, number=True),
+    ]
+    drawn = bars(estimates, (style.columns or 80) - span([each.width for each in columns]) - 3, style)
+    return draw(columns if drawn is None else [*columns, drawn], style)
+
+
+def _fold_text(text: str, style: Style) -> str:
+    text = escape_controls(text, style.encoding)
+    lines = [text] if style.columns is None else wrap(text, style.columns)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def listing_json(found: Sequence[KeptBound], others: Sequence[str], price: Fraction) -> str:
+    """Write the kept ladders, and the names that could be asked, as one JSON object."""
+    return _json(
+        {
+            "ladders": [_as_data(each) for each in found],
+            "can_be_asked": list(others),
+            "price": _epsilon(price),
+        }
+    )
+
+
+def released_json(found: Sequence[KeptBound]) -> str:
+    """Write ladders that were measured as one JSON object."""
+    whole = sum((each.ladder.price for each in found), Fraction(0))
+    return _json({"ladders": [_as_data(each) for each in found], "charged": _epsilon(whole)})
+
+
+def _json(whole: dict[str, Any]) -> str:
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def _epsilon(value: Fraction) -> dict[str, Any]:
+    return {"epsilon": float(show_spent(value)), "exact": str(value)}
+
+
+def _as_data(kept: KeptBound) -> dict[str, Any]:
+    ladder, known = kept.ladder, kept.left_out
+    return {
+        "name": kept.name,
+        "release": ladder.number,
+        "table": ladder.table,
+        "measure": ladder.measure,
+        "unit": kept.unit,
+        "made": kept.made.isoformat(),
+        "of": kept.of,
+        **_epsilon(ladder.price),
+        "statement_epsilon": float(show_spent(kept.epsilon)),
+        "bound": float(kept.bound),
+        "left_out": None if known is None else {"estimate": known[0], "at_most": known[1]},
+        "assumes_none_beyond": float(kept.largest),
+        "values_beyond": None if ladder.beyond is None else _beyond_data(ladder.beyond),
+        "units": kept.number_of_units,
+        "total": kept.total,
+        "bins": [
+            {
+                "above": float(each.above),
+                "to": None if each.to is None else float(each.to),
+                "units": each.units,
+                "half_width": each.half_width,
+            }
+            for each in kept.bins()
+        ],
+    }
+
+
+def _beyond_data(found: ValuesBeyond) -> dict[str, Any]:
+    above, below = (found.side(which) for which in (True, False))
+    return {
+        "bounds": [float(found.low), float(found.high)],
+        **_epsilon(found.epsilon),
+        "rows_per_unit": found.rows,
+        "mean_above": {"estimate": above.about, "at_most": above.about + above.noise},
+        "mean_below": {"estimate": below.about, "at_most": below.about + below.noise},
+    }
 
 
 @click.command("bounds")
@@ -100,23 +324,22 @@ def _open(settings: CliSettings) -> Iterator[Database]:
 
 
 def _list(database: Database, out: AnswerOutput, *, as_json: bool) -> None:
-    from dpsql.cli import bounds_shown
-    from dpsql.owner import kept_list
+    from dpsql.owner import ladder_listing
 
     with uncharged("nothing was charged"):
-        found, others = kept_list.list_kept(database), kept_list.askable(database)
-        price = kept_list.default_price(database.policy)
+        found, others = ladder_listing.list_kept(database), ladder_listing.askable(database)
+        price = ladder_listing.default_price(database.policy)
         if as_json:
-            out.write_text(bounds_shown.listing_json(found, others, price))
+            out.write_text(listing_json(found, others, price))
         else:
-            out.write_text(bounds_shown.draw_listing(found, others, price, out.style))
+            out.write_text(draw_listing(found, others, price, out.style))
 
 
 def _price(database: Database, epsilon: str | None) -> Fraction:
     """Return what each ladder costs."""
     from dpsql.kernel.loss import exact
-    from dpsql.owner.kept_bounds import check_price
-    from dpsql.owner.kept_list import default_price
+    from dpsql.owner.ladder_listing import default_price
+    from dpsql.owner.ladder_releases import check_price
 
     try:
         price = default_price(database.policy) if epsilon is None else exact(epsilon)
@@ -130,8 +353,8 @@ def _price(database: Database, epsilon: str | None) -> Fraction:
 def _measures(database: Database, names: Sequence[str], *, again: bool) -> list[UnitMeasure]:
     """Return the measures of these names, each once; refuse those that are kept of these data."""
     from dpsql.errors import ProgrammingError
-    from dpsql.owner.kept_bounds import find_kept
-    from dpsql.owner.kept_list import askable
+    from dpsql.owner.ladder_listing import askable
+    from dpsql.owner.ladder_releases import find_kept
 
     found: dict[tuple[str, str], UnitMeasure] = {}
     for name in names:
@@ -156,8 +379,8 @@ def _measures(database: Database, names: Sequence[str], *, again: bool) -> list[
 def _useful(database: Database, name: str) -> UnitMeasure:
     """Return the measure of a name; `ProgrammingError` if there is none, or no statement would use it."""
     from dpsql.errors import ProgrammingError
-    from dpsql.owner.kept_bounds import measure_named
-    from dpsql.owner.kept_list import why_not
+    from dpsql.owner.ladder_listing import why_not
+    from dpsql.owner.ladder_releases import measure_named
 
     if not name or name.endswith("."):
         raise ProgrammingError(f"{name!r} names no table and no column")
@@ -169,11 +392,9 @@ def _useful(database: Database, name: str) -> UnitMeasure:
 
 def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction, *, yes: bool) -> bool:
     """Say the price and who pays it, and ask whether the owner agrees; raise unless all can pay."""
-    from dpsql.cli.bounds_shown import least_left, names_of, price_of
     from dpsql.kernel.loss import PrivacyLoss
-    from dpsql.owner.kept_bounds import losses
-    from dpsql.owner.kept_list import tells_changes
-    from dpsql.owner.kept_values import beyond_unasked
+    from dpsql.owner.ladder_listing import tells_changes
+    from dpsql.owner.ladder_releases import beyond_unasked, losses
 
     database.ledger.check_ladders(sum(losses(database, measures, price), PrivacyLoss()))
     narrate.note(f"{names_of(measures)}: {price_of(price, len(measures))}")
@@ -203,16 +424,15 @@ def _release(
     database: Database, measures: Sequence[UnitMeasure], price: Fraction, out: AnswerOutput, *, as_json: bool
 ) -> None:
     """Charge, measure and keep the ladders, and show each."""
-    from dpsql.cli import bounds_shown
-    from dpsql.owner.kept_bounds import release_ladders
-    from dpsql.owner.kept_list import describe_ladder
+    from dpsql.owner.ladder_listing import describe_ladder
+    from dpsql.owner.ladder_releases import release_ladders
 
     with progress("measuring"):
-        kept = release_ladders(database, measures, price, bounds_shown.command_of(measures))
+        kept = release_ladders(database, measures, price, command_of(measures))
         found = [describe_ladder(database, each) for each in kept]
     if as_json:
-        out.write_text(bounds_shown.released_json(found))
+        out.write_text(released_json(found))
     else:
-        out.write_text(bounds_shown.draw_released(found, out.style))
-    left = bounds_shown.least_left(database.ledger.ladder_scopes())
-    narrate.note(f"charged: {bounds_shown.price_of(price, len(found))}; least is left of {left}")
+        out.write_text(draw_released(found, out.style))
+    left = least_left(database.ledger.ladder_scopes())
+    narrate.note(f"charged: {price_of(price, len(found))}; least is left of {left}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.render.figures import show_left, show_spent
 from dpsql.render.grid import column, draw, draw_rows
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode, uncharged
-from dpsql.cli.progress import doing, progress
-from dpsql.render.cells import pad
-from dpsql.render.grid import column
+from dpsql.cli.narrate import ExitCode, doing, progress, uncharged
+from dpsql.render.grid import column, pad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,12 +47,12 @@ def check_command(settings: CliSettings, facts: bool) -> int:
 
 def _show_facts(settings: CliSettings) -> int:
     """Print the facts on which proofs rest, and whether the newest charge rests on them."""
-    from dpsql.owner.declared import declared
+    from dpsql.owner.declared_facts import read_declared
 
     with settings.answers("table") as out:
         policy = settings.load_policy()
         with progress("opening the data"):
-            shown = declared(policy)
+            shown = read_declared(policy)
         if out.for_people:
             out.write_text(shown.text)
         else:

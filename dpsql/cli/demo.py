@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from dpsql.cli import narrate
 from dpsql.cli.batch import write_result
-from dpsql.cli.exits import ExitCode, exit_code
+from dpsql.cli.narrate import ExitCode, exit_code
 from dpsql.errors import Error, OperationalError, QueryRefused
 from dpsql.lazy_dataclass import dataclass
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dpsql.cli.output import AnswerOutput
     from dpsql.session import Session
-    from dpsql.sessions import AnalystSession
+    from dpsql.session_api import AnalystSession
 
 
 POLICY = "clinic.toml"

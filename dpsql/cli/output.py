@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import OutputFailedError, UnwritableError
+from dpsql.cli.narrate import OutputFailedError, UnwritableError
 from dpsql.places import renamed_columns
 from dpsql.render.grid import style_of
 
@@ -173,7 +173,7 @@ class AnswerOutput:
         if release is not None and (rows is release.rows or rows.equals(release.rows)):
             rows = release.table if self.intervals else rows
             if not self.exact_digits:
-                from dpsql.render.rounding import round_rows
+                from dpsql.render.data import round_rows
 
                 rows = round_rows(rows, release, whole=self.format not in ONE_RESULT)
         if self.format in _DISTINCT:

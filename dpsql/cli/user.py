@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.cli.options import read_amount
 from dpsql.cli.serve import check_system
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dpsql.cli.options import CliSettings
     from dpsql.policy import Policy
-    from dpsql.serve.user import Account, User
+    from dpsql.serve.users import Account, User
 
 
 _RELOAD = "a running server reads the users again on SIGHUP (systemctl reload dpsql)"
@@ -69,7 +69,7 @@ def user_command() -> None:
 @click.pass_obj
 def add_command(settings: CliSettings, /, *, name: str, token: bool, **rights: Any) -> int:  # noqa: ANN401  as declared above
     """Add a user."""
-    from dpsql.serve.user import Account, User
+    from dpsql.serve.users import Account, User
 
     policy, text = settings.load_policy(), ""
     account = Account(_with_rights(User(name, name), rights))
@@ -186,7 +186,7 @@ def list_command(settings: CliSettings) -> int:
     """List the users."""
     import pyarrow as pa
 
-    from dpsql.serve.accounts import today
+    from dpsql.serve.users import today
 
     accounts = _read_accounts(settings.load_policy())
     rows = [
@@ -215,11 +215,11 @@ def list_command(settings: CliSettings) -> int:
 @contextmanager
 def _change_accounts(policy: Policy) -> Iterator[dict[str, Account]]:
     """Give the accounts to a block that changes them; a `ValueError` of it is a mistake of the caller."""
-    from dpsql.serve import account_file
+    from dpsql.serve import users
     from dpsql.serve.state import users_path
 
     try:
-        with account_file.change(users_path(policy)) as accounts:
+        with users.change(users_path(policy)) as accounts:
             yield accounts
     except ValueError as problem:
         raise click.UsageError(str(problem)) from None
@@ -227,8 +227,8 @@ def _change_accounts(policy: Policy) -> Iterator[dict[str, Account]]:
 
 def _read_accounts(policy: Policy) -> Mapping[str, Account]:
     """Return the accounts that there are, by name."""
-    from dpsql.serve.accounts import Users
     from dpsql.serve.state import users_path
+    from dpsql.serve.users import Users
 
     path = users_path(policy)
     return Users.load(path).accounts if path.exists() else {}
@@ -273,8 +273,8 @@ def _print_token(text: str) -> None:
 
 def _narrate(policy: Policy, done: str, account: Account | None = None) -> None:
     """Say what was done, and what the policy has to say about the user."""
-    from dpsql.serve.accounts import Users
     from dpsql.serve.state import warnings
+    from dpsql.serve.users import Users
 
     narrate.note(f"{done}; {_RELOAD}")
     if account is not None:

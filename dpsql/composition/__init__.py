@@ -13,12 +13,11 @@
 =============  ============================================================
 """
 
-from dpsql.composition.answer_schema import ends, schema_of, with_ends
 from dpsql.composition.outer import compose, composed, layout_of
 from dpsql.composition.parts import Parts, ReleasePart, parts_of, release_blocks
 from dpsql.composition.running import Releasing
 from dpsql.composition.selected import selected_parts
-from dpsql.composition.views import describe_view
+from dpsql.composition.show_describe import describe_view, ends, schema_of, with_ends
 
 __all__ = [
     "Parts",

@@ -16,19 +16,17 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog
 from dpsql.analysis.block_groups import group_nodes
-from dpsql.analysis.blocks import expand, with_ctes
-from dpsql.analysis.blocks import query as subquery
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.joins import from_clause
-from dpsql.analysis.parsed import whole_number
-from dpsql.analysis.relation import Scope
-from dpsql.analysis.released.calls import is_quantile, is_released
-from dpsql.analysis.released.ratios import with_cut_ratios
-from dpsql.analysis.released.spelled import as_counts
-from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.call_rules import RULES_BY_NODE
+from dpsql.analysis.compiled_relation import Scope
+from dpsql.analysis.compiler import StatementCompiler, whole_number
+from dpsql.analysis.from_joins import from_clause
+from dpsql.analysis.released.indicator_counts import cut_ratios, read_as_counts
+from dpsql.analysis.released.released_calls import is_quantile, is_released
+from dpsql.analysis.select_blocks import compile_query as subquery
+from dpsql.analysis.select_blocks import expand_star, with_ctes
 from dpsql.analysis.selection import compared
-from dpsql.composition.clauses import Clauses
-from dpsql.composition.columns import Columns
+from dpsql.composition.block_clauses import BlockClauses
+from dpsql.composition.block_columns import Columns, Names, is_measure, nodes
 from dpsql.composition.existence import (
     EXISTENCE,
     HALF,
@@ -39,9 +37,8 @@ from dpsql.composition.existence import (
     needs_existence,
     windows_need_existence,
 )
-from dpsql.composition.names import Names, is_measure, nodes
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Query, copied
+from dpsql.language import MARK, Clause, Query, copy_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
@@ -70,14 +67,14 @@ def separate(
     select = query.tree
     if not isinstance(select, exp.Select) or not _aggregates(select):
         return query, None
-    select = with_cut_ratios(as_counts(select, policy, catalog))
+    select = cut_ratios(read_as_counts(select, policy, catalog))
     names = None
     with suppress(QueryRefused, RecursionError):
         names = _names(query, select, policy, catalog)
     if names is None:
         return query, None
     columns = Columns(name, names, query.source.position)
-    clauses = Clauses(select, names, columns, query.clause.by)
+    clauses = BlockClauses(select, names, columns, query.clause.by)
     plain = [each for each in readers if not has_windows(each)]
     existing = asked or any(needs_existence(each) for each in plain)
     dividing = any(map(divides, plain)) and any(counts_all(i.node, names.scope) for i in names.items)
@@ -96,7 +93,7 @@ def _names(query: Query, select: exp.Select, policy: Policy, catalog: Catalog) -
     scope = Scope(query.source)
     with suppress(QueryRefused):
         scope = from_clause(compiler, select, with_ctes(compiler, select, ()), 1).scope
-    names = Names(expand(compiler, select, scope), scope)
+    names = Names(expand_star(compiler, select, scope), scope)
     group = select.args.get("group")
     if group is not None and group.args.get("all"):
         keys = [item.node for item in names.items if names.free(item.node)]
@@ -113,7 +110,7 @@ class _Block:
     select: exp.Select
     names: Names
     columns: Columns
-    clauses: Clauses
+    clauses: BlockClauses
     readers: tuple[exp.Select, ...]
     existing: bool
     """Whether the meaning of what reads the rows depends on which groups exist."""
@@ -210,8 +207,8 @@ class _Block:
         by_rank = sorted_by[0] is top and by_keys and not self.columns.has(first)
         order = [self._rank()] if by_rank else [clauses.released(term) for term in sorted_by]
         self._add(outer, order, clauses.limit if qualified or clauses.offset else None, clauses.offset)
-        best = copied(top)
-        best.set("this", copied(first))
+        best = copy_tree(top)
+        best.set("this", copy_tree(first))
         k += 0 if qualified else clauses.offset
         return self._plain(having=clauses.written(), order=[best], limit=k), outer
 
@@ -232,11 +229,11 @@ class _Block:
         downwards = bool(top.args.get("desc"))
         if clauses.having and not (threshold is not None and clauses.same(threshold, first) and downwards):
             return None
-        window = copied(found.window)
+        window = copy_tree(found.window)
         keys = [names.as_row(key) for key in found.keys]
-        best = copied(top)
-        best.set("this", copied(first))
-        window.set("partition_by", [copied(key) for key in keys])
+        best = copy_tree(top)
+        best.set("this", copy_tree(first))
+        window.set("partition_by", [copy_tree(key) for key in keys])
         ties = [by_key for term in found.order[1:] if (by_key := clauses.by_key(term)) is not None]
         window.set("order", exp.Order(expressions=[best, *ties]))
         kept = exp.LTE(this=window, expression=exp.Literal.number(found.k))
@@ -335,7 +332,7 @@ class _Block:
             return self.query
         made = self._changed(having=self.clauses.having)
         for name in ("order", "limit", "qualify"):
-            made.tree.set(name, self.select.args.get(name) and copied(self.select.args[name]))
+            made.tree.set(name, self.select.args.get(name) and copy_tree(self.select.args[name]))
         return made
 
     def _plain(
@@ -350,13 +347,13 @@ class _Block:
         made = self._changed(having=having, without=set_below)
         keys = [self._key(key) for key in self.names.keys]
         listed = [
-            exp.alias_(copied(node), name, quoted=True, copy=False) for node, name in self.columns.found
+            exp.alias_(copy_tree(node), name, quoted=True, copy=False) for node, name in self.columns.found
         ]
         made.tree.set("expressions", listed)
         if keys:
             made.tree.set("group", exp.Group(expressions=keys))
         if order:
-            made.tree.set("order", exp.Order(expressions=[copied(term) for term in order]))
+            made.tree.set("order", exp.Order(expressions=[copy_tree(term) for term in order]))
         if limit is not None:
             made.tree.set("limit", exp.Limit(expression=exp.Literal.number(limit)))
         return made
@@ -364,7 +361,7 @@ class _Block:
     def _key(self, key: exp.Expr) -> exp.Expr:
         """Return the term of GROUP BY for a key; a number is a place in the select list there."""
         if whole_number(key.unnest()) is None:
-            return copied(key)
+            return copy_tree(key)
         return exp.Literal.number(self.columns.place(key, "number") + 1)
 
     def _changed(self, *, having: list[exp.Expr] | None = None, without: Sequence[str] = ()) -> Query:
@@ -372,7 +369,7 @@ class _Block:
 
         It also lacks the clauses `without`, which the caller sets.
         """
-        made = copied(self.select, "where", "having", *_BEHIND, *without)
+        made = copy_tree(self.select, "where", "having", *_BEHIND, *without)
         where = [self.names.as_row(each, keys=True) for each in self.clauses.before]
         if self.select.args.get("where") is not None:
             where.insert(0, self.names.as_row(self.select.args["where"].this))

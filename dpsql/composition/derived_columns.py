@@ -15,12 +15,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.composition.hidden import Hidden, Sum, floats, leaves_of
-from dpsql.composition.smooth import NoIntervalError, value_of
-from dpsql.composition.terms import Call, Form, Known, Term
-from dpsql.estimates.linear_terms import DRAWS, Key, TermWeights, errors, half_width, join_terms, stddev
+from dpsql.composition.hidden_columns import Hidden, Sum, floats, leaves_of
+from dpsql.composition.terms import Call, Form, Known, NoIntervalError, Term, value_of
 from dpsql.estimates.noise_laws import Linear, Quotient, Source
-from dpsql.estimates.ratio_terms import RatioIntervals, Sides
+from dpsql.estimates.noise_terms import (
+    DRAWS,
+    Key,
+    RatioIntervals,
+    Sides,
+    TermWeights,
+    errors,
+    half_width,
+    join_terms,
+    stddev,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.release import places_of
 

@@ -27,16 +27,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.analysis.aggregates import call_of, is_aggregate
-from dpsql.analysis.compiler import function_name
-from dpsql.analysis.parsed import call_arguments
-from dpsql.analysis.relation import Scope
-from dpsql.analysis.typed import UnitRole
+from dpsql.analysis.aggregate_functions import aggregate_name, is_aggregate
+from dpsql.analysis.compiled_relation import Scope
+from dpsql.analysis.compiler import call_arguments, function_name
+from dpsql.analysis.typed_expression import UnitRole
+from dpsql.composition.prepared import Existence, PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.estimates.noise_laws import take_noises
-from dpsql.language import all_of, walked
+from dpsql.language import all_of, walk_tree
 from dpsql.policy import fold
-from dpsql.prepared import Existence, PreparedComposed
 from dpsql.release import Release, places_of
 
 HALF = "0.5"
@@ -78,7 +77,7 @@ def needs_existence(select: exp.Select) -> bool:
 
     It does where it aggregates them otherwise than by SUM, to which a group without rows adds nothing.
     """
-    return any(is_aggregate(node) and call_of(node) != "sum" for node in _expressions(select))
+    return any(is_aggregate(node) and aggregate_name(node) != "sum" for node in _expressions(select))
 
 
 def windows_need_existence(select: exp.Select) -> bool:
@@ -88,7 +87,7 @@ def windows_need_existence(select: exp.Select) -> bool:
     """
     windows = [node for node in _expressions(select) if isinstance(node, exp.Window)]
     functions = [node.this.this if isinstance(node.this, exp.Filter) else node.this for node in windows]
-    return any((call_of(each) or "sum") != "sum" for each in functions)
+    return any((aggregate_name(each) or "sum") != "sum" for each in functions)
 
 
 def has_windows(select: exp.Select) -> bool:
@@ -100,7 +99,7 @@ def divides(select: exp.Select, counts: Sequence[str] | None = None) -> bool:
     """Return whether a SELECT divides by one of some columns, or by any; a window is no column."""
     names = None if counts is None else {fold(name) for name in counts}
     found = [n.expression for n in _expressions(select) if isinstance(n, (exp.Div, exp.IntDiv, exp.Mod))]
-    own = (n for by in found for n in walked(by, lambda node: isinstance(node, (exp.Query, exp.Window))))
+    own = (n for by in found for n in walk_tree(by, lambda node: isinstance(node, (exp.Query, exp.Window))))
     return any(isinstance(node, exp.Column) and (names is None or fold(node.name) in names) for node in own)
 
 
@@ -110,7 +109,7 @@ def _expressions(select: exp.Select) -> Iterator[exp.Expr]:
         if part and name not in ("with_", "from_", "joins"):
             for item in part if isinstance(part, list) else [part]:
                 if isinstance(item, exp.Expr):
-                    yield from walked(item, lambda node: isinstance(node, exp.Query))
+                    yield from walk_tree(item, lambda node: isinstance(node, exp.Query))
 
 
 def readers(select: exp.Select, root: exp.Query) -> tuple[list[exp.Select], bool]:
@@ -145,7 +144,7 @@ def _seeks_absent(select: exp.Select) -> bool:
         isinstance(node, exp.Is)
         and isinstance(node.expression, exp.Null)
         and not isinstance(node.parent, exp.Not)
-        for node in walked(where.this, lambda node: isinstance(node, exp.Query))
+        for node in walk_tree(where.this, lambda node: isinstance(node, exp.Query))
     )
 
 

@@ -9,13 +9,13 @@ from typing import Protocol
 from sqlglot import exp
 
 from dpsql.analysis import engine_sql, function_name
-from dpsql.analysis.aggregates import is_aggregate
-from dpsql.analysis.parsed import whole_number
+from dpsql.analysis.aggregate_functions import is_aggregate
+from dpsql.analysis.compiler import whole_number
 from dpsql.composition import terms
-from dpsql.composition.error_bars import Item, UnknownColumnsError
 from dpsql.composition.existence import without_existence
+from dpsql.composition.hidden_columns import Item, UnknownColumnsError
 from dpsql.composition.terms import Call, Fold, Form, Known, Opaque, Term, chosen, kept, listed, mapped
-from dpsql.language import all_of, copied, walked
+from dpsql.language import all_of, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -131,7 +131,7 @@ class Reader:
             return []
         items = self.select.expressions
         if group.args.get("all"):
-            return [item for item in items if not any(map(is_aggregate, walked(item)))]
+            return [item for item in items if not any(map(is_aggregate, walk_tree(item)))]
         return [self._item(each) for each in group.expressions]
 
     def _item(self, node: exp.Expr) -> exp.Expr:
@@ -348,7 +348,7 @@ class Reader:
             return Opaque(f"{name}, whose order is that of noisy numbers")
         if not isinstance(function, exp.Anonymous) or any(
             isinstance(each, (exp.IgnoreNulls, exp.RespectNulls, exp.Distinct, exp.Ordered))
-            for each in walked(function)
+            for each in walk_tree(function)
         ):
             return Opaque("this window")
         if name in _PICKS:
@@ -429,7 +429,7 @@ class Reader:
             return Opaque("a correlated subquery") if noisy else Known(self._sql(node))
         if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Select):
             return Opaque("a subquery")
-        made = copied(node)
+        made = copy_tree(node)
         try:
             rows = self.tracer.subquery(made.this, self.ctes, self.known_name)
         except UnknownColumnsError:
@@ -441,7 +441,7 @@ class Reader:
             return Opaque("a subquery whose rows noise chose")
 
         def alone(sql: str) -> str:
-            one = copied(made)
+            one = copy_tree(made)
             one.this.set("expressions", [exp.Var(this=sql)])
             return engine_sql(one)
 

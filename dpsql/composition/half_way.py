@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Output, Plan
 from dpsql.analysis.compiler import function_name
-from dpsql.language import all_of, walked
+from dpsql.language import all_of, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import distinct
 from dpsql.policy import fold
@@ -147,7 +147,7 @@ def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
     for name, part in select.args.items():
         for item in part if isinstance(part, list) else [part]:
             if isinstance(item, exp.Expr) and name not in ("with_", "from_"):
-                yield from walked(item, lambda node: isinstance(node, (exp.Query, exp.Subquery)))
+                yield from walk_tree(item, lambda node: isinstance(node, (exp.Query, exp.Subquery)))
 
 
 def _compare(node: exp.Expr, select: exp.Select, steps: Steps) -> None:

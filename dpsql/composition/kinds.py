@@ -14,14 +14,14 @@ from enum import Enum
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.analysis.aggregates import contains, is_aggregate
-from dpsql.analysis.provenance import Provenance
-from dpsql.analysis.relation import Cte, cte_named
-from dpsql.analysis.setops import partial
-from dpsql.analysis.typed import UnitRole
-from dpsql.composition.singles import one_row, with_scalars
+from dpsql.analysis.aggregate_functions import contains_aggregate, is_aggregate
+from dpsql.analysis.compiled_relation import Cte, cte_named
+from dpsql.analysis.nested_queries import partial_unit_refusal
+from dpsql.analysis.statement_shapes import Provenance
+from dpsql.analysis.typed_expression import UnitRole
+from dpsql.composition.equivalent_blocks import one_row, with_scalars
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Query, Source, copied, walked
+from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
@@ -230,7 +230,7 @@ class Kinds:
         group = node.args.get("group")
         having = node.args.get("having")
         judged = [*node.expressions, *([] if having is None else [having])]
-        releasing = group is not None or any(contains(part) for part in judged)
+        releasing = group is not None or any(contains_aggregate(part) for part in judged)
         note = str(node.meta.get("note", ""))
         if releasing and tied and self.provenance.outside(node, ctes) is not None:
             releasing, kind = False, Kind.TIED
@@ -242,7 +242,7 @@ class Kinds:
                 self._doubts.append(refused)
             releasing, kind = UnitRole.EXACT not in roles, Kind.OWNED
             if releasing and UnitRole.PARTIAL in roles:
-                raise partial(self.query.source, group)
+                raise partial_unit_refusal(self.query.source, group)
             if releasing and UnitRole.NULLABLE in roles:
                 raise self.query.source.refuse(
                     "a key is the privacy unit or, by an outer join, NULL: its groups are neither",
@@ -292,7 +292,7 @@ class Kinds:
         """Return the kind of an item of FROM, without taking note of it; None if it is refused."""
         apart = Kinds(self.query, self.policy, self.provenance)
         try:
-            return apart.relation(copied(item), ctes)
+            return apart.relation(copy_tree(item), ctes)
         except QueryRefused:
             return None
 
@@ -304,7 +304,7 @@ class Kinds:
             return True
 
 
-def below(source: Source, sub: exp.Expr) -> QueryRefused:
+def below(source: StatementText, sub: exp.Expr) -> QueryRefused:
     """Return the refusal of a release that private rows are compared with or joined to."""
     return source.refuse(
         "a release cannot choose private rows: what is counted would depend on its noise",
@@ -320,19 +320,19 @@ def _name(node: exp.Expr) -> str:
 def _with_value(sub: exp.Expr) -> str:
     """Return the text of the condition or call around a subquery, with `$value` in its place."""
     around = sub.parent if sub.parent is not None else sub
-    places = [n is sub for n in walked(around)]
-    made, value = copied(around), exp.Var(this="$value")
+    places = [n is sub for n in walk_tree(around)]
+    made, value = copy_tree(around), exp.Var(this="$value")
     if isinstance(made, exp.In):
         made.set("query", None)
         made.set("expressions", [value])
     else:
-        walked(made)[places.index(True)].replace(value)
+        walk_tree(made)[places.index(True)].replace(value)
     return re.sub(f"(?i){MARK}", "", made.sql("duckdb", comments=False))
 
 
 def _queries(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the outermost queries in an expression, or the expression itself if it is one."""
-    for found in walked(node, lambda n: isinstance(n, exp.Query) and not isinstance(n, exp.Table)):
+    for found in walk_tree(node, lambda n: isinstance(n, exp.Query) and not isinstance(n, exp.Table)):
         if isinstance(found, exp.Query) and not isinstance(found, exp.Table):
             yield found
 

@@ -12,23 +12,21 @@ import pyarrow as pa
 from sqlglot import exp
 
 from dpsql.analysis import Output, Plan, engine_sql, put_domains
-from dpsql.answers import COVERS_LESS, choose, doubles
-from dpsql.composition.derived import Errors, run_with_errors, with_derived
-from dpsql.composition.details import filled, numbers_of, numeric, with_details
-from dpsql.composition.error_bars import HIDDEN, Traced, trace
+from dpsql.composition.derived import (
+    Errors,
+    filled,
+    numbers_of,
+    numeric,
+    run_with_errors,
+    with_derived,
+    with_details,
+)
 from dpsql.composition.existence import left_out, told, with_groups
 from dpsql.composition.half_way import Steps, compare_half_way, counts_of, guard_divisors, steps_of
+from dpsql.composition.hidden_columns import HIDDEN, Traced, trace
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
-from dpsql.composition.release_words import total_guarantee
-from dpsql.composition.unbound import refused
-from dpsql.engines import UnboundQuery
-from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.kernel.loss import Charge
-from dpsql.language import AllGroups, Query, all_of, copied, name_columns
-from dpsql.places import DETAILS, FREE, Places, distinct, laid_out
-from dpsql.policy import Policy, fold
-from dpsql.prepared import (
+from dpsql.composition.prepared import (
     DerivedColumn,
     ErrorBar,
     Existence,
@@ -37,6 +35,15 @@ from dpsql.prepared import (
     Relation,
     ReleasedValue,
 )
+from dpsql.composition.refusals import refused
+from dpsql.composition.release_words import total_guarantee
+from dpsql.engines import UnboundQuery
+from dpsql.engines.schema_database import SchemaDatabase
+from dpsql.kernel.loss import Charge
+from dpsql.language import AllGroups, Query, all_of, copy_tree, name_columns
+from dpsql.places import DETAILS, FREE, Places, distinct, laid_out
+from dpsql.planning import COVERS_LESS, choose, doubles
+from dpsql.policy import Policy, fold
 from dpsql.release import Release, ends_of, held_together, places_of
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
@@ -65,14 +72,14 @@ def compose(
             distinct[place] = _as_selected(distinct[place])
         relations.append(Relation(part.name, place, columns_of(one.plan)))
     types = {relation.name: relation.columns for relation in relations}
-    outer = copied(parts.outer)
+    outer = copy_tree(parts.outer)
     name_columns(outer)
     plans = {fold(part.name): one.plan for part, one in zip(parts.releases, planned, strict=True)}
     steps = {name: steps_of(plan) for name, plan in plans.items()}
     compare_half_way(outer, steps)
     divisors = guard_divisors(outer, steps, counts_of(plans))
     put_domains(outer, query.source, policy, database)
-    sql = engine_sql(copied(outer))
+    sql = engine_sql(copy_tree(outer))
     with _binding(query):
         names = database.bind_over(types, sql)
     values = tuple(_value(query, tree, at, relations, policy, database, steps) for tree, at in parts.values)
@@ -113,7 +120,7 @@ def _value(
     steps: Steps,
 ) -> ReleasedValue:
     """Return a value that releases read; refuse one that is no number."""
-    made = copied(tree)
+    made = copy_tree(tree)
     compare_half_way(made, steps)
     put_domains(made, query.source, policy, database)
     named = {fold(table.name) for table in all_of(made, exp.Table)}
@@ -161,7 +168,7 @@ def _with_bars(
         return plain, {}
     known = [] if traced is None else [name for name, _ in traced.columns]
     if len(known) != len(names) or any(a and fold(a) != fold(b) for a, b in zip(known, names, strict=True)):
-        return with_derived(plain, copied(outer), columns)
+        return with_derived(plain, copy_tree(outer), columns)
     assert traced is not None  # noqa: S101  it has these columns
     keys: list[int] = []
     shown: dict[int, tuple[Relation, Output, int]] = {}
@@ -180,7 +187,7 @@ def _with_bars(
     bars = tuple(
         _bar(plain, names, place, shown, traced) for place, (_, o, _) in shown.items() if o.kind == "count"
     )
-    barred = engine_sql(copied(traced.select))
+    barred = engine_sql(copy_tree(traced.select))
     plain = replace(plain, traced=barred, barred=barred, keys=tuple(keys), bars=bars)
     return with_derived(plain, traced.select, columns)
 

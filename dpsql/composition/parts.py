@@ -10,23 +10,28 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private, value_of, values_in
-from dpsql.analysis.aggregates import contains
-from dpsql.analysis.released.calls import is_quantile
-from dpsql.analysis.spellings import rewritten
-from dpsql.composition.apart import apart
+from dpsql.analysis.aggregate_functions import contains_aggregate
+from dpsql.analysis.rank_spellings import rewrite_selection
+from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.block import separate
-from dpsql.composition.cutting import everything, put, released_alone, standalone, without_private
-from dpsql.composition.details import Asked, take_details
+from dpsql.composition.block_clauses import Written, divided
+from dpsql.composition.derived import Asked, take_details
+from dpsql.composition.equivalent_blocks import with_counts, with_existing
 from dpsql.composition.existence import EXISTENCE, readers
-from dpsql.composition.existing_values import with_existing
-from dpsql.composition.fusion import fused
-from dpsql.composition.indicators import with_counts
 from dpsql.composition.kinds import Kinds, Release, below
-from dpsql.composition.shares import Written, divided
+from dpsql.composition.release_blocks import (
+    apart,
+    everything,
+    fused,
+    put,
+    released_alone,
+    standalone,
+    without_private,
+)
 from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import Filter
-from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, all_of, copied, walked
+from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, all_of, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
@@ -113,7 +118,7 @@ class _Splitter:
         defaults: Options,
         filters: tuple[Filter, ...] = (),
     ) -> None:
-        tree = copied(query.tree)
+        tree = copy_tree(query.tree)
         tree = tree if query.inner else with_counts(tree, policy)
         self.query = with_existing(replace(query, tree=tree), policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
@@ -196,14 +201,14 @@ class _Splitter:
             titles = [item.alias for item in releases[0].tree.expressions]
             places = tuple(titles.index(title) for title in decided[0])
             self.existence.append((name, places, decided[1]))
-        if any(contains(item) for block in _around(release.select) for item in block.expressions):
+        if any(contains_aggregate(item) for block in _around(release.select) for item in block.expressions):
             self._check_groups(releases)
         return releases, rest
 
     def _check_groups(self, releases: Sequence[Query]) -> None:
         """Refuse quantiles that are aggregated over groups which noise finds: the others would be missing."""
         for query in releases:
-            if not any(is_quantile(node) for item in query.tree.expressions for node in walked(item)):
+            if not any(is_quantile(node) for item in query.tree.expressions for node in walk_tree(item)):
                 continue
             with suppress(QueryRefused):  # what else is refused has its own words
                 plan = self._plan(query)
@@ -332,7 +337,7 @@ def _name_releases(
         columns = marks[table.name][1] if table.name in marks else ()
         if columns:
             listed = [exp.to_identifier(c, quoted=True) for c in columns]
-            alias = exp.to_identifier(table.alias, quoted=True) if table.alias else copied(table.this)
+            alias = exp.to_identifier(table.alias, quoted=True) if table.alias else copy_tree(table.this)
             table.set("alias", exp.TableAlias(this=alias, columns=listed))
     for identifier in all_of(tree, exp.Identifier):
         if identifier.this in marks:
@@ -353,6 +358,6 @@ def _is_arg_max(query: Query) -> bool:
     if not isinstance(query.tree, exp.Select) or query.inner:
         return False
     try:
-        return rewritten(query.source, query.tree).only is not None
+        return rewrite_selection(query.source, query.tree).only is not None
     except QueryRefused:
         return False

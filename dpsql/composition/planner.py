@@ -8,20 +8,18 @@ from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from dpsql.affordable import Amounts, is_paid
 from dpsql.analysis import (
     DeclaredValues,
     NoRows,
     Preview,
     complete,
-    in_order,
     is_private,
+    order_obstacles,
     probe_of,
     public_sql,
+    put_views,
     surveyed,
-    with_views,
 )
-from dpsql.answers import by_default_error, choose, least_epsilon
 from dpsql.composition import (
     Releasing,
     compose,
@@ -31,36 +29,39 @@ from dpsql.composition import (
     schema_of,
     selected_parts,
 )
-from dpsql.composition.show_describe import describe_table
-from dpsql.engines import Untranslatable, running_statement
-from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
-from dpsql.kept_plans import KeptPlans, listed, plan_key
-from dpsql.kernel.loss import Charge
-from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
-from dpsql.lazy_dataclass import dataclass
-from dpsql.parameters import Parameter, parameters_of
-from dpsql.planned_count import PlannedCount
-from dpsql.prepared import (
+from dpsql.composition.open_parameters import Parameter, parameters_of
+from dpsql.composition.planned_count import PlannedCount
+from dpsql.composition.prepared import (
     Explained,
+    KeptPlans,
     Prepared,
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,
     PreparedProbe,
     PreparedPublic,
+    listed,
+    plan_key,
     scopes,
 )
-from dpsql.refining import Refining
+from dpsql.composition.refining import Refining
+from dpsql.composition.refusals import Amounts, beside, hinted, is_paid, rewrite, tried
+from dpsql.composition.show_describe import describe_table
+from dpsql.engines import Untranslatable, running_statement
+from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
+from dpsql.kernel.loss import Charge
+from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
+from dpsql.lazy_dataclass import dataclass
+from dpsql.planning import by_default_error, choose, least_epsilon
 from dpsql.release import reuse_key
-from dpsql.rewriting import beside, hinted, rewrite, tried
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
+    from dpsql.composition.prepared import Key
     from dpsql.database import Database, Engines
-    from dpsql.kept_plans import Key
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
@@ -155,7 +156,7 @@ class Planner:
 
     def parsed(self, text: str, parameters: Parameters = None) -> Statement:
         """Parse a statement, and put the policy's views into it."""
-        return with_views(parse(text, parameters), self.policy)
+        return put_views(parse(text, parameters), self.policy)
 
     def _prepared(self, text: str, parameters: Parameters, parsed: Statement | None = None) -> Prepared:
         engines = self.database.engines()
@@ -218,7 +219,7 @@ class Planner:
                 with self._surveyed(part.query, engines, refused, [part.query]):
                     planned.append(self._priced(text, part.query, counting, self.defaults))
         if refused:
-            refused[0].obstacles = in_order(refused)
+            refused[0].obstacles = order_obstacles(refused)
             raise refused[0]
         with query.source.limited_depth():
             made = compose(text, query, parts, planned, self.policy)

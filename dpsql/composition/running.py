@@ -7,7 +7,19 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
-from dpsql.answers import (
+from dpsql.composition.outer import value_over
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
+from dpsql.composition.release_words import words_of_release, words_of_selection
+from dpsql.database import Database, Running
+from dpsql.engines import running_statement
+from dpsql.errors import PriceNotAgreed
+from dpsql.kernel.charged_work import Paid
+from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.loss.composing import Spending
+from dpsql.kernel.release import Run
+from dpsql.lazy_dataclass import dataclass
+from dpsql.ledger import Ledger, Request, StoredRelease, shown
+from dpsql.planning import (
     BoundSearches,
     NoisyResult,
     details,
@@ -18,19 +30,7 @@ from dpsql.answers import (
     with_ends,
     with_left_out,
 )
-from dpsql.composition.outer import value_over
-from dpsql.composition.release_words import words_of_release, words_of_selection
-from dpsql.database import Database
-from dpsql.engines import running_statement
-from dpsql.errors import PriceNotAgreed
-from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.kernel.release import Run
-from dpsql.kernel.step_costs import Spending
-from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger import Ledger, Request, StoredRelease, shown
-from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.release import Release, charged_again, from_bytes, question, renamed, reuse_key, to_bytes
-from dpsql.running import Paid, Running
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,11 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.aggregates import contains
-from dpsql.analysis.compiler import function_name
-from dpsql.analysis.domain_tables import is_domain_table
-from dpsql.analysis.parsed import whole_number
+from dpsql.analysis.aggregate_functions import contains_aggregate
+from dpsql.analysis.compiler import function_name, whole_number
+from dpsql.analysis.public_domains import is_domain_table
 from dpsql.composition.dependence import CLEAN, NONE, Around, Names, Rows, Scope, Value, both
-from dpsql.language import all_of, walked
+from dpsql.language import all_of, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -200,7 +199,7 @@ class Reader:
         """Return the noise in what rows are grouped by: it decides which groups there are."""
         found = [self._term(term, listed, around) for term in group.expressions]
         if group.args.get("all"):
-            found += [self._value(item, around) for item in node.expressions if not contains(item)]
+            found += [self._value(item, around) for item in node.expressions if not contains_aggregate(item)]
         more = {name: value for name, value in group.args.items() if name not in ("expressions", "all")}
         found += [self._parts(each, around) for each in _nodes(more)]
         return both(found).noise
@@ -312,7 +311,7 @@ class Reader:
                 for name, value in rows.columns or ()
                 if name not in left_out
             ]
-        if any(_is_columns(each) for each in walked(node)):
+        if any(_is_columns(each) for each in walk_tree(node)):
             rest = both([*scope.values, self._value(node, around)])
             return [*((name, rest) for _, rows in scope.items for name, _ in rows.columns or ()), ("", rest)]
         return [(fold(node.alias_or_name), self._value(node, around))]

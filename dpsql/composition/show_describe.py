@@ -1,19 +1,54 @@
-"""Results of SHOW and DESCRIBE, which cost nothing."""
+"""The results of SHOW and DESCRIBE, and the columns of every answer. Nothing is run, and nothing is charged.
+
+No catalog has the columns of the policy's views: they are those of the query that a view stands for.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpsql.analysis import Catalog
-from dpsql.composition.release_words import add_exact_facts, round_down, round_up
-from dpsql.language import (
-    Describe,
-    Show,
+from dpsql.analysis import (
+    Catalog,
+    analyse,
+    complete,
+    engine_sql,
+    is_private,
+    layout,
+    public_sql,
+    put_domains,
+    put_views,
+    quote,
 )
+from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.explain import COLUMNS as CERTIFICATE
+from dpsql.composition.kinds import Kind, Kinds
+from dpsql.composition.outer import columns_of, layout_of
+from dpsql.composition.parts import parts_of
+from dpsql.composition.prepared import (
+    Explained,
+    Prepared,
+    PreparedCommand,
+    PreparedComposed,
+    PreparedPrivate,
+    PreparedPublic,
+)
+from dpsql.composition.release_words import add_exact_facts, round_down, round_up
+from dpsql.engines.schema_database import SchemaDatabase
+from dpsql.errors import InternalError
+from dpsql.language import Describe, Options, Query, Show, name_columns, parse
 from dpsql.ledger import Budget, Ledger, rows_of
-from dpsql.policy import Policy, Table, UnitColumn, describe_protected, fold, path_of
+from dpsql.policy import Policy, Table, UnitColumn, View, describe_protected, fold, path_of
+from dpsql.release import places_of
+
+if TYPE_CHECKING:
+    from dpsql.analysis import Output
+    from dpsql.places import Places
+    from dpsql.release import Release
 
 
 def empty_table() -> pa.Table:
@@ -104,3 +139,134 @@ def describe_table(statement: Describe, policy: Policy, catalog: Catalog) -> pa.
             ],
         }
     )
+
+
+def describe_view(view: View, policy: Policy, database: SchemaDatabase, defaults: Options) -> pa.Table:
+    """Return the result of DESCRIBE for a view: its columns, their types, and which have public values.
+
+    Nothing is charged: where the view releases something, its columns are those that a release would have.
+    """
+    query = put_views(parse(f"SELECT * FROM main.{quote(view.name)}"), policy)
+    assert isinstance(query, Query)  # noqa: S101  it was written above
+    some = replace(defaults, epsilon=defaults.epsilon or Fraction(1))
+    found = list(_columns(query, policy, database, some))
+    return pa.table(
+        {what: [cells[place] for cells in found] for place, what in enumerate(("column", "type", "domain"))}
+    )
+
+
+def _columns(
+    query: Query, policy: Policy, database: SchemaDatabase, defaults: Options
+) -> Iterator[tuple[str, str, str]]:
+    """Yield name, type and domain of each column of a query."""
+    if not is_private(query, policy):
+        for name, kind in database.described({}, public_sql(query, policy, database)):
+            yield name, kind, "public"
+        return
+    if Kinds.of(query, policy, database).of_select[id(query.tree)] is Kind.OWNED:
+        relation = Provenance(query.source, policy, database).compiler().query(query.tree, (), 1)
+        for column in relation.columns:
+            yield column.name, str(column.type), "declared" if column.domain is not None else ""
+        return
+    parts = parts_of(query, policy, database, defaults)
+    plans = [analyse(p.query, policy, database, complete(p.query.options, defaults)) for p in parts.releases]
+    if parts.outer is None:
+        for name, released in columns_of(plans[0]):
+            yield name, str(released), "released"
+        return
+    name_columns(parts.outer)
+    put_domains(parts.outer, query.source, policy, database)
+    types = {p.name: columns_of(plan) for p, plan in zip(parts.releases, plans, strict=True)}
+    for name, kind in database.described(types, engine_sql(parts.outer)):
+        yield name, kind, "released"
+
+
+_EXPLAIN = ("property", "value")
+_SHOW = {
+    "budget": ("scope", "total", "spent", "remaining"),
+    "tables": ("table", "unit", "protects"),
+    "releases": ("number", "when", "selection", "epsilon", "part", "statement"),
+    "release": ("release",),
+}
+_DESCRIBE = ("column", "type", "domain")
+"""The columns of commands; all are texts but the number of a release."""
+
+
+def schema_of(prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
+    """Return the schema of a statement's answer, with the ends of intervals if they are shown."""
+    match prepared:
+        case PreparedPrivate():
+            plain = _of_release(prepared)
+        case PreparedComposed():
+            types = {relation.name: relation.columns for relation in prepared.relations}
+            database = prepared.engines.schema_database
+            plain = database.schema_over(types, prepared.outer)
+        case PreparedPublic():
+            return prepared.engines.schema_database.schema(prepared.sql, prepared.text)
+        case PreparedCommand():
+            return _of_command(prepared)
+    for name in ends(prepared) if intervals else ():
+        plain = plain.append(pa.field(name, pa.float64()))
+    return plain
+
+
+def ends(prepared: PreparedPrivate | PreparedComposed) -> tuple[str, ...]:
+    """Return the names of the columns that the ends of intervals are added as."""
+    if isinstance(prepared, PreparedComposed):
+        shown, (names, places) = len(prepared.columns), layout_of(prepared)
+    else:
+        shown, (names, places) = len(prepared.plan.outputs), layout(prepared.plan.outputs)
+    return tuple(names[place] for place in _added(places, shown))
+
+
+def with_ends(release: Release, names: tuple[str, ...]) -> pa.Table:
+    """Return the rows of a release with the ends of its intervals, under these names."""
+    rows = release.rows
+    for name, place in zip(names, _added(places_of(release), rows.num_columns), strict=True):
+        rows = rows.append_column(name, release.table.column(place))
+    return rows
+
+
+def _added(places: Places, shown: int) -> list[int]:
+    """Return the places of the ends of intervals that are not among the rows, which have so many columns."""
+    ends = (end for number in places.numbers for end in (number.low, number.high))
+    return [end for end in ends if end is not None and end >= shown]
+
+
+def _of_release(prepared: PreparedPrivate) -> pa.Schema:
+    database = prepared.engines.schema_database
+    keys = prepared.plan.key_types
+    return pa.schema(
+        (
+            output.name,
+            database.arrow_type(str(keys[output.of]))
+            if output.kind == "key"
+            else _of_number(output, database),
+        )
+        for output in prepared.plan.outputs
+    )
+
+
+def _of_number(output: Output, database: SchemaDatabase) -> pa.DataType:
+    """Return the type of a released number."""
+    if output.quantile is not None:
+        kind = output.quantile.type
+        return pa.int64() if kind.integer else database.arrow_type(str(kind))
+    return pa.int64() if output.kind == "rank" else pa.float64()
+
+
+def _of_command(prepared: PreparedCommand) -> pa.Schema:
+    match prepared.command:
+        case Explained(form="JSON"):
+            names: tuple[str, ...] = ("explain",)
+        case Explained(form="CERTIFICATE"):
+            names = CERTIFICATE
+        case Explained():
+            names = _EXPLAIN
+        case Show() as show:
+            names = _SHOW[show.what]
+        case Describe():
+            names = _DESCRIBE
+        case _:
+            raise InternalError("a setting has no columns")
+    return pa.schema((name, pa.int64() if name == "number" else pa.string()) for name in names)

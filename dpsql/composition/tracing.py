@@ -15,7 +15,8 @@ from dataclasses import field, replace
 from sqlglot import exp
 
 from dpsql.analysis import function_name
-from dpsql.composition.error_bars import (
+from dpsql.composition.expressions import Reader
+from dpsql.composition.hidden_columns import (
     HIDDEN,
     Columns,
     Item,
@@ -24,9 +25,8 @@ from dpsql.composition.error_bars import (
     check_stars,
     with_names,
 )
-from dpsql.composition.expressions import Reader
 from dpsql.composition.terms import Form, Known, Opaque, Term, kept, listed, named
-from dpsql.language import all_of, walked
+from dpsql.language import all_of, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -222,7 +222,7 @@ def _check_union_branch(select: exp.Select, ctes: Mapping[str, exp.CTE | None]) 
     items = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or [])]
     if all(isinstance(item, exp.Table) and fold(item.name) not in ctes for item in items):
         return
-    if any(isinstance(each, exp.Star) for node in select.expressions for each in walked(node)):
+    if any(isinstance(each, exp.Star) for node in select.expressions for each in walk_tree(node)):
         raise UnknownColumnsError
 
 

@@ -5,10 +5,9 @@ returns rows, Arrow data and the `Release`. `Connection.explain` returns the pri
 ``typecodes`` has PEP 249's types.
 """
 
-from dpsql.dbapi.connection import Connection, connect
+from dpsql.dbapi.connection import Connection, Explanation, connect
 from dpsql.dbapi.cursor import Cursor
-from dpsql.dbapi.explanation import Explanation
-from dpsql.dbapi.typecodes import (
+from dpsql.dbapi.rows import (
     BINARY,
     DATETIME,
     NUMBER,

@@ -1,15 +1,23 @@
-"""PEP 249's connection: opens a policy's database for one analyst, or a connection to a server."""
+"""PEP 249's connection: opens a policy's database for one analyst, or a connection to a server.
+
+`Explanation` is the price of a statement before it is asked, for Python and notebooks.
+"""
 
 from __future__ import annotations
 
+import json
+from fractions import Fraction
 from typing import TYPE_CHECKING, Self
 
 from dpsql import errors
 from dpsql.dbapi.cursor import Cursor
-from dpsql.dbapi.explanation import Explanation
+from dpsql.kernel.loss import Charge
+from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import os
+
+    import pyarrow as pa
 
     from dpsql.checked import CheckedCounts
     from dpsql.database import Database
@@ -18,7 +26,57 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
     from dpsql.release import Release
-    from dpsql.sessions import AnalystSession
+    from dpsql.session_api import AnalystSession
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation:
+    """What a statement would cost, and how it is read; nothing was charged. `Connection.explain` makes it."""
+
+    private: bool
+    """Whether the statement reads private tables."""
+    charge: Charge
+    """The most that the statement would charge now, exact: nothing if its answer is stored."""
+    remaining: Charge
+    """What is left of the budget, exact."""
+    table: pa.Table
+    """The rows of EXPLAIN: the columns `property` and `value`, both VARCHAR."""
+
+    @classmethod
+    def of(cls, table: pa.Table, remaining: Charge) -> Explanation:
+        """Read the price that EXPLAIN puts into the metadata of its table."""
+        price = json.loads(table.schema.metadata[b"dpsql.price"])
+        charge = Charge(Fraction(price["epsilon"]), Fraction(price["delta"]))
+        return cls(price["private"], charge, remaining, table.replace_schema_metadata(None))
+
+    @property
+    def fits(self) -> bool:
+        """Whether the budget that is left pays for the statement; a policy's cap on one statement may not."""
+        return self.charge.fits(self.remaining)
+
+    @property
+    def price(self) -> str:
+        """The price in words: `epsilon 0.5; epsilon 8.5 is left`."""
+        from dpsql.render.readable import amounts, price  # noqa: PLC0415  imported where it is drawn
+
+        if not self.private:
+            return "costs nothing: it reads no private table"
+        if not self.charge.epsilon and not self.charge.delta:
+            return f"costs nothing; {amounts(self.remaining)} is left"
+        left = f"{amounts(self.remaining)} is left"
+        return f"costs {price(self.charge)}; {left}" + ("" if self.fits else ", which does not pay for it")
+
+    def __repr__(self) -> str:
+        from dpsql.render.grid import style_of  # noqa: PLC0415
+        from dpsql.render.table import as_table  # noqa: PLC0415
+
+        return f"<Explanation: {self.price}>\n{as_table(self.table, None, style_of(None))}".rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        """Show the price in a notebook, above how the statement is read."""
+        from dpsql.render.html import explanation_html  # noqa: PLC0415
+
+        return explanation_html(self.price, self.table)
 
 
 def connect(
@@ -124,10 +182,10 @@ class Connection:
             It does not parse, or cannot be proved private.
         """
         # Imported here: `import dpsql` needs no parser.
-        from dpsql.language import plain_text  # noqa: PLC0415
+        from dpsql.language import copy_text  # noqa: PLC0415
 
         try:
-            found = self._session.run(f"EXPLAIN {plain_text(operation)}", parameters)
+            found = self._session.run(f"EXPLAIN {copy_text(operation)}", parameters)
         except (errors.QueryRefused, errors.QuerySyntaxError):
             # The statement alone has the same errors, and their places in it.
             self._session.prepare(operation, parameters)

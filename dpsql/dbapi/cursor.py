@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.checked import CheckedCounts
-    from dpsql.dbapi.typecodes import Column
+    from dpsql.dbapi.rows import Column
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
     from dpsql.release import Release
-    from dpsql.sessions import AnalystSession, StatementResult
+    from dpsql.session_api import AnalystSession, StatementResult
 
 
 class _Connection(Protocol):

@@ -1,21 +1,20 @@
 """Engines: the schema database, which binds statements, and the private engines, which count.
 
 The schema database, in which private tables are empty, answers everything public. A private engine runs
-`CompiledQuery` objects and nothing else.
+`CompiledQuery` objects and nothing else. Here are the `Engine` protocol and the choice of an engine by the
+policy.
 
-Here are the `Engine` protocol and the choice of an engine by the policy.
-
-===================  =========================================================================
-``protocol``         what engines raise: `UnboundQuery`, `Untranslatable`, and their messages
-``schema_database``  the binder, the catalog and the engine of public statements
-``over_releases``    queries over released rows, which run there too
-``duckdb``           the default engine; its ``tested_versions`` are what is known of each version
-``kept``             the exact counts of earlier statements, in memory
-``remote``           the base class of the others: ``postgres``, ``spark``
-``writer``           the query tree as another engine's SQL
-``worker``           runs a statement in a thread that can be interrupted
-``scratch``          private folders for temporary files
-===================  =========================================================================
+====================  ========================================================================
+``schema_database``   the binder, the catalog and the engine of public statements
+``public_queries``    where those run, and queries over released rows, which run there too
+``declared_domains``  declared domains as small public tables
+``duckdb``            the default engine
+``remote_engine``     the base class of the others: ``postgres``, ``spark``
+``writer``            the query tree as another engine's SQL
+``exact_queries``     exact queries of the owner, on every engine
+``worker``            runs a statement in a thread that can be interrupted; what engines raise
+``process_storage``   exact counts of earlier statements in memory, folders for temporary files
+====================  ========================================================================
 """
 
 from __future__ import annotations
@@ -23,11 +22,16 @@ from __future__ import annotations
 from typing import Protocol
 
 from dpsql.analysis import CompiledQuery
-from dpsql.engines.duckdb.tested_versions import notice as engine_notice
-from dpsql.engines.kept import KeptCounts, take_counts
-from dpsql.engines.protocol import UnboundQuery, Untranslatable
+from dpsql.engines.duckdb.duckdb_settings import untested_notice as engine_notice
+from dpsql.engines.process_storage import KeptCounts, take_counts
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.worker import ResultLimit, RunningStatement, running_statement
+from dpsql.engines.worker import (
+    ResultLimit,
+    RunningStatement,
+    UnboundQuery,
+    Untranslatable,
+    running_statement,
+)
 from dpsql.kernel.charged_work import CANCELLED, FAILED, Cancelled
 from dpsql.kernel.counts import Counts
 from dpsql.policy import Policy, engine_kind
@@ -94,19 +98,19 @@ def open_engine(policy: Policy, memory: int | None = None, *, background: bool =
     `memory` is the most bytes that DuckDB's databases take together; None: the engine's own limits. In the
     `background` the threads that they start give way to the others of this process.
     """
-    from dpsql.engines.duckdb.settings import interruptible  # noqa: PLC0415  heavy
+    from dpsql.engines.duckdb.duckdb_settings import interruptible  # noqa: PLC0415  heavy
 
     with interruptible():
         match engine_kind(policy.engine):
             case "postgresql":
-                from dpsql.engines.postgres.engine import PostgresEngine  # noqa: PLC0415  an extra
+                from dpsql.engines.postgres.postgres_engine import PostgresEngine  # noqa: PLC0415  an extra
 
                 return PostgresEngine(policy)
             case "spark":
-                from dpsql.engines.spark.engine import SparkEngine  # noqa: PLC0415  an extra
+                from dpsql.engines.spark.spark_engine import SparkEngine  # noqa: PLC0415  an extra
 
                 return SparkEngine(policy)
-        from dpsql.engines.duckdb.engine import DuckDBEngine  # noqa: PLC0415  heavy
+        from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine  # noqa: PLC0415  heavy
 
         return DuckDBEngine(policy, memory, background=background)
 

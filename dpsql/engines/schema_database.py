@@ -16,17 +16,22 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.analysis import quote
-from dpsql.engines.duckdb import settings, tested_versions
-from dpsql.engines.over_releases import Columns, check, fetch, load, parse_json
-from dpsql.engines.protocol import KEPT, UNCHARGED, UnboundQuery
-from dpsql.engines.reopened_database import ReopenedDatabase
-from dpsql.engines.unbound import unbound
-from dpsql.engines.worker import running_statement
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.public_queries import (
+    Columns,
+    ReopenedDatabase,
+    check_plan,
+    fetch_rows,
+    load_released,
+    parse_json,
+    unbound_error,
+)
+from dpsql.engines.worker import KEPT, UNCHARGED, UnboundQuery, running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
 from dpsql.kernel.charged_work import CANCELLED, FAILED
 from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
 from dpsql.policy import BooleanDomain, EnumDomain, fold
-from dpsql.policy.kernel_facts import facts_of
+from dpsql.policy.model import facts_of
 from dpsql.types import BIGINT, HUGEINT, INTERVAL, JSON, NULL, TIMESTAMPTZ, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -37,10 +42,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpsql.analysis import DomainPart
-    from dpsql.analysis.kept_bounds import KeptLadders
-    from dpsql.analysis.relation import Relation
-    from dpsql.engines.duckdb.domains import Domains
-    from dpsql.engines.duckdb.sources import Reader
+    from dpsql.analysis.bound_ladders import KeptLadders
+    from dpsql.analysis.compiled_relation import Relation
+    from dpsql.engines.declared_domains import Domains
+    from dpsql.engines.duckdb.table_readers import Reader
     from dpsql.kernel.check import Certificate
     from dpsql.kernel.facts import Facts
     from dpsql.kernel.tree import Query
@@ -97,7 +102,7 @@ class SchemaDatabase:
         tables never change, so neither does what a query reads."""
         self._database = ReopenedDatabase(partial(_open_tables, self._readers, public, domains, memory))
         with self._database.connection.cursor() as cursor:
-            self.vocabulary = tested_versions.vocabulary(cursor)
+            self.vocabulary = duckdb_settings.read_vocabulary(cursor)
 
     def with_ladders(self, ladders: KeptLadders) -> SchemaDatabase:
         """Return the same database, with other kept ladders; it is closed with this one."""
@@ -285,7 +290,7 @@ class SchemaDatabase:
         """Run a public statement that the analysis has checked; errors point into `text`."""
         with running_statement() as statement:
             limit = statement.limit
-        return self._public(sql, text, lambda cursor: fetch(cursor, sql, limit))
+        return self._public(sql, text, lambda cursor: fetch_rows(cursor, sql, limit))
 
     def schema(self, sql: str, text: str | None = None) -> pa.Schema:
         """Return the names and types of the columns of a public statement, without running it."""
@@ -310,7 +315,7 @@ class SchemaDatabase:
             raise raised.pop().with_traceback(None)  # no list may hold what holds this frame
         if raised:
             public = {key: [n for n, _ in r.columns] for key, r in self._readers.items() if r.table.public}
-            raise unbound(str(raised[0]), self._position(sql), sql, text, public)
+            raise unbound_error(str(raised[0]), self._position(sql), sql, text, public)
         raise OperationalError("the engine could not finish this public statement")
 
     def arrow_type(self, sql_type: str) -> pa.DataType:
@@ -338,7 +343,7 @@ class SchemaDatabase:
         """
         with running_statement() as statement:
             limit = statement.limit
-        return self._over(types, rows, sql, lambda cursor: fetch(cursor, sql, limit))
+        return self._over(types, rows, sql, lambda cursor: fetch_rows(cursor, sql, limit))
 
     def schema_over(self, types: Mapping[str, Columns], sql: str) -> pa.Schema:
         """Return the names and types of the columns of a query that `over` would run."""
@@ -357,9 +362,9 @@ class SchemaDatabase:
 
         def work(cursor: duckdb.DuckDBPyConnection) -> _Result:
             try:
-                load(cursor, types, rows)
+                load_released(cursor, types, rows)
                 if asked not in self._checked:
-                    check(cursor, sql, types, public, self.vocabulary, self.time_zone)
+                    check_plan(cursor, sql, types, public, self.vocabulary, self.time_zone)
                     if len(self._checked) >= _CHECKED:
                         self._checked.clear()
                     self._checked.add(asked)
@@ -408,7 +413,7 @@ def _open_tables(
     readers: Mapping[str, Reader], public: Mapping[str, pa.Table], domains: Domains, memory: int | None
 ) -> duckdb.DuckDBPyConnection:
     """Open a database with the declared tables, of which the public ones have their rows."""
-    connection = settings.connect()
+    connection = duckdb_settings.connect()
     connection.execute("SET GLOBAL threads = 1")
     for reader in readers.values():
         name = reader.table.name
@@ -421,5 +426,5 @@ def _open_tables(
             connection.execute(f"INSERT INTO main.{quote(name)} SELECT * FROM dpsql_incoming")
             connection.unregister("dpsql_incoming")
     domains.create(connection)
-    settings.lock(connection, (), None, memory=memory)
+    duckdb_settings.lock(connection, (), None, memory=memory)
     return connection

@@ -1,7 +1,11 @@
-"""Runs an engine's statement in a thread of its own, so that Ctrl-C and `cancel` stop it at once."""
+"""Run an engine's statement in a thread of its own, so that Ctrl-C and `cancel` stop it at once.
+
+What engines raise is defined here too: one of few constant messages. No exception of an engine gets out.
+"""
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -9,13 +13,52 @@ from contextlib import contextmanager, suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from dpsql.engines.protocol import UNCHARGED
-from dpsql.errors import OperationalError
+from dpsql.errors import OperationalError, Unknown
 from dpsql.kernel.charged_work import Cancelled
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dpsql.analysis import CompiledQuery
+
+UNCHARGED = "the statement was cancelled; nothing was charged"
+KEPT = "the statement was cancelled; what it released is stored, and costs nothing when it is asked again"
+
+
+class Untranslatable(Exception):  # noqa: N818  a refusal of the statement for this engine
+    """The engine cannot run a part of the statement with DuckDB's result on every value.
+
+    It is raised before anything is charged. `hint` says what to write instead.
+    """
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UnboundQuery(Exception):  # noqa: N818  a refusal of the statement
+    """A query over released rows names or types something that is not there; nothing was charged."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+    @property
+    def missing(self) -> tuple[Unknown, str]:
+        """What is named and does not exist, and its name; empty texts if that is not the reason."""
+        for what, pattern in _MISSING.items():
+            found = pattern.search(self.message)
+            if found is not None:
+                return what, found[1]
+        return "", ""
+
+
+_MISSING: dict[Unknown, re.Pattern[str]] = {
+    "column": re.compile(r'(?:Referenced column|does not have a column named) "([^"\n]{1,100})"'),
+    "function": re.compile(r"Function with name \"?([^\"\s]{1,100})\"? does not exist"),
+    "table": re.compile(r"Table with name \"?([^\"\s!]{1,100})\"? does not exist"),
+}
+"""How DuckDB reports a name that does not exist, by what the name would mean."""
 
 _TICK = 0.05
 _FIRST_STOP, _LAST_STOP = 0.005, 0.2
@@ -183,7 +226,7 @@ class _Job(Generic[_Result]):
         return float("inf") if self._timeout is None else self._start + self._timeout - time.monotonic()
 
 
-def run(
+def run_in_thread(
     work: Callable[[], _Result],
     stop: Callable[[], None],
     interrupted: Callable[[BaseException], bool],

@@ -19,29 +19,37 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `wording`: predicted errors in words.
 """
 
-from dpsql.estimates.blue import Estimates, blue, top_k_offsets
-from dpsql.estimates.box import pair_half_width
-from dpsql.estimates.closed_form import (
-    count_offset,
-    lower_bound_offset,
-    threshold_gap_cdf,
-    threshold_gap_offsets,
+from dpsql.estimates.box_law import pair_half_width
+from dpsql.estimates.combined_counts import (
+    Combined,
+    Offsets,
+    exponential_mechanism_p_value,
+    from_measurement,
+    from_top_k,
+    offsets,
+    p_value,
 )
-from dpsql.estimates.combine import Combined, from_measurement, from_top_k
-from dpsql.estimates.error_model import ErrorModel, GapNoise
-from dpsql.estimates.hits import from_threshold
-from dpsql.estimates.intervals import Offsets, offsets
-from dpsql.estimates.kept_ladder import KeptLadder, Shared
-from dpsql.estimates.measurement import (
+from dpsql.estimates.kept_ladder import KeptLadder, Shared, Side, ValuesBeyond
+from dpsql.estimates.linear_estimates import ErrorModel, Estimates, GapNoise, blue, top_k_offsets
+from dpsql.estimates.moments import Average, Deviation, Formula, RowCount, SumOfRows, Variance
+from dpsql.estimates.noise_laws import (
     BoxNoise,
     GaussianNoise,
     LaplaceNoise,
     Measurement,
     MeasuringNoise,
+    Noise,
     SharedNoise,
+    laplace_variance,
+    noise_variance,
 )
-from dpsql.estimates.moments import Average, Deviation, Formula, RowCount, SumOfRows, Variance
-from dpsql.estimates.plan import (
+from dpsql.estimates.noise_quantiles import (
+    count_offset,
+    lower_bound_offset,
+    threshold_gap_cdf,
+    threshold_gap_offsets,
+)
+from dpsql.estimates.predictions import (
     Strategy,
     distinguishable_gap,
     logistic_gap,
@@ -49,11 +57,8 @@ from dpsql.estimates.plan import (
     sparse_vector_error,
     split_measuring,
 )
-from dpsql.estimates.reached import from_reached
-from dpsql.estimates.significance import exponential_mechanism_p_value, p_value
-from dpsql.estimates.sparse_vector import Outlook, SparseVectorLaw
-from dpsql.estimates.values_beyond import Side, ValuesBeyond
-from dpsql.estimates.variance import Noise, laplace_variance, noise_variance
+from dpsql.estimates.sparse_vector_law import Outlook, SparseVectorLaw
+from dpsql.estimates.threshold_counts import from_reached, from_threshold
 from dpsql.estimates.wording import decimal, error_words, figure, plural, with_noun
 
 __all__ = [

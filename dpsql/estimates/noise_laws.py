@@ -1,4 +1,4 @@
-"""What a released number is made of: measured values, each with a weight, and the joint law of their noises.
+"""What released numbers are made of: measured values with the joint law of their noises, and variances.
 
 Numbers of one draw share its law: under box noise they are not independent. Two numbers that use one measured
 value have its noise in common. From this the error of any expression over released numbers follows (see
@@ -7,11 +7,13 @@ value have its noise in common. From this the error of any expression over relea
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Literal
+from fractions import Fraction
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from dpsql.lazy_dataclass import dataclass
 
@@ -211,3 +213,147 @@ Noises = tuple[NumberNoise, ...]
 def take_noises(noises: Noises | None, rows: NDArray[np.int64]) -> Noises | None:
     """Return the laws of the noise for some rows of the release, in the given order."""
     return None if noises is None else tuple(each.taken(rows) for each in noises)
+
+
+Noise = Literal["exponential", "geometric", "laplace"]
+"""The noise kinds a mechanism can select with. Geometric is exponential noise on a coarse grid."""
+
+Real = int | float | Fraction
+"""A scale as mechanisms report it (exact) or as a user types it."""
+
+
+def noise_variance(
+    noise: Noise, scale: Real, resolution: int | None = None, *, ranked: bool = False
+) -> float:
+    """Return the variance of noise of this kind and scale, in squared counts.
+
+    Parameters
+    ----------
+    noise
+        "exponential" and "geometric" are one-sided: P(noise >= x) = exp(-x / scale). "laplace" is two-sided.
+    scale
+        In counts.
+    resolution
+        The noise is a multiple of 2^-resolution; None for the continuous limit.
+    ranked
+        Whether ties are broken by random ranks (the top-k family): then each noise carries a uniform
+        remainder below the grid too, and the sum is what the floored gaps are made of.
+
+    Examples
+    --------
+    >>> noise_variance("exponential", 3), round(noise_variance("exponential", 3, 0), 4)
+    (9.0, 8.9171)
+    >>> round(noise_variance("exponential", 3, 0, ranked=True), 4), noise_variance("laplace", 3)
+    (9.0005, 18.0)
+    """
+    check_noise(noise)
+    beta, sides = positive(scale, "scale"), 2 if noise == "laplace" else 1
+    if resolution is None:
+        return sides * beta * beta
+    gamma = 2.0**-resolution
+    return gamma * gamma * (sides * _geometric(gamma / beta) + (1 / 12 if ranked else 0.0))
+
+
+def laplace_variance(scale: Real, resolution: int | None = None) -> float:
+    """Return the variance of Laplace noise of this scale, as `noise_variance`.
+
+    >>> round(laplace_variance(3, 0), 4)
+    17.8343
+    """
+    return noise_variance("laplace", scale, resolution)
+
+
+def _geometric(rate: float) -> float:
+    """Return the variance of the geometric law on {0, 1, ..} with P(Y >= m) = exp(-rate m).
+
+    It is at least 1e-130, so that products of variances are not 0 either.
+    """
+    return math.exp(-min(rate, 300)) / math.expm1(-rate) ** 2
+
+
+def check_noise(noise: str) -> None:
+    """Raise `ValueError` for an unknown kind of noise."""
+    if noise not in get_args(Noise):
+        raise ValueError(f"noise must be one of {', '.join(get_args(Noise))}, not {noise!r}")
+
+
+def positive(value: Real, name: str) -> float:
+    """Return `value` as a float; `ValueError` unless it is positive and finite."""
+    number = float(value)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be positive and finite")
+    return number
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceNoise:
+    """Independent Laplace noise on each count (EACH), or on their total (ANCHOR)."""
+
+    scale: Real
+    """Scale as drawn, in counts."""
+    resolution: int | None = None
+    """The noise is a multiple of 2^-resolution; None: so fine that it does not matter."""
+    total: bool = False
+    """The noise is on the total."""
+
+    @property
+    def variance(self) -> float:
+        """Variance as drawn, of a count or of the total."""
+        return laplace_variance(self.scale, self.resolution)
+
+
+@dataclass(frozen=True, slots=True)
+class SharedNoise:
+    """One noise on all counts: its two uncorrelated parts, in squared counts."""
+
+    own: float
+    """Variance of the part that each count has by itself."""
+    shared: float
+    """Variance of the part that all counts share."""
+
+    @property
+    def variance(self) -> float:
+        """Variance of the measurement of one count."""
+        return self.own + self.shared
+
+
+@dataclass(frozen=True, slots=True)
+class BoxNoise(SharedNoise):
+    """Box or cube noise on all counts (BOX); cube noise shares nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianNoise(SharedNoise):
+    """Gaussian noise on each count, and where it pays one more on all of them."""
+
+
+MeasuringNoise = LaplaceNoise | SharedNoise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Measurement:
+    """Noisy counts, or their noisy total, of the selected groups."""
+
+    value: ArrayLike
+    """float64[k]; the total: one number."""
+    noise: MeasuringNoise
+    half_width: float | None = None
+    """Half the width of the interval around each value; None for a total."""
+    source: Source | None = None
+    """The draw of the noise; None: what else it is on is not known."""
+    place: int = 0
+    """The place of the number among those that were measured."""
+
+    def counts(self) -> NDArray[np.float64]:
+        """Return the values as an array."""
+        return np.asarray(self.value, dtype=np.float64)
+
+    def mean(self, k: int) -> float:
+        """Return the mean of k counts whose total was measured, exactly: the total may have many bits."""
+        total = self.value if isinstance(self.value, Real) else float(self.counts().item())
+        return float(Fraction(total) / k)
+
+    def negate(self) -> Measurement:
+        """Return the measurement of the negated counts."""
+        value = -self.value if isinstance(self.value, Real) else -self.counts()
+        return Measurement(value, self.noise, self.half_width, self.source, self.place)

@@ -16,15 +16,14 @@ import numpy as np
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.check.certificate import Certificate, Keys
-from dpsql.kernel.order import OrderedCounts, SparseCounts
+from dpsql.kernel.public_order import OrderedCounts, SparseCounts, ranks, sorted_cells, sorted_rows
 from dpsql.kernel.sealed import Sealed, seal, unseal
-from dpsql.kernel.sorting import ranks, sorted_cells, sorted_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from dpsql.kernel.sorting import Term
+    from dpsql.kernel.public_order import Term
     from dpsql.kernel.tree import Query
 
     Integers = NDArray[np.int64]

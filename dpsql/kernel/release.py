@@ -26,6 +26,7 @@ from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.counts import Counts, Exact, exact
 from dpsql.kernel.levels import Level, level_of, steps_before
 from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.mechanisms import (
     FULL,
     Checked,
@@ -42,7 +43,6 @@ from dpsql.kernel.mechanisms import (
     StableSet,
 )
 from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
-from dpsql.kernel.step_costs import Spending
 
 if TYPE_CHECKING:
     import pyarrow as pa

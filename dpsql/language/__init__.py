@@ -8,14 +8,17 @@ in this order;
 writes parameters into a text.
 """
 
-from dpsql.language.copying import all_of, copied, transformed, walked
 from dpsql.language.dialect_forms import unclear
-from dpsql.language.naming import tables_in, visible_ctes
-from dpsql.language.outline import BlockText, Outline, call_end
-from dpsql.language.parse import parse
-from dpsql.language.plain import Parameters, plain, plain_text, plain_whole
-from dpsql.language.repair import repair
-from dpsql.language.source import Source, replacing, written_name
+from dpsql.language.parameters import (
+    Parameters,
+    copy_parameters,
+    copy_text,
+    copy_whole,
+    first_words,
+    write_parameters,
+)
+from dpsql.language.parse import keep_title, name_columns, parse, title_of
+from dpsql.language.repair import BlockText, Outline, call_end, repair
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
@@ -34,12 +37,14 @@ from dpsql.language.statement import (
     Set,
     Show,
     Statement,
+    StatementText,
     TopK,
     TopPerPartition,
+    replacement_fix,
+    written_name,
 )
-from dpsql.language.titles import keep_title, name_columns, title
-from dpsql.language.tokens import MARK, pieces, split
-from dpsql.language.written import words, written_out
+from dpsql.language.syntax_trees import all_of, copy_tree, tables_in, transform_tree, visible_ctes, walk_tree
+from dpsql.language.tokens import MARK, split_script, split_with_places
 
 __all__ = [
     "CUTS",
@@ -62,30 +67,30 @@ __all__ = [
     "Selection",
     "Set",
     "Show",
-    "Source",
     "Statement",
+    "StatementText",
     "TopK",
     "TopPerPartition",
     "all_of",
     "call_end",
-    "copied",
+    "copy_parameters",
+    "copy_text",
+    "copy_tree",
+    "copy_whole",
+    "first_words",
     "keep_title",
     "name_columns",
     "parse",
-    "pieces",
-    "plain",
-    "plain_text",
-    "plain_whole",
     "repair",
-    "replacing",
-    "split",
+    "replacement_fix",
+    "split_script",
+    "split_with_places",
     "tables_in",
-    "title",
-    "transformed",
+    "title_of",
+    "transform_tree",
     "unclear",
     "visible_ctes",
-    "walked",
-    "words",
+    "walk_tree",
+    "write_parameters",
     "written_name",
-    "written_out",
 ]

@@ -21,7 +21,7 @@ from pathlib import Path
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from dpsql.language.copying import all_of, copied, walked
+from dpsql.language.syntax_trees import all_of, copy_tree, walk_tree
 from dpsql.language.tokens import MARK, mark_functions
 
 _PARTS = frozenset({"year", "quarter", "month", "day", "hour", "minute", "second", "isoweek"})
@@ -37,11 +37,11 @@ _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
 def standard_forms(tree: exp.Expr) -> exp.Expr:
     """Return a parsed statement with the spellings of other dialects as dpsql reads them."""
     whole = exp.Paren(this=tree)  # so that every node has a parent
-    for node in reversed(walked(whole)):
+    for node in reversed(walk_tree(whole)):
         made = _standard(node)
         if made is not None and made is not node:
             start = {k: v for k, v in node.meta.items() if k in ("start", "end", "line", "col")}
-            for each in walked(made):
+            for each in walk_tree(made):
                 if isinstance(each, exp.Anonymous) and "start" not in each.meta:
                     each.meta.update(start)
             made.meta.update(start)
@@ -172,8 +172,8 @@ def _standard(node: exp.Expr) -> exp.Expr | None:
 
 def _part_joins(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
     """Return a table without the joins that the parser hangs on it, and the joins."""
-    joins = [copied(join) for join in table.args.get("joins") or ()]
-    bare = copied(table)
+    joins = [copy_tree(join) for join in table.args.get("joins") or ()]
+    bare = copy_tree(table)
     bare.set("joins", None)
     return bare, joins
 
@@ -198,8 +198,8 @@ def _call(node: exp.Anonymous) -> exp.Expr | None:
         if isinstance(part, exp.Literal) and part.is_string:
             return exp.Extract(this=exp.Var(this=part.name), expression=arguments[1])
     if name == "strftime" and len(arguments) == 2 and arguments[0].is_string and "%" in arguments[0].name:
-        made = copied(node)  # DuckDB takes the arguments in both orders
-        made.set("expressions", [copied(argument) for argument in reversed(arguments)])
+        made = copy_tree(node)  # DuckDB takes the arguments in both orders
+        made.set("expressions", [copy_tree(argument) for argument in reversed(arguments)])
         return made
     for kinds, read in _forms().get(name, ()):
         bound = _bound(kinds, arguments, read)
@@ -275,9 +275,9 @@ def _part(node: exp.Expr) -> str:
 def _fill(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
     """Return a form with the arguments of a call."""
     made = exp.Paren(this=_form(read).copy())
-    for node in walked(made):
+    for node in walk_tree(made):
         if isinstance(node, exp.Column) and isinstance(value := bound.get(node.name), exp.Expr):
-            node.replace(copied(value))
+            node.replace(copy_tree(value))
         elif isinstance(node, exp.Literal) and node.name in ("PART", "FORMAT"):
             node.replace(exp.Literal.string(str(bound[node.name])))
     for node in all_of(made, exp.Add):
@@ -294,7 +294,7 @@ def _form(read: str) -> exp.Expr:
     tree = DuckDB().parser().parse(mark_functions(list(DuckDB().tokenize(text))), text)[0]
     assert tree is not None  # noqa: S101  the forms are ours
     form: exp.Expr = tree.expressions[0]
-    for node in walked(form):
+    for node in walk_tree(form):
         for key in ("start", "end", "line", "col"):
             node.meta.pop(key, None)
     form.pop()
@@ -310,8 +310,8 @@ def _filter_window(node: exp.Window) -> exp.Expr | None:
     if isinstance(argument, (exp.Distinct, exp.Kwarg, exp.Order)):
         return None
     value = exp.Literal.number(1) if isinstance(argument, exp.Star) else argument
-    made, inner = copied(node), copied(call)
-    inner.set("expressions", [exp.Case(ifs=[exp.If(this=copied(where), true=copied(value))])])
+    made, inner = copy_tree(node), copy_tree(call)
+    inner.set("expressions", [exp.Case(ifs=[exp.If(this=copy_tree(where), true=copy_tree(value))])])
     made.set("this", inner)
     return made
 
@@ -321,14 +321,14 @@ def _move_unnest(select: exp.Select) -> None:
     found = [n for item in select.expressions if isinstance(n := item.unalias(), exp.Explode)]
     if len(found) != 1 or select.args.get("from_") is None or select.args.get("group") is not None:
         return
-    if any(isinstance(n, exp.Window) for item in select.expressions for n in walked(item)):
+    if any(isinstance(n, exp.Window) for item in select.expressions for n in walk_tree(item)):
         return
     item = found[0]
     name = item.parent.alias if isinstance(item.parent, exp.Alias) else "unnest"
     alias = exp.TableAlias(
         this=exp.to_identifier("dpsql_list"), columns=[exp.to_identifier(name, quoted=True)]
     )
-    join = exp.Join(this=exp.Unnest(expressions=[copied(item.this)], alias=alias, offset=False))
+    join = exp.Join(this=exp.Unnest(expressions=[copy_tree(item.this)], alias=alias, offset=False))
     select.append("joins", join)
     column = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier("dpsql_list"))
     item.replace(column)

@@ -10,8 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.kernel.loss import exact
-from dpsql.language.source import Source
-from dpsql.language.statement import CUTS, Options
+from dpsql.language.statement import CUTS, Options, StatementText
 
 MECHANISMS = (
     "AUTO",
@@ -72,7 +71,7 @@ MAX_NUMBER = Fraction(10**100)
 _LEAST_CONFIDENCE = Fraction(1, 10**9)
 
 
-def parse_options(source: Source, tokens: Sequence[Token]) -> Options:
+def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
     """Parse `name = value, ...` (the tokens between the parentheses)."""
     values: dict[str, object] = {}
     at: dict[str, int] = {}
@@ -108,7 +107,7 @@ def parse_options(source: Source, tokens: Sequence[Token]) -> Options:
     return Options(**values, at=at)  # type: ignore[arg-type]  # each reader returns its field's type
 
 
-def _split(source: Source, tokens: Sequence[Token]) -> list[list[Token]]:
+def _split(source: StatementText, tokens: Sequence[Token]) -> list[list[Token]]:
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -124,7 +123,7 @@ def _split(source: Source, tokens: Sequence[Token]) -> list[list[Token]]:
     return parts
 
 
-def read_value(source: Source, name: str, tokens: Sequence[Token]) -> object:
+def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> object:
     """Parse the value of one option; an error points at the value."""
     tokens = list(tokens)
     while (

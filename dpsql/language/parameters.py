@@ -1,23 +1,133 @@
-"""Replace parameters by literal tokens before parsing, so that a value cannot inject SQL."""
+"""Values of parameters: copied to built-in types, bound as literal tokens, written out for text alone.
+
+An instance of the analyst's own class can run code when it is read. It could close a stream, run another
+statement or compare itself with a private count during a statement. So texts, numbers and containers are
+copied once, at the outermost entry point, before any budget is reserved.
+"""
 
 from __future__ import annotations
 
 import datetime
 import math
+import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
+from typing import Any, TypeVar
 
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import ProgrammingError
-from dpsql.language.plain import Parameters, Unusable
-from dpsql.language.source import Source
+from dpsql.kernel.loss import exact
+from dpsql.language.statement import StatementText
+from dpsql.language.tokens import tokenize
+from dpsql.lazy_dataclass import dataclass
+
+Parameters = Sequence[object] | Mapping[str, object] | None
+"""The parameters of a statement: a sequence for `?` and `$1`, a mapping for `$name`."""
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """A parameter of a type without SQL values. A statement that uses it is refused at that place."""
+
+    kind: str
+
+
+def copy_parameters(parameters: object) -> Parameters:
+    """Copy parameters: a mapping to a dict, another sequence to a tuple, each value to a built-in type."""
+    if parameters is None:
+        return None
+    if isinstance(parameters, (str, bytes, bytearray, memoryview)):
+        raise ProgrammingError("parameters are a sequence or a mapping, not one text")
+    if isinstance(parameters, Mapping):
+        return {copy_text(name): _copy_value(parameters[name]) for name in list(parameters)}
+    if isinstance(parameters, Sequence):
+        return tuple(_copy_value(value) for value in list(parameters))
+    raise ProgrammingError("parameters are a sequence for ? markers or a mapping for $name markers")
+
+
+def copy_text(text: object) -> str:
+    """Copy a text to `str`; raise `ProgrammingError` for another type."""
+    if not isinstance(text, str):
+        raise ProgrammingError("a statement is text (str)")
+    return str.__str__(text)
+
+
+def copy_whole(value: _T) -> _T:
+    """Copy an integer to `int`; return any other value unchanged, to be refused later."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return int.__int__(value)  # type: ignore[return-value]  # a number for a number
+    return value
+
+
+def _copy_value(value: object) -> object:
+    if value is None or value is True or value is False or type(value) is Unusable:
+        return value
+    for kind, copy in _COPIES:
+        if isinstance(value, kind):
+            return copy(value)
+    return Unusable(str.__str__(type(value).__name__))
+
+
+def _copy_integer(value: object) -> int:
+    if not isinstance(value, int):
+        raise ProgrammingError("a parameter is not a valid date or time")
+    return int.__int__(value)
+
+
+def _copy_date(value: datetime.date) -> datetime.date:
+    return datetime.date(*(_copy_integer(part) for part in (value.year, value.month, value.day)))
+
+
+def _copy_clock(value: datetime.time | datetime.datetime) -> tuple[int, int, int, int]:
+    return (
+        _copy_integer(value.hour),
+        _copy_integer(value.minute),
+        _copy_integer(value.second),
+        _copy_integer(value.microsecond),
+    )
+
+
+def _copy_datetime(value: datetime.datetime) -> datetime.datetime:
+    day, offset = _copy_date(value), value.utcoffset()
+    moment = datetime.datetime(day.year, day.month, day.day, *_copy_clock(value))
+    if offset is None:
+        return moment
+    if not isinstance(offset, datetime.timedelta):
+        raise ProgrammingError("a parameter is not a valid date or time")
+    moved = datetime.timedelta(
+        *(_copy_integer(part) for part in (offset.days, offset.seconds, offset.microseconds))
+    )
+    try:
+        return (moment - moved).replace(tzinfo=datetime.UTC)  # the same instant
+    except OverflowError:
+        raise ProgrammingError("in UTC, a parameter lies outside the years 1 to 9999") from None
+
+
+def _copy_time(value: datetime.time) -> datetime.time:
+    return datetime.time(*_copy_clock(value), tzinfo=None if value.tzinfo is None else datetime.UTC)
+
+
+_COPIES: tuple[tuple[type, Callable[[Any], object]], ...] = (
+    # A datetime is a date too, so it stands before it.
+    (int, int.__int__),
+    (float, float.__float__),
+    (str, str.__str__),
+    (Decimal, Decimal),
+    (Fraction, exact),
+    (datetime.datetime, _copy_datetime),
+    (datetime.date, _copy_date),
+    (datetime.time, _copy_time),
+    (uuid.UUID, lambda value: uuid.UUID(int=_copy_integer(value.int))),
+)
 
 
 def bind(
-    source: Source, tokens: list[Token], parameters: Parameters
+    source: StatementText, tokens: list[Token], parameters: Parameters
 ) -> tuple[list[Token], tuple[object, ...]]:
     """Replace `?`, `$1` and `$name` by literals; return the tokens and the values in order of use."""
     if isinstance(parameters, (str, bytes)):
@@ -63,7 +173,7 @@ def bind(
     return out, tuple(used)
 
 
-def _literal(source: Source, value: object, at: Token) -> list[Token]:
+def _literal(source: StatementText, value: object, at: Token) -> list[Token]:
     def token(kind: TokenType, text: str) -> Token:
         return Token(kind, text, at.line, at.col, at.start, at.end)
 
@@ -118,3 +228,64 @@ def _literal(source: Source, value: object, at: Token) -> list[Token]:
                 at.start,
                 "pass None, bool, int, float, Decimal, str, date, datetime, time (no time zone) or UUID",
             )
+
+
+_BETWEEN = re.compile(r"(?:\s|--[^\n]*(?:\n|\Z)|/\*.*?\*/)*", re.DOTALL)
+_EXPLAIN = re.compile(_BETWEEN.pattern + r"EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.DOTALL | re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z_]\w*|\(")
+
+
+def first_words(text: str, most: int) -> tuple[str, ...]:
+    r"""Return the first words of a statement, in upper case, without comments; fewer if others follow.
+
+    >>> words("-- of today\nshow privacy budget", 3), words("SET dp_epsilon = 1", 3)
+    (('SHOW', 'PRIVACY', 'BUDGET'), ('SET', 'DP_EPSILON'))
+    """
+    found: list[str] = []
+    at = 0
+    while len(found) < most:
+        gap = _BETWEEN.match(text, at)
+        word = _WORD.match(text, at if gap is None else gap.end())
+        if word is None:
+            break
+        found.append(word[0].upper())
+        at = word.end()
+    return tuple(found) or ("",)
+
+
+def write_parameters(text: str, parameters: Parameters) -> str:
+    """Write parameters into a statement where its markers stand; raise as `parse` does for wrong ones.
+
+    >>> written_out("SELECT ?, 'why?', $2", ["it's", -1])
+    "SELECT 'it''s', 'why?', (-1)"
+    """
+    source = StatementText(text)
+    begin = _EXPLAIN.match(text)
+    # The tokenizer does not split the text after EXPLAIN.
+    tokens = tokenize(source if begin is None else StatementText(" " * begin.end() + text[begin.end() :]))
+    bound, _ = bind(source, tokens, parameters)
+    kept = {id(token) for token in tokens}
+    values: dict[int, list[str]] = {}
+    for token in bound:
+        if id(token) not in kept:
+            values.setdefault(token.start, []).append(_text(token))
+    parts: list[str] = []
+    end = 0
+    for marker, following in zip(tokens, [*tokens[1:], None], strict=True):
+        if marker.start in values and marker.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER):
+            named = marker.token_type == TokenType.PARAMETER and following is not None
+            parts += [text[end : marker.start], _join(values[marker.start])]
+            end = (following.end if named and following is not None else marker.end) + 1
+    return "".join((*parts, text[end:]))
+
+
+def _join(pieces: list[str]) -> str:
+    if len(pieces) == 2:  # DATE '2026-01-31'
+        return " ".join(pieces)
+    return "".join(pieces)
+
+
+def _text(token: Token) -> str:
+    if token.token_type == TokenType.STRING:
+        return "'" + token.text.replace("'", "''") + "'"
+    return str(token.text)

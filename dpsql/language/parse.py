@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from sqlglot import exp
@@ -13,14 +14,10 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
-from dpsql.language.clauses import lift
-from dpsql.language.copying import all_of
+from dpsql.language.clauses import lift_clauses, standard_tokens
 from dpsql.language.dialect_forms import plain_limits, standard_forms
-from dpsql.language.dialect_tokens import standard_tokens
-from dpsql.language.naming import in_main
 from dpsql.language.options import read_value
-from dpsql.language.plain import Parameters
-from dpsql.language.source import Source
+from dpsql.language.parameters import Parameters
 from dpsql.language.statement import (
     Clauses,
     Describe,
@@ -31,9 +28,148 @@ from dpsql.language.statement import (
     Set,
     Show,
     Statement,
+    StatementText,
 )
-from dpsql.language.titles import write_titles
-from dpsql.language.tokens import MARK, mark_functions, named_first, tokenize
+from dpsql.language.syntax_trees import all_of, in_main, walk_tree
+from dpsql.language.tokens import (
+    MARK,
+    OPAQUE,
+    after_comment,
+    closing_parenthesis,
+    mark_functions,
+    named_first,
+    tokenize,
+)
+
+TITLE = "title"
+"""Under this key the metadata of a node have its text."""
+
+_ENDS = frozenset(
+    {
+        *(TokenType.FROM, TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY),
+        *(TokenType.WINDOW, TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH),
+        *(TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT, TokenType.SEMICOLON),
+    }
+)
+"""Tokens that end a select list, where they stand outside of its parentheses."""
+_OPENS = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE})
+_CLOSES = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE})
+_SEVERAL = (exp.Columns, exp.Explode, exp.Unnest)
+"""What may be several columns."""
+_GAP = re.compile(rf"{OPAQUE}|\s+", re.DOTALL)
+
+
+def title_of(node: exp.Expr) -> str:
+    """Return the name of a column without an alias: its text, or that of what was written in its place.
+
+    >>> from dpsql.language import parse
+    >>> [title(node) for node in parse("SELECT SUM( x ),  count(*) /2, a.b FROM t").tree.selects]
+    ['SUM( x )', 'count(*) /2', 'b']
+    """
+    if isinstance(node, exp.Column):
+        return str(node.name)
+    text = node.meta_get(TITLE)
+    if text is None:
+        text = node.sql("duckdb", normalize_functions=False, comments=False).replace(MARK, "")
+    return str(text)
+
+
+def keep_title(old: exp.Expr, new: exp.Expr) -> exp.Expr:
+    """Give a node the title of that in whose place it stands; return it."""
+    text = old.meta_get(TITLE)
+    if text is not None:
+        new.meta[TITLE] = text
+    return new
+
+
+def name_columns(tree: exp.Expr) -> None:
+    """Name the columns of a query that have no alias by their text; the tree is changed.
+
+    Otherwise they have the text of what is run, in which functions and thresholds are spelled in other ways.
+    """
+    while isinstance(tree, (exp.SetOperation, exp.Subquery)):
+        if tree.args.get("order") is not None:  # its terms may be such names
+            return
+        tree = tree.this
+    if isinstance(tree, exp.Select):
+        tree.set("expressions", [_set_title(node) for node in tree.expressions])
+
+
+def _set_title(node: exp.Expr) -> exp.Expr:
+    if _is_named(node) or any(isinstance(each, _SEVERAL) for each in walk_tree(node)):
+        return node
+    return exp.alias_(node, title_of(node), quoted=True, copy=False)
+
+
+def write_titles(source: StatementText, tokens: Sequence[Token], tree: exp.Expr) -> None:
+    """Write the text of each item of a select list into its node; `tokens` are those of the tree."""
+    selects = {select.meta["select"]: select for select in all_of(tree, exp.Select)}
+    for i, token in enumerate(tokens):
+        select = selects.get(token.start) if token.token_type == TokenType.SELECT else None
+        if select is None or all(map(_is_named, select.expressions)):
+            continue
+        texts = [_plain(source.text[start:end]) for start, end in _items(tokens, i + 1, len(source.text))]
+        if len(texts) != len(select.expressions):
+            continue  # the parser reads the list in another way
+        for node, text in zip(select.expressions, texts, strict=True):
+            if not _is_named(node):
+                node.meta[TITLE] = text
+
+
+def _is_named(node: exp.Expr) -> bool:
+    return isinstance(node, (exp.Alias, exp.Column, exp.Star))
+
+
+def _items(tokens: Sequence[Token], i: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the begin and the end of each item of a select list, whose tokens start at an index."""
+    if i < len(tokens) and tokens[i].token_type in (TokenType.DISTINCT, TokenType.ALL):
+        i += 1
+        if i < len(tokens) and tokens[i].token_type == TokenType.ON:
+            i = max(closing_parenthesis(tokens, i + 1), i) + 1
+    start, depth = -1, 0
+    while i < len(tokens):
+        kind, token = tokens[i].token_type, tokens[i]
+        if start < 0:
+            start = token.start
+        depth += (kind in _OPENS) - (kind in _CLOSES)
+        if depth < 0 or (not depth and kind in _ENDS and not _inside(tokens, i)):
+            yield start, token.start
+            return
+        if not depth and kind == TokenType.COMMA:
+            yield start, token.start
+            start = -1
+        i += 1
+    if start >= 0:
+        yield start, end
+
+
+def _inside(tokens: Sequence[Token], i: int) -> bool:
+    """Return whether a word that may end a list belongs to an item: IS DISTINCT FROM, * EXCEPT (x)."""
+    before = tokens[i - 1].token_type
+    kind = tokens[i].token_type
+    return (kind == TokenType.FROM and before == TokenType.DISTINCT) or (
+        kind == TokenType.EXCEPT and before == TokenType.STAR
+    )
+
+
+def _plain(text: str) -> str:
+    """Return a text without comments, with one blank for the blanks and line ends between its words."""
+    parts: list[str] = []
+    at = 0
+
+    def add(part: str) -> None:
+        if part and not (part == " " and parts and parts[-1] == " "):
+            parts.append(part)
+
+    while match := _GAP.search(text, at):
+        add(text[at : match.start()])
+        at = match.end()
+        if match[0] == "/*":
+            at = after_comment(text, at)
+        add(" " if match[0].isspace() or match[0].startswith(("--", "/*")) else match[0])
+    add(text[at:])
+    return "".join(parts).strip().rstrip("; ")
+
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
 _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE")
@@ -57,7 +193,7 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
     >>> parse("SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page TOP 10").clause.top
     10
     """
-    source = Source(text)
+    source = StatementText(text)
     first = _first_word(text)
     explain = _EXPLAIN.match(_blank_comments(text)) if first == "EXPLAIN" else None
     if explain is not None:
@@ -108,7 +244,7 @@ _FORMS: dict[str, ExplainForm] = {
 }
 
 
-def _explain(source: Source, match: re.Match[str], parameters: Parameters) -> Explain:
+def _explain(source: StatementText, match: re.Match[str], parameters: Parameters) -> Explain:
     form = _FORMS.get((match["format"] or "TABLE").upper())
     if form is None:
         raise source.syntax("EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", match.start("format"))
@@ -126,7 +262,7 @@ def _explain(source: Source, match: re.Match[str], parameters: Parameters) -> Ex
     return Explain(source, query, form)
 
 
-def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query:
+def _query(source: StatementText, tokens: list[Token], parameters: Parameters) -> Query:
     bound, used = params.bind(source, tokens, parameters)
 
     def expression(part: list[Token]) -> exp.Expr:
@@ -139,7 +275,7 @@ def _query(source: Source, tokens: list[Token], parameters: Parameters) -> Query
         found: exp.Expr = tree.expressions[0]
         return found
 
-    lifted = lift(source, bound, expression)
+    lifted = lift_clauses(source, bound, expression)
     tree = _tree(source, named_first(mark_functions(lifted.tokens)))
     if not isinstance(tree, exp.Query):
         raise source.refuse("only SELECT statements are run", bound[0].start)
@@ -157,7 +293,7 @@ def _place_of(select: exp.Select) -> None:
     select.meta["select"] = int(places[0]) if places else -1
 
 
-def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
+def _tree(source: StatementText, tokens: list[Token]) -> exp.Expr:
     _check_brackets(source, tokens)
     try:
         parser = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE)
@@ -175,7 +311,7 @@ def _tree(source: Source, tokens: list[Token]) -> exp.Expr:
     return in_main(plain_limits(standard_forms(trees[0])))
 
 
-def _check_brackets(source: Source, tokens: list[Token]) -> None:
+def _check_brackets(source: StatementText, tokens: list[Token]) -> None:
     """Refuse arrays within arrays, deeper than anybody writes: the parser's time doubles with each.
 
     Of subscripts behind subscripts, its time grows with the square of their number.
@@ -193,7 +329,7 @@ def _check_brackets(source: Source, tokens: list[Token]) -> None:
             raise source.refuse("arrays are nested too deeply", token.start)
 
 
-def _syntax_error(source: Source, tokens: list[Token], error: ParseError) -> Exception:
+def _syntax_error(source: StatementText, tokens: list[Token], error: ParseError) -> Exception:
     detail = error.errors[0] if error.errors else {}
     at = next((t for t in tokens if (t.line, t.col) == (detail.get("line"), detail.get("col"))), None)
     if at is None:
@@ -206,7 +342,7 @@ def _syntax_error(source: Source, tokens: list[Token], error: ParseError) -> Exc
     return source.syntax(f"syntax error: {what}", at.start)
 
 
-def _unknown(source: Source, token: Token) -> Exception:
+def _unknown(source: StatementText, token: Token) -> Exception:
     word = token.text.split()[0] if token.text.split() else token.text
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     if close:
@@ -219,7 +355,7 @@ def _unknown(source: Source, token: Token) -> Exception:
     )
 
 
-def _show(source: Source, tokens: list[Token]) -> Show:
+def _show(source: StatementText, tokens: list[Token]) -> Show:
     what = _SHOWN.get(" ".join(t.text.upper() for t in tokens[1:]))
     if what is not None:
         return Show(source, what)
@@ -232,7 +368,7 @@ def _show(source: Source, tokens: list[Token]) -> Show:
     )
 
 
-def _describe(source: Source, tokens: list[Token]) -> Describe:
+def _describe(source: StatementText, tokens: list[Token]) -> Describe:
     if len(tokens) != 2 or tokens[1].token_type == TokenType.STRING:
         raise source.syntax(
             "DESCRIBE takes one table", tokens[min(1, len(tokens) - 1)].start, "DESCRIBE visits"
@@ -240,7 +376,7 @@ def _describe(source: Source, tokens: list[Token]) -> Describe:
     return Describe(source, tokens[1].text, tokens[1].start)
 
 
-def _set(source: Source, tokens: list[Token], parameters: Parameters) -> Set:
+def _set(source: StatementText, tokens: list[Token], parameters: Parameters) -> Set:
     bound, _ = params.bind(source, tokens, parameters)
     name = bound[1].text.lower() if len(bound) > 1 else ""
     if name not in _SETTINGS:
@@ -253,7 +389,7 @@ def _set(source: Source, tokens: list[Token], parameters: Parameters) -> Set:
     return Set(source, name.removeprefix("dp_"), read_value(source, name.removeprefix("dp_"), bound[3:]))
 
 
-def _refine(source: Source, tokens: list[Token]) -> Refine:
+def _refine(source: StatementText, tokens: list[Token]) -> Refine:
     words = [token.text.upper() for token in tokens]
     named = words[1:2] + words[3:4] == ["RELEASE", "TO"] and tokens[2].token_type == TokenType.NUMBER
     if not named or len(tokens) < 5 or not re.fullmatch("[0-9]{1,9}", words[2]):

@@ -1,16 +1,82 @@
-"""Split scripts into statements and statements into tokens; check size limits; mark function calls."""
+"""Split scripts into statements and statements into tokens; check size limits; mark function calls.
+
+The tokenizer takes the dollar of `$1,` as the begin of a quoted text like `$tag$ .. $tag$`, up to the next
+dollar, unless spaces or the end stand between them. So it is given `$1 ,` instead, and the places of the
+tokens are those in the text as it was written.
+"""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
+from sqlglot.dialects import Dialect
+from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.language.dollars import OPAQUE, after_comment, split_tokens
-from dpsql.language.source import Source
+from dpsql.language.statement import StatementText
+
+OPAQUE = (
+    r"""(?<!\w)[eE]'(?:\\.|[^'\\])*'?|'[^']*'?|"[^"]*"?|--[^\n]*"""
+    r"""|\$(?P<tag>[^\W\d]\w*|)\$.*?(?:\$(?P=tag)\$|\Z)|/\*"""
+)
+"""A quoted text, a line of comment, or the begin of a comment, as a pattern for `re.DOTALL`."""
+_COMMENT = re.compile(r"/\*|\*/")
+_NUMBERED = re.compile(rf"{OPAQUE}|\$[0-9]+(?=[^\s0-9])", re.DOTALL)
+
+
+def split_tokens(text: str, dialect: type[Dialect] = DuckDB) -> list[Token]:
+    """Return the tokens of a text; raises `TokenError` if a quote is not closed.
+
+    >>> [token.text for token in split_tokens("($1,$2)")]
+    ['(', '$', '1', ',', '$', '2', ')']
+    """
+    if text.count("$") < 2:
+        return list(dialect().tokenize(text))
+    ends = _ends(text)
+    parts = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
+    tokens: list[Token] = list(dialect().tokenize(" ".join(parts)))
+    added = [end + number for number, end in enumerate(ends)]
+    before = [(bisect_left(added, token.start), bisect_left(added, token.end)) for token in tokens]
+    if any(start != end for start, end in before):  # a space would be in a text that is quoted otherwise
+        return list(dialect().tokenize(text))
+    return [_move(token, count) for token, (count, _) in zip(tokens, before, strict=True)]
+
+
+def _ends(text: str) -> list[int]:
+    """Return the indices behind the parameters that something other than a space follows."""
+    found: list[int] = []
+    i = 0
+    while match := _NUMBERED.search(text, i):
+        i = match.end()
+        if match[0] == "/*":
+            i = after_comment(text, i)
+        elif match[0][0] == "$" and match[0][1:].isdecimal():
+            found.append(i)
+    return found
+
+
+def _move(token: Token, back: int) -> Token:
+    if not back:
+        return token
+    start, end = token.start - back, token.end - back
+    return Token(token.token_type, token.text, token.line, token.col, start, end, token.comments)
+
+
+def after_comment(text: str, i: int) -> int:
+    """Return the end of the comment that was opened before `i`; comments may be nested."""
+    depth = 1
+    while depth:
+        match = _COMMENT.search(text, i)
+        if match is None:
+            return len(text)
+        depth += 1 if match[0] == "/*" else -1
+        i = match.end()
+    return i
+
 
 MAX_TEXT = 100_000
 MAX_TOKENS = 20_000
@@ -67,7 +133,7 @@ class Cursor:
         return self.tokens[self.i - 1].text
 
 
-def tokenize(source: Source) -> list[Token]:
+def tokenize(source: StatementText) -> list[Token]:
     """Split a statement into tokens; refuse a statement that is too long or too deeply nested."""
     if len(source.text) > MAX_TEXT:
         raise source.refuse(f"the statement is longer than {MAX_TEXT:,} characters")
@@ -105,16 +171,16 @@ def _last_quote(text: str) -> int:
     return max(text.rfind("'"), text.rfind('"'), text.rfind("/*"), text.rfind("$$"), 0)
 
 
-def split(script: str) -> list[str]:
+def split_script(script: str) -> list[str]:
     r"""Split a script into its statements, without semicolons; empty statements are left out.
 
     >>> split("SELECT ';'; -- done;\nSELECT 2;")
     ["SELECT ';'", '-- done;\nSELECT 2']
     """
-    return [text for _, text in pieces(script)]
+    return [text for _, text in split_with_places(script)]
 
 
-def pieces(script: str) -> list[tuple[int, str]]:
+def split_with_places(script: str) -> list[tuple[int, str]]:
     """Split a script into its statements; each comes with the index of its first character.
 
     >>> pieces("SELECT 1; SELECT 2;")
@@ -157,7 +223,7 @@ def _has_code(part: str) -> bool:
         return True
 
 
-def closing(tokens: Sequence[Token], opening: int) -> int:
+def closing_parenthesis(tokens: Sequence[Token], opening: int) -> int:
     """Return the index of the parenthesis that closes the one at `opening`; -1 if there is none."""
     depth = 0
     for i in range(opening, len(tokens)):
@@ -185,7 +251,7 @@ def named_first(tokens: Sequence[Token]) -> list[Token]:
         elif token.token_type == TokenType.R_PAREN and opened:
             opened.pop()
         elif token.token_type == TokenType.FARROW and opened and i + 1 < len(tokens):
-            first, end = opened[-1] + 1, closing(tokens, opened[-1])
+            first, end = opened[-1] + 1, closing_parenthesis(tokens, opened[-1])
             distinct = tokens[first].token_type == TokenType.DISTINCT
             if distinct and end > i and tokens[i - 2].token_type == TokenType.COMMA and first < i - 2:
                 found[first:end] = [*tokens[i - 1 : end], tokens[i - 2], *tokens[first : i - 2]]
@@ -211,7 +277,7 @@ def _with_text(token: Token, text: str) -> Token:
 def _has_keywords(tokens: Sequence[Token], opening: int) -> bool:
     """Return whether a call has keywords among its arguments: SUBSTRING(x FROM 2), POSITION(a IN b)."""
     depth = 0
-    for token in tokens[opening : closing(tokens, opening)]:
+    for token in tokens[opening : closing_parenthesis(tokens, opening)]:
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         if depth == 1 and token.text.upper() in ("FROM", "IN", "PLACING", "BOTH", "LEADING", "TRAILING"):
             return token.token_type != TokenType.STRING
@@ -245,6 +311,6 @@ def _is_call(tokens: Sequence[Token], i: int) -> bool:
             return False
         if before.token_type == TokenType.STAR and name in _STAR_MODIFIERS:
             return False
-    end = closing(tokens, i + 1)
+    end = closing_parenthesis(tokens, i + 1)
     after = [t.token_type for t in tokens[end + 1 : end + 3]] if end > 0 else []
     return after != [TokenType.ALIAS, TokenType.L_PAREN]

@@ -2,23 +2,18 @@
 
 ==================  =============================================================================
 ``ledger``          `Ledger`: opened as a policy says, what the session calls
-``budgets``         what is spent and left, and how that is shown where costs add up
-``listing``         entries, releases and ladders, for the owner and for an analyst
+``listing``         budgets, entries, releases and ladders, for the owner and for an analyst
 ``rollback_guard``  notices an older copy of the ledger, and goes on with one where the owner says so
 ``mark``            the ledger's newest event and totals, in a file that lies elsewhere
-``files``           durable and exclusive use of small files
 ``migration``       what brings an older file up to date
-``checking``        the invariants, verified
-``replay``          the tables, compared with all events
+``verification``    the invariants, and the tables compared with all events
 ==================  =============================================================================
 """
 
 from __future__ import annotations
 
-from dpsql.kernel.ledger.amounts import shown
-from dpsql.kernel.ledger.events import Event
-from dpsql.kernel.ledger.limits import Limits
-from dpsql.kernel.ledger.records import (
+from dpsql.kernel.ledger.events import (
+    Event,
     LadderRequest,
     LadderReservation,
     RefinementStep,
@@ -28,10 +23,11 @@ from dpsql.kernel.ledger.records import (
     StoredLadder,
     StoredRelease,
 )
+from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.scopes import GroupCap, ScopeBudget, scope_words
-from dpsql.ledger.budgets import Budget, rows_of
+from dpsql.kernel.ledger.totals import shown
 from dpsql.ledger.ledger import Ledger, Opening
-from dpsql.ledger.listing import Entry, LadderCharge, Lineage, ReleaseInfo
+from dpsql.ledger.listing import Budget, Entry, LadderCharge, Lineage, ReleaseInfo, rows_of
 
 __all__ = [
     "Budget",

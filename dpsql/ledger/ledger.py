@@ -18,9 +18,8 @@ from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.scopes import Caps, GroupCap, ScopeBudget, all_budgets
 from dpsql.kernel.ledger.store import Store, storable
 from dpsql.kernel.loss import Charge, Filter, Totals
-from dpsql.ledger import checking, listing
-from dpsql.ledger.budgets import Budget, budget_of
-from dpsql.ledger.listing import Entry, LadderCharge, Lineage, ReleaseInfo
+from dpsql.ledger import listing, verification
+from dpsql.ledger.listing import Budget, Entry, LadderCharge, Lineage, ReleaseInfo, budget_of
 from dpsql.ledger.mark import MarkPlace, mark_place
 from dpsql.ledger.migration import to_present
 from dpsql.ledger.rollback_guard import MarkGuard
@@ -153,23 +152,23 @@ class Ledger(ChargeLedger):
         """Return the numbers of the releases that `find` finds; None unless it finds one under each key."""
         name = name_of(analyst)
         with self._store.read() as connection:
-            found = [listing.number_of(connection, key, name) for key in reuse_keys]
+            found = [listing.find_release_number(connection, key, name) for key in reuse_keys]
         return None if None in found else tuple(number for number in found if number is not None)
 
     def shareable(self, reuse_key: str) -> bool:
         """Whether any analyst has a release under the key."""
         with self._store.read() as connection:
-            return listing.shareable(connection, reuse_key)
+            return listing.is_shareable(connection, reuse_key)
 
     def releases(self, analyst: str) -> list[ReleaseInfo]:
         """List an analyst's own releases, oldest first."""
         with self._store.read() as connection:
-            return listing.releases(connection, name_of(analyst))
+            return listing.list_releases(connection, name_of(analyst))
 
     def lineage(self, number: int, analyst: str) -> Lineage | None:
         """Return what refining one of the analyst's own releases needs to know; None if there is none."""
         with self._store.read() as connection:
-            return listing.lineage(connection, number, name_of(analyst))
+            return listing.find_lineage(connection, number, name_of(analyst))
 
     @property
     def facts(self) -> str | None:
@@ -190,17 +189,17 @@ class Ledger(ChargeLedger):
     def entries(self, analyst: str | None = None, *, limit: int | None = None) -> list[Entry]:
         """List the entries for the owner, newest first; an analyst may not be shown their states."""
         with self._store.read() as connection:
-            return listing.entries(connection, None if analyst is None else name_of(analyst), limit)
+            return listing.list_entries(connection, None if analyst is None else name_of(analyst), limit)
 
     def failures(self, analyst: str) -> int:
         """Return how many of the analyst's statements count as failed, for the owner."""
         with self._store.read() as connection:
-            return listing.failures(connection, name_of(analyst))
+            return listing.count_failures(connection, name_of(analyst))
 
     def cancelled(self, analyst: str) -> int:
         """Return how many of the analyst's statements were cancelled, for the owner."""
         with self._store.read() as connection:
-            return listing.ended(connection, "cancelled", name_of(analyst))
+            return listing.count_ended(connection, "cancelled", name_of(analyst))
 
     def event(self, n: int) -> Event | None:
         """Return the event of a number; None if there is none."""
@@ -224,12 +223,12 @@ class Ledger(ChargeLedger):
         same place among the releases of the statement.
         """
         with self._store.read() as connection:
-            return listing.asked(connection, question, storable(statement), name_of(analyst), place)
+            return listing.find_asked(connection, question, storable(statement), name_of(analyst), place)
 
     def check(self) -> list[str]:
         """Verify every invariant; return a sentence for each violation."""
         with self._store.read() as connection:
-            found = checking.problems(connection)
+            found = verification.find_problems(connection)
         problem = self._mark.problem(self._store)
         return found if problem is None else [*found, problem]
 
@@ -247,7 +246,7 @@ class Ledger(ChargeLedger):
     def ladder_charges(self) -> list[LadderCharge]:
         """Return what was charged for ladders, with or without a result, for the owner; newest last."""
         with self._store.read() as connection:
-            return listing.ladder_charges(connection)
+            return listing.list_ladder_charges(connection)
 
 
 def _place(high_water: str | os.PathLike[str] | bool | None) -> MarkPlace | None:

@@ -1,19 +1,192 @@
-"""What the ledger tells of entries, releases and ladders: to the owner, and to an analyst of the own ones."""
+"""What the ledger tells of entries, releases and ladders: to the owner, and to an analyst of the own ones.
+
+Also what is spent and left of a budget, of one scope and of all that bind an analyst, and how that is shown.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
+from dataclasses import field, replace
 from datetime import datetime
+from decimal import Decimal
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
 from dpsql.kernel.ledger import limits
-from dpsql.kernel.ledger.amounts import read_loss
-from dpsql.kernel.ledger.refinements import step_of
-from dpsql.kernel.ledger.releases import find_number
+from dpsql.kernel.ledger.charging import step_of
+from dpsql.kernel.ledger.kept_results import find_number
+from dpsql.kernel.ledger.scopes import Caps, ScopeBudget, analyst_budget, group_budget, policy_budget
+from dpsql.kernel.ledger.totals import read_loss, shown
 from dpsql.kernel.levels import Level
-from dpsql.kernel.loss import PrivacyLoss
+from dpsql.kernel.loss import Accounting, Charge, Filter, Number, PrivacyLoss, Totals, exact
 from dpsql.lazy_dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What may be spent in all, what is spent, and what is left. All exact; shown rounded.
+
+    >>> Budget(Charge(Fraction(1)), Charge(Fraction(1, 3)), Charge(Fraction(2, 3)))
+    <Budget: epsilon 0.333334 of 1 spent, 0.666666 left>
+
+    `remaining` has the largest epsilon that one statement may still have; with `zcdp`, many small statements
+    may have more together, see `more`.
+    """
+
+    total: Charge
+    spent: Charge
+    remaining: Charge
+    scopes: tuple[ScopeBudget, ...] = field(default=(), repr=False, compare=False)
+    """Those that bind, the one that is shown first."""
+
+    def __repr__(self) -> str:
+        amounts = {
+            name: [getattr(each, name) for each in (self.total, self.spent, self.remaining)]
+            for name in ("epsilon", "delta")
+        }
+        parts = [
+            f"{name} {shown(spent, up=True)} of {shown(total, up=False)} spent, {shown(left, up=False)} left"
+            for name, (total, spent, left) in amounts.items()
+            if total
+        ]
+        return f"<Budget: {'; '.join(parts)}>"
+
+    @classmethod
+    def of(cls, *scopes: ScopeBudget) -> Budget:
+        """Return the budget of the first of some scopes; what is left is the least that they leave."""
+        first, left = scopes[0], [each.remaining for each in scopes]
+        smallest = Charge(min(each.epsilon for each in left), min(each.delta for each in left))
+        return cls(Charge(first.filter.epsilon, first.filter.delta), first.spent, smallest, scopes)
+
+    @property
+    def accounting(self) -> Accounting:
+        """How statements add up: `pure` or `zcdp`."""
+        return "zcdp" if self.scopes and self.scopes[0].filter.conversion_delta else "pure"
+
+    @property
+    def alpha(self) -> Fraction | None:
+        """The order at which costs add up; None if only epsilons do."""
+        way = self.scopes[0].filter.order_way if self.scopes else None
+        return None if way is None else way.order
+
+    @property
+    def limit(self) -> Fraction | None:
+        """What costs may add up to; None if only epsilons add up."""
+        way = self.scopes[0].filter.order_way if self.scopes else None
+        return None if way is None else way.limit
+
+    @property
+    def cost(self) -> Fraction | None:
+        """The sum of costs so far; None if only epsilons add up."""
+        return self.scopes[0].totals.cost if self.alpha is not None else None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The exact amounts of the scope that is shown first, and what all scopes leave, as JSON has them."""
+        first = self.scopes[0]
+        admits, totals = first.filter, first.totals
+        return {
+            **{name: getattr(self, name).fractions for name in ("total", "spent", "remaining")},
+            "accounting": self.accounting,
+            "conversion_delta": str(admits.conversion_delta),
+            "name": first.name,
+            "epsilons": None if totals.epsilon is None else str(totals.epsilon),
+            "deltas": str(totals.delta),
+            "costs": str(totals.cost),
+        }
+
+    @classmethod
+    def read(cls, facts: Mapping[str, Any]) -> Budget:
+        """Read `facts`; of other scopes than the first only what they leave is known."""
+        total, spent, remaining = (
+            Charge(Fraction(facts[name]["epsilon"]), Fraction(facts[name]["delta"]))
+            for name in ("total", "spent", "remaining")
+        )
+        if "accounting" not in facts:  # of an older server
+            return cls(total, spent, remaining)
+        admits = Filter.of(total, facts["accounting"], Fraction(facts["conversion_delta"]))
+        epsilon = None if facts["epsilons"] is None else Fraction(facts["epsilons"])
+        totals = Totals(epsilon, Fraction(facts["deltas"]), Fraction(facts["costs"]))
+        return cls(total, spent, remaining, (ScopeBudget(facts["name"], admits, totals),))
+
+    def more(self, epsilon: Number | PrivacyLoss) -> int:
+        """Return how many further statements of an epsilon, or of a loss, every scope admits.
+
+        Of a server's budget, what other scopes than one's own admit is known for the next statement only.
+        """
+        loss = epsilon if isinstance(epsilon, PrivacyLoss) else PrivacyLoss.of(exact(epsilon))
+        if not loss.parts:
+            raise ValueError("an epsilon above 0 is needed")
+        if loss.epsilon is not None and len(loss.parts) == 1 and loss.epsilon > self.remaining.epsilon:
+            return 0
+        if not self.scopes:  # of an older server, which adds epsilons
+            return 0 if loss.epsilon is None else self.remaining.epsilon // loss.epsilon
+        found = [each.filter.more(each.totals, loss) for each in self.scopes]
+        return min(n for n in found if n is not None)
+
+
+def budget_of(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> Budget:
+    """Return what is spent and left of the policy, or of all scopes that bind an analyst."""
+    whole = policy_budget(connection, caps)
+    if analyst is None:
+        return Budget.of(whole)
+    groups = [group_budget(connection, caps, *named) for named in caps.groups_of(analyst)]
+    own = analyst_budget(connection, caps, analyst)
+    return Budget.of(whole, *groups) if own is None else Budget.of(own, *groups, whole)
+
+
+LIKE = Fraction(1, 10)
+"""The epsilon of the statements that are counted, if the policy has no default."""
+
+
+def rows_of(budget: Budget, like: Fraction | None = None) -> list[tuple[str, str, str, str]]:
+    """Return the rows of a budget with `zcdp`: name, total, spent, left.
+
+    `like` is the epsilon of the statements that are counted.
+    """
+    each = LIKE if like is None else like
+    first = budget.scopes[0]
+    admits, totals = first.filter, first.totals
+    price = _round_up(each)
+
+    def more(number: int | None) -> str:
+        return f"{number} more of {price}"
+
+    loss, zero = PrivacyLoss.of(each), Fraction(0)
+    basic = replace(admits, order_way=None).more(totals, loss)
+    sums = "none" if totals.epsilon is None else _round_up(totals.epsilon)
+    delta = f"{_round_up(admits.conversion_delta)} conversion"
+    delta += f", {_round_up(totals.delta)} unknown domains"
+    rows = [
+        ("epsilon", _round_down(admits.epsilon), _round_up(budget.spent.epsilon), more(budget.more(each))),
+        ("delta", _round_down(admits.delta), delta, _round_down(budget.remaining.delta)),
+        ("basic way", _round_down(admits.epsilon), sums, more(basic)),
+    ]
+    way = admits.order_way
+    if way is not None:
+        number = replace(admits, epsilon=zero).more(replace(totals, epsilon=None), loss)
+        left = f"{more(number)} (alpha {_round_down(way.order)})"
+        rows.append(("order way", _round_down(way.limit), _round_up(totals.cost), left))
+    return rows
+
+
+def _round_down(amount: Fraction) -> str:
+    return _write_short(shown(amount, up=False))
+
+
+def _round_up(amount: Fraction) -> str:
+    return _write_short(shown(amount, up=True))
+
+
+def _write_short(text: str) -> str:
+    """Write a small number with its exponent.
+
+    >>> _short("0.000001"), _short("0.0195196")
+    ('1e-6', '0.0195196')
+    """
+    return f"{Decimal(text).normalize():e}" if text.startswith("0.0000") else text
+
 
 _LATELY: Final = 1000
 """How many of the latest releases are searched for a statement's text, which has no index."""
@@ -104,7 +277,7 @@ class Entry:
     """Whether it was another analyst's release, charged to this analyst's own cap only."""
 
 
-def releases(connection: sqlite3.Connection, analyst: str) -> list[ReleaseInfo]:
+def list_releases(connection: sqlite3.Connection, analyst: str) -> list[ReleaseInfo]:
     """List an analyst's own releases, oldest first."""
     rows = connection.execute(
         "SELECT r.number, r.at, r.analyst, e.statement, e.reading, e.mechanism, e.charged_loss,"
@@ -129,7 +302,7 @@ def releases(connection: sqlite3.Connection, analyst: str) -> list[ReleaseInfo]:
     ]
 
 
-def entries(connection: sqlite3.Connection, analyst: str | None, limit: int | None) -> list[Entry]:
+def list_entries(connection: sqlite3.Connection, analyst: str | None, limit: int | None) -> list[Entry]:
     """List the entries, of an analyst or of all, newest first."""
     where, given = ("", ()) if analyst is None else (" WHERE analyst = ?", (analyst,))
     rows = connection.execute(
@@ -155,7 +328,7 @@ def entries(connection: sqlite3.Connection, analyst: str | None, limit: int | No
     ]
 
 
-def asked(
+def find_asked(
     connection: sqlite3.Connection, question: str, statement: str, analyst: str, place: int
 ) -> list[tuple[str, datetime]]:
     """Return keys and times of the analyst's releases of the same question or statement; see `Ledger`."""
@@ -175,7 +348,7 @@ def asked(
     return [(key, datetime.fromisoformat(at)) for key, at in same_question + same_text]
 
 
-def number_of(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> int | None:
+def find_release_number(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> int | None:
     """Return the number of an analyst's own latest release under a reuse key."""
     row = connection.execute(
         "SELECT number FROM release"
@@ -185,7 +358,7 @@ def number_of(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> i
     return None if row is None else int(row[0])
 
 
-def shareable(connection: sqlite3.Connection, reuse_key: str) -> bool:
+def is_shareable(connection: sqlite3.Connection, reuse_key: str) -> bool:
     """Whether any analyst has a release under a reuse key."""
     row = connection.execute(
         "SELECT 1 FROM release WHERE reuse_key = ? AND payload IS NOT NULL", (reuse_key,)
@@ -193,7 +366,7 @@ def shareable(connection: sqlite3.Connection, reuse_key: str) -> bool:
     return row is not None
 
 
-def lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineage | None:
+def find_lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineage | None:
     """Return what is known of one of the analyst's own releases; None if there is no such release."""
     found = find_number(connection, number, analyst)
     if found is None:
@@ -227,7 +400,7 @@ def lineage(connection: sqlite3.Connection, number: int, analyst: str) -> Lineag
     )
 
 
-def ladder_charges(connection: sqlite3.Connection) -> list[LadderCharge]:
+def list_ladder_charges(connection: sqlite3.Connection) -> list[LadderCharge]:
     """Return all ladders that were charged, the newest last."""
     rows = connection.execute(
         "SELECT number, at, source, measure, version, statement, loss, state FROM bounds ORDER BY number"
@@ -240,12 +413,12 @@ def ladder_charges(connection: sqlite3.Connection) -> list[LadderCharge]:
     ]
 
 
-def failures(connection: sqlite3.Connection, analyst: str) -> int:
+def count_failures(connection: sqlite3.Connection, analyst: str) -> int:
     """Return how many of an analyst's statements failed, including those whose process may have ended."""
     lost = sum(n for _, n, living in limits.holders_of(connection, analyst) if not living)
     return lost + limits.count_of(connection, "failed", analyst)[0]
 
 
-def ended(connection: sqlite3.Connection, table: str, analyst: str) -> int:
+def count_ended(connection: sqlite3.Connection, table: str, analyst: str) -> int:
     """Return how many of an analyst's statements are counted in a table."""
     return limits.count_of(connection, table, analyst)[0]

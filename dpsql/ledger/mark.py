@@ -8,23 +8,90 @@ it is locked while it is used, and written so that a crash loses nothing of it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import store
 from dpsql.kernel.ledger.events import Event, canonical
+from dpsql.kernel.ledger.schema import sync_folder
 from dpsql.kernel.ledger.totals import Row
 from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger.files import append_durably, lock, replace_durably, unlock
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def lock(handle: int) -> bool:
+        """Take the lock of an open file; return whether that was possible at once."""
+        os.lseek(handle, 0, os.SEEK_SET)
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except PermissionError:
+            return False
+        return True
+
+    def unlock(handle: int) -> None:
+        """Give the lock back."""
+        os.lseek(handle, 0, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def lock(handle: int) -> bool:
+        """Take the lock of an open file; return whether that was possible at once."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def unlock(handle: int) -> None:
+        """Give the lock back; also where a forked child has inherited the open file."""
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+def replace_durably(path: Path, content: bytes) -> None:
+    """Replace a file as a whole, durably; its users hold a lock, so that the draft has one name."""
+    draft = path.with_name(f".{path.name}.new")
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync_folder(path.parent)
+
+
+def append_durably(path: Path, size: int, content: bytes) -> None:
+    """Write durably behind the first `size` bytes of a file, of which nothing that follows is kept.
+
+    If that fails, the file is cut to these bytes again as far as that is possible.
+    """
+    with path.open("r+b", buffering=0) as file:
+        try:
+            file.truncate(size)
+            file.seek(size)
+            if file.write(content) != len(content):
+                _no_space()
+            os.fsync(file.fileno())
+        except BaseException:
+            with suppress(OSError):
+                file.truncate(size)
+            raise
+
+
+def _no_space() -> NoReturn:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
 
 SETTING = (
     '\nHint: the owner names another place in the policy, [budget] high_water = "FILE" (where files stay;'
@@ -76,7 +143,7 @@ class Mark:
             for line in later:
                 found = json.loads(line)
                 event = Event(**found["event"])
-                totals.update({str(name): _total(total) for name, total in found["totals"].items()})
+                totals.update({str(name): _read_total(total) for name, total in found["totals"].items()})
         except (KeyError, TypeError, AttributeError) as problem:
             raise ValueError("no mark") from problem
         return replace(mark, event=event, totals=totals)
@@ -87,14 +154,14 @@ class Mark:
             found: dict[str, Any] = json.loads(text)
             if found.pop("mark of a dpsql ledger") != 1:
                 raise ValueError("another version")
-            totals = {str(name): _total(total) for name, total in found.pop("totals").items()}
+            totals = {str(name): _read_total(total) for name, total in found.pop("totals").items()}
             event, begun = Event(**found.pop("event")), tuple(Event(**each) for each in found.pop("begun"))
             return cls(**found, event=event, begun=begun, totals=totals)
         except (KeyError, TypeError, AttributeError) as problem:
             raise ValueError("no mark") from problem
 
 
-def _total(values: list[str | None]) -> Row:
+def _read_total(values: list[str | None]) -> Row:
     epsilon, delta, cost, alpha = values
     if delta is None:
         raise ValueError("a total without a delta")
@@ -157,7 +224,7 @@ class MarkFile:
         with self._faults():
             try:
                 with self.path.open("rb") as file:
-                    state = _state(os.fstat(file.fileno()))
+                    state = _file_state(os.fstat(file.fileno()))
                     if known is not None and known.state == state:
                         return known
                     content = file.read()
@@ -185,7 +252,7 @@ class MarkFile:
             else:
                 size, first = kept.size + len(line), kept.first
                 append_durably(self.path, kept.size, line.encode())
-            return Kept(mark, _state(self.path.stat()), size, first)
+            return Kept(mark, _file_state(self.path.stat()), size, first)
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
@@ -198,7 +265,7 @@ class MarkFile:
             ) from None
 
 
-def _state(found: os.stat_result) -> tuple[int, ...]:
+def _file_state(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
 
 
@@ -227,7 +294,7 @@ class NamedPlace:
 
     def at(self, path: Path) -> Mark | None:
         """Return the mark, whatever ledger it is of."""
-        return _mark(self._file)
+        return _read_mark(self._file)
 
     def keep(self, ledger: str, path: Path) -> None:
         """Do nothing: the file is found without that."""
@@ -255,7 +322,7 @@ class StateFolder:
             return None
         except OSError as problem:
             raise _unusable(self._folder, problem) from None
-        mark = _mark(self.file(ledger)) if ledger.isalnum() else None
+        mark = _read_mark(self.file(ledger)) if ledger.isalnum() else None
         return mark if mark is not None and mark.path == str(path) else None
 
     def keep(self, ledger: str, path: Path) -> None:
@@ -271,7 +338,7 @@ class StateFolder:
         return self._folder / f"at-{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}"
 
 
-def _mark(file: MarkFile) -> Mark | None:
+def _read_mark(file: MarkFile) -> Mark | None:
     kept = file.named().read()
     return None if kept is None else kept.mark
 

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from dpsql.kernel.ledger import events, tables
-from dpsql.kernel.ledger.amounts import DamagedError, read, read_charge
+from dpsql.kernel.ledger import events, schema
 from dpsql.kernel.ledger.schema import new_id, run
-from dpsql.kernel.ledger.totals import POLICY, scope
+from dpsql.kernel.ledger.totals import POLICY, DamagedError, read, read_charge, scope
 from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, Realised, Stream
 
 _ADDED: Final = {
-    2: tables.CANCELLED + tables.PROGRESS + tables.PROGRESS_RUNS,
-    3: tables.REFINEMENT,
-    4: tables.PART,
+    2: schema.CANCELLED + schema.PROGRESS + schema.PROGRESS_RUNS,
+    3: schema.REFINEMENT,
+    4: schema.PART,
 }
 """What the versions 2 to 4 added to the one before each."""
 
@@ -39,7 +38,7 @@ DROP TABLE entry;
 ALTER TABLE entry_now RENAME TO entry;
 """
 
-_KEPT_LADDERS: Final = "ALTER TABLE scope RENAME TO total;\n" + tables.BOUNDS
+_KEPT_LADDERS: Final = "ALTER TABLE scope RENAME TO total;\n" + schema.BOUNDS
 """What version 6 changed. The table of totals has another name, so that a process of version 5 that has the
 file open can charge nothing: it does not know that ladders count in every scope."""
 
@@ -70,11 +69,11 @@ def _to_version_5(connection: sqlite3.Connection, found: int) -> None:
         if version > found:
             run(connection, added)
     _check_totals(connection)
-    run(connection, _NEW_NAMES + tables.META + tables.ENTRY.format(entry="entry_now"))
-    totals = tables.TOTAL.format(total="scope")
-    run(connection, totals + tables.RESTORED + tables.FAILED + tables.RELEASE_EVENT)
+    run(connection, _NEW_NAMES + schema.META + schema.ENTRY.format(entry="entry_now"))
+    totals = schema.TOTAL.format(total="scope")
+    run(connection, totals + schema.RESTORED + schema.FAILED + schema.RELEASE_EVENT)
     _copy(connection)
-    run(connection, _OLD_GONE + tables.ENTRY_TRIGGERS + tables.PROGRESS_RUNS)
+    run(connection, _OLD_GONE + schema.ENTRY_TRIGGERS + schema.PROGRESS_RUNS)
 
 
 def _check_totals(connection: sqlite3.Connection) -> None:

@@ -18,11 +18,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import events, ladders
-from dpsql.kernel.ledger.amounts import DamagedError
+from dpsql.kernel.ledger import events, kept_results
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.store import Store
-from dpsql.kernel.ledger.totals import Row, Stored, group_scope, read_total, restored_cost, write_total
+from dpsql.kernel.ledger.totals import (
+    DamagedError,
+    Row,
+    Stored,
+    group_scope,
+    read_total,
+    restored_cost,
+    write_total,
+)
 from dpsql.kernel.loss import Totals
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger.mark import Kept, Mark, MarkFile, MarkPlace
@@ -283,7 +290,7 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
     running = [entry for (entry,) in connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")]
     connection.execute("UPDATE entry SET state = 'cancelled' WHERE state = 'reserved'")
     connection.execute("DELETE FROM running")
-    unmeasured = ladders.end_all(connection)
+    unmeasured = kept_results.end_all(connection)
     common, added = _in_common(connection, found, mark), dict[str, tuple[Totals, Row]]()
     for name, told in mark.totals.items():
         if name.startswith(group_scope("")):  # added up again when it is needed

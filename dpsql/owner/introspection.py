@@ -8,7 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from dpsql.engines.duckdb.schema import AskFormat, Found, Skipped, introspect, is_file
+from dpsql.engines.duckdb.source_schemas import AskFormat, Found, Skipped, introspect, is_file
 from dpsql.errors import PolicyError
 from dpsql.policy import ParquetSource, engine_kind, files_of, fold, split_pattern
 from dpsql.policy.addresses import check_engine
@@ -125,11 +125,11 @@ def _introspect_engine(
         return None if not wanted else best
 
     if engine_kind(address) == "postgresql":
-        from dpsql.engines.postgres.owner import introspect_postgres  # noqa: PLC0415  an extra
+        from dpsql.engines.postgres.postgres_owner import introspect_postgres  # noqa: PLC0415  an extra
 
         found, skipped = introspect_postgres(address, want)
     else:
-        from dpsql.engines.spark.owner import introspect_spark  # noqa: PLC0415  an extra
+        from dpsql.engines.spark.spark_tables import introspect_spark  # noqa: PLC0415  an extra
 
         found, skipped = introspect_spark(address, want)
     if missing := [each for each in wanted if each not in used]:

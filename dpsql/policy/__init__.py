@@ -1,20 +1,18 @@
 """The owner's policy: reads `dpsql.toml` into a `Policy`. Analysts may read all of it.
 
-========================  ==================================================================
-``load``, ``load_table``  TOML -> the dataclasses; ``budget``, ``serving`` and ``views`` read their own tables
-``model``, ``table``,     the dataclasses, each with the checks of its own fields
-``budget``, ``serving``,
-``parts``, ``views``
-``files``                 the files of a table, and the format of CSV files
-``columns``, ``values``   the bounds and domains of a column; conversion of values to the column's type
-``addresses``             where the server listens, and the engine
-``rules``                 paths of rows to their unit, and the checks of tables against each other
-``keys``                  the keys of each TOML table, with their kinds, defaults and meanings
-``kinds``, ``section``    how the value of a key is read; one TOML table read by its keys
-``schema``                the JSON Schema made of the keys
-``names``                 ASCII names compared without case; policy errors
-``kernel_facts``          what proofs rest on, made of a policy
-========================  ==================================================================
+=======================  =====================================================================
+``load``                 TOML -> the dataclasses; ``budget``, ``serving`` and ``references`` read their own
+                         tables
+``model``, ``table``,    the dataclasses, each with the checks of its own fields; ``model`` also makes of a
+``budget``, ``serving``  policy what proofs rest on
+``table_parts``          the parts of a table: its files, unit and domains
+``column_values``        the bounds and domains of a column; conversion of values to the column's type
+``references``           paths of rows to their unit, the checks of tables against each other, and views
+``addresses``            where the server listens, and the engine
+``policy_keys``          the keys of each TOML table, with kinds, defaults and meanings; the JSON Schema
+``toml_values``          how the value of a key is read; one TOML table read by its keys
+``names``                ASCII names compared without case; policy errors
+=======================  =====================================================================
 """
 
 from __future__ import annotations
@@ -22,29 +20,26 @@ from __future__ import annotations
 from dpsql.kernel.facts import fold
 from dpsql.policy.addresses import Address, engine_kind
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
-from dpsql.policy.columns import ColumnBounds, as_number, fit_bounds
-from dpsql.policy.files import (
-    CsvFormat,
-    CsvSource,
-    FileSource,
-    ParquetSource,
-    files_of,
-    partitions,
-    split_pattern,
-)
-from dpsql.policy.keys import KEYS
-from dpsql.policy.kinds import show_length
+from dpsql.policy.column_values import ColumnBounds, as_number, fit, fit_bounds
 from dpsql.policy.load import load
 from dpsql.policy.model import Policy
 from dpsql.policy.names import Names, same_name
-from dpsql.policy.parts import (
+from dpsql.policy.policy_keys import KEYS
+from dpsql.policy.references import View, describe_protected, is_one_type, path_of
+from dpsql.policy.serving import HttpConfig, McpConfig, ServeConfig
+from dpsql.policy.table import Table
+from dpsql.policy.table_parts import (
     MOST_ROWS,
     Assumed,
     BooleanDomain,
+    CsvFormat,
+    CsvSource,
     DatabaseSource,
     Defaults,
     Domain,
     EnumDomain,
+    FileSource,
+    ParquetSource,
     RangeDomain,
     Source,
     TableDomain,
@@ -55,13 +50,11 @@ from dpsql.policy.parts import (
     Value,
     ValuesDomain,
     ViewSource,
+    files_of,
+    partitions,
+    split_pattern,
 )
-from dpsql.policy.rules import describe_protected, is_one_type, path_of
-from dpsql.policy.section import Key
-from dpsql.policy.serving import HttpConfig, McpConfig, ServeConfig
-from dpsql.policy.table import Table
-from dpsql.policy.values import fit
-from dpsql.policy.views import View
+from dpsql.policy.toml_values import Key, show_length
 
 __all__ = [
     "KEYS",

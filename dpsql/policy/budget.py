@@ -9,9 +9,9 @@ from typing import get_args
 
 from dpsql.kernel.loss import Accounting, Charge, Filter, exact
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.keys import KEYS
 from dpsql.policy.names import key_path, suggest, wrong
-from dpsql.policy.section import Section
+from dpsql.policy.policy_keys import KEYS
+from dpsql.policy.toml_values import Section
 
 LEDGER = "dpsql-ledger.sqlite"
 _LIMITS = ("max_failures", "max_failures_total", "max_cancelled", "max_cancelled_total")

@@ -5,22 +5,261 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import date
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import cast
 
 from dpsql.errors import PolicyError
+from dpsql.kernel.facts import fold
 from dpsql.policy.budget import read_analysts, read_budget, read_groups
-from dpsql.policy.files import CsvSource, ParquetSource, files_of
-from dpsql.policy.keys import KEYS
-from dpsql.policy.load_table import read_table, unit_kinds
+from dpsql.policy.column_values import ColumnBounds
 from dpsql.policy.model import Policy
-from dpsql.policy.names import wrong
-from dpsql.policy.parts import Defaults
-from dpsql.policy.section import Section
+from dpsql.policy.names import key_path, wrong
+from dpsql.policy.policy_keys import KEYS
+from dpsql.policy.references import read_views
 from dpsql.policy.serving import read_serving
 from dpsql.policy.table import Table
-from dpsql.policy.views import read_views
+from dpsql.policy.table_parts import (
+    BooleanDomain,
+    CsvFormat,
+    CsvSource,
+    DatabaseSource,
+    Defaults,
+    Domain,
+    EnumDomain,
+    ParquetSource,
+    RangeDomain,
+    Source,
+    TableDomain,
+    Unit,
+    UnitColumn,
+    UnitRow,
+    UnitVia,
+    Value,
+    ValuesDomain,
+    ViewSource,
+    files_of,
+    split_pattern,
+)
+from dpsql.policy.toml_values import Section, describe
+from dpsql.types import SqlType, column_type
+
+_IDENTIFIER = r'(?:"((?:[^"]|"")+)"|([A-Za-z_][A-Za-z0-9_]*))'
+
+
+def unit_kinds(tables: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+    """Return the unit kind of each table by its folded name: as declared, its parent's, or the default."""
+    named = {fold(name): raw for name, raw in tables.items()}
+    return {name: _kind(named, name) for name in named}
+
+
+def _kind(tables: Mapping[str, Mapping[str, object]], name: str) -> str:
+    """Return the unit kind of a table, following its path as far as it leads."""
+    seen: set[str] = set()
+    while name in tables and name not in seen:
+        seen.add(name)
+        raw = tables[name]
+        unit = raw.get("unit")
+        if "unit_kind" in raw or not isinstance(unit, dict):
+            return str(raw.get("unit_kind", "row" if unit == "ROW" else "unit"))
+        name = fold(str(unit.get("table", "")))
+    return "unit"
+
+
+def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> Table:
+    """Read a table; `kinds` are the unit kinds of all tables, which child tables inherit."""
+    section = Section(raw, ("tables", name), KEYS["[tables.NAME]"])
+    simple = section.values()
+    kind, stable = simple.pop("unit_kind", None), simple.pop("stable", False)
+    if simple.get("public") and kind is not None:
+        raise wrong(section.place("unit_kind"), "a public table has no privacy unit")
+    return Table(
+        name=name,
+        source=_view(section, _source(section, base)) if stable else _source(section, base),
+        unit=_unit(section, kind, kinds),
+        columns=_columns(section),
+        domain=_domains(section),
+        bounds=_bounds(section),
+        zone=_zones(section),
+        **simple,
+    )
+
+
+def _source(section: Section, base: Path) -> Source:
+    section.require("source", 'write source = "visits.parquet", a CSV file, or a table of the database')
+    text = section.get("source", str, "")
+    if text.endswith("/"):
+        text += _inside(base / text)
+    lowered = text.lower()
+    if lowered.endswith((".parquet", ".pq")):
+        return ParquetSource(*split_pattern(text, base))
+    if lowered.endswith((".csv", ".csv.gz")):
+        return CsvSource(*split_pattern(text, base), _csv_format(section))
+    named = re.fullmatch(rf"\s*(?:{_IDENTIFIER}\s*\.\s*)?{_IDENTIFIER}\s*", text)
+    if named and not lowered.endswith((".json", ".tsv", ".txt")):
+        schema, table = (
+            (quoted or "").replace('""', '"') or plain
+            for quoted, plain in ((named[1], named[2]), (named[3], named[4]))
+        )
+        return DatabaseSource(schema or None, table)
+    raise wrong(
+        section.place("source"),
+        f"{text[:80]!r} is neither a Parquet file, a CSV file nor a table of the database",
+        "end it in .parquet or .csv, or write a table's name; convert other files to Parquet",
+    )
+
+
+def _view(section: Section, source: Source) -> ViewSource:
+    """Return the source of a table that the owner calls a stable view."""
+    if not isinstance(source, DatabaseSource):
+        raise wrong(section.place("stable"), "is for views of PostgreSQL or Spark", "leave it out")
+    return ViewSource(source.schema, source.table)
+
+
+def _inside(folder: Path) -> str:
+    """Return the pattern of all data files of a folder: CSV if it holds such files and no Parquet."""
+    kinds = ("**/*.parquet", "**/*.csv")
+    return next((kind for kind in kinds if files_of(ParquetSource(folder, kind))), kinds[0])
+
+
+def _csv_format(section: Section) -> CsvFormat:
+    if "csv" not in section:
+        return CsvFormat()
+    return CsvFormat(**Section(section.raw("csv"), (*section.key, "csv"), KEYS["[tables.NAME.csv]"]).values())
+
+
+def _unit(section: Section, stated: str | None, kinds: Mapping[str, str]) -> Unit | None:
+    raw = section.raw("unit")
+    if raw is None:
+        return None
+    if raw == "ROW":
+        return UnitRow(stated or "row")
+    if isinstance(raw, str):
+        return UnitColumn(raw, stated or "unit")
+    if not isinstance(raw, dict):
+        raise wrong(
+            section.place("unit"),
+            f"expected the name of a column, found {describe(raw)}",
+            'write "user_id", "ROW", or { via = "order_id", table = "orders", column = "order_id" }',
+        )
+    hint = 'write unit = { via = "order_id", table = "orders", column = "order_id" }'
+    names = ("via", "table", "column")
+    via, table, column = _texts(Section(raw, (*section.key, "unit"), dict.fromkeys(names)), names, hint)
+    return UnitVia(via, table, column, stated or kinds.get(fold(table), "unit"))
+
+
+def _texts(section: Section, names: tuple[str, ...], hint: str) -> list[str]:
+    """Return the values of keys that are all required texts."""
+    for name in names:
+        section.require(name, hint)
+    return [section.get(name, str, "") for name in names]
+
+
+def _columns(section: Section) -> dict[str, SqlType] | None:
+    if "columns" not in section:
+        return None
+    columns = {}
+    for name, text in _flat(section.get("columns", dict, {}), lambda _: True):
+        place = section.place("columns", name)
+        if not isinstance(text, str):
+            raise wrong(place, f"expected a type in quotes, found {describe(text)}", 'for instance "BIGINT"')
+        try:
+            columns[name] = column_type(text)
+        except ValueError as problem:
+            raise wrong(place, str(problem)) from None
+    return columns
+
+
+def _flat(
+    raw: Mapping[str, object], nested: Callable[[dict[str, object]], bool], prefix: str = ""
+) -> Iterator[tuple[str, object]]:
+    """Yield the keys of columns with their values; TOML reads `address.city = ..` as a table in a table."""
+    for name, value in raw.items():
+        if isinstance(value, dict) and nested(value):
+            yield from _flat(value, nested, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _holds_columns(raw: dict[str, object]) -> bool:
+    """Whether a table has columns as keys, not the keys of a domain or of bounds."""
+    return not {"from", "to", "step", "table", "column", "values"} & set(raw) and bool(raw)
+
+
+def _domains(section: Section) -> dict[str, Domain]:
+    raw = section.get("domain", dict, {})
+    key = (*section.key, "domain")
+    return {column: _domain(value, (*key, column)) for column, value in _flat(raw, _holds_columns)}
+
+
+def _domain(raw: object, key: tuple[str, ...]) -> Domain:
+    if isinstance(raw, list):
+        seen: dict[object, list[object]] = {}
+        for position, value in enumerate(raw):
+            if isinstance(value, (list, dict)):
+                raise wrong(f"{key_path(*key)}[{position}]", f"expected a value, found {describe(value)}")
+            if any(type(value) is type(other) and value == other for other in seen.get(value, ())):
+                raise wrong(f"{key_path(*key)}[{position}]", f"{str(value)[:60]!r} is listed twice")
+            seen.setdefault(value, []).append(value)
+        return ValuesDomain(tuple(cast("list[Value]", raw)))
+    if isinstance(raw, str) and raw.upper() in ("BOOLEAN", "BOOL"):
+        return BooleanDomain()
+    if isinstance(raw, str) and raw.upper() == "ENUM":
+        return EnumDomain()
+    if isinstance(raw, dict) and "values" in raw:
+        section = Section(raw, key, dict.fromkeys(("values", "complete")))
+        listed = _domain(section.get("values", list, []), (*key, "values"))
+        return replace(cast("ValuesDomain", listed), complete=section.get("complete", bool, False))
+    if isinstance(raw, dict) and ("from" in raw or "to" in raw):
+        section = Section(raw, key, dict.fromkeys(("from", "to", "complete")))
+        for end in ("from", "to"):
+            section.require(end, "write { from = 0, to = 23 }; both ends are included")
+        start, stop = section.raw("from"), section.raw("to")
+        for end, value in (("from", start), ("to", stop)):
+            if isinstance(value, (bool, Decimal)) or not isinstance(value, (int, date)):
+                raise wrong(section.place(end), f"expected an integer or a date, found {describe(value)}")
+        complete = section.get("complete", bool, False)
+        return RangeDomain(cast("int | date", start), cast("int | date", stop), complete)
+    if isinstance(raw, dict):
+        section = Section(raw, key, dict.fromkeys(("table", "column", "complete", "from", "to", "values")))
+        table, column = _texts(section, ("table", "column"), 'write { table = "pages", column = "page" }')
+        return TableDomain(table, column, section.get("complete", bool, False))
+    raise wrong(
+        key_path(*key),
+        f"expected a domain, found {describe(raw)}",
+        'write a list of values, { from = 0, to = 23 }, { table = "pages", column = "page" }, '
+        '"BOOLEAN" or "ENUM"',
+    )
+
+
+def _zones(section: Section) -> dict[str, str]:
+    raw = section.get("zone", dict, {})
+    for name, zone in _flat(raw, lambda _: True):
+        if not isinstance(zone, str):
+            raise wrong(
+                section.place("zone", name), f"expected a time zone in quotes, found {describe(zone)}"
+            )
+    return {name: str(zone) for name, zone in _flat(raw, lambda _: True)}
+
+
+def _bounds(section: Section) -> dict[str, ColumnBounds]:
+    raw = section.get("bounds", dict, {})
+    key = (*section.key, "bounds")
+    return {column: _interval(value, (*key, column)) for column, value in _flat(raw, _holds_columns)}
+
+
+def _interval(raw: object, key: tuple[str, ...]) -> ColumnBounds:
+    hint = "write { from = 0, to = 500 }"
+    if not isinstance(raw, dict):
+        raise wrong(key_path(*key), f"expected bounds, found {describe(raw)}", hint)
+    section = Section(raw, key, dict.fromkeys(("from", "to", "step")))
+    for end in ("from", "to"):
+        section.require(end, hint)
+    low, high = (cast("Value", section.raw(end)) for end in ("from", "to"))
+    return ColumnBounds(low, high, section.optional("step", Decimal))
 
 
 def load(path: str | os.PathLike[str]) -> Policy:

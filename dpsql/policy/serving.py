@@ -9,9 +9,9 @@ from pathlib import Path
 from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.addresses import EXAMPLES, Address
-from dpsql.policy.keys import KEYS
 from dpsql.policy.names import key_path, wrong
-from dpsql.policy.section import Section
+from dpsql.policy.policy_keys import KEYS
+from dpsql.policy.toml_values import Section
 
 USERS = "dpsql-users.toml"
 _BOUNDS = {

@@ -9,13 +9,14 @@ from dataclasses import field
 from dpsql.kernel.facts import fold
 from dpsql.language import CUTS, Cut
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.columns import ColumnBounds, fit_bounds, fit_domain
-from dpsql.policy.files import CsvSource, ParquetSource, pattern_problem
+from dpsql.policy.column_values import ColumnBounds, fit_bounds, fit_domain
 from dpsql.policy.names import Names, check_names, key_path, name_problem, suggest, wrong
-from dpsql.policy.parts import (
+from dpsql.policy.table_parts import (
+    CsvSource,
     DatabaseSource,
     Domain,
     Most,
+    ParquetSource,
     Source,
     Unit,
     UnitColumn,
@@ -23,6 +24,7 @@ from dpsql.policy.parts import (
     UnitVia,
     ViewSource,
     check_most,
+    pattern_problem,
     read_zone,
 )
 from dpsql.types import TIMESTAMPTZ, SqlType

@@ -9,11 +9,9 @@
 ============  ===================================================================================
 """
 
-from dpsql.release.opening import opening, told
 from dpsql.release.release import Release, cell, from_bytes, held_together, places_of, to_bytes
-from dpsql.release.renaming import ends_of, renamed
 from dpsql.release.reuse import changes, charged_again, question, reuse_key, source_version, tables_read
-from dpsql.release.transfer import from_arrow, to_arrow
+from dpsql.release.transfer import ends_of, from_arrow, opening, renamed, to_arrow, told
 
 __all__ = [
     "Release",

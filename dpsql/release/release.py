@@ -1,4 +1,8 @@
-"""The release of a private statement: its rows, what is free beside them, and its charge."""
+"""What the numbers of a release are made of, beside its rows: for the errors of what is computed from them.
+
+It is part of what was released: measured values, the laws of their noises, and what bounds leave out. A
+release that was stored without has none, and what is computed from it then has no interval.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +11,142 @@ from dataclasses import field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from dpsql.estimates.noise_laws import (
+    NOISE_ARRAYS,
+    Law,
+    Linear,
+    Made,
+    Measured,
+    Noises,
+    NumberNoise,
+    Quotient,
+    Source,
+)
 from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import Places, distinct
 from dpsql.policy import Assumed
-from dpsql.render.lines import Outside
+from dpsql.render.readable import Outside
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import pyarrow as pa
+    from numpy.typing import NDArray
 
-    from dpsql.estimates.noise_laws import Noises
+
+def written(noises: Noises) -> tuple[dict[str, Any], pa.Table]:
+    """Return noises as values that JSON has, and a table of what they have for each row."""
+    return _Writer().write(noises)
+
+
+def read(facts: Mapping[str, Any], table: pa.Table) -> Noises:
+    """Return what `written` was given."""
+    columns = {name: table.column(name).to_numpy() for name in table.column_names}
+    laws = [Law(*each) for each in facts["laws"]]
+    sources = [Source(laws[law], scale, grid) for law, scale, grid in facts["sources"]]
+    measured = {}
+    for place, (value, source, *more) in facts["measured"].items():
+        values = columns[value]
+        which = columns[source] if isinstance(source, str) else np.full(len(values), source)
+        own = tuple(sources[at] for at in more) or tuple(sources)
+        measured[place] = Measured(int(place), values, own, which.astype(np.int64))
+    return tuple(_number(each, columns, measured) for each in facts["numbers"])
+
+
+def _number(
+    facts: Mapping[str, Any], columns: Mapping[str, NDArray[Any]], measured: Mapping[str, Measured]
+) -> NumberNoise:
+    def linear(terms: list[tuple[float, int]]) -> Linear:
+        return Linear(tuple((weight, measured[str(place)]) for weight, place in terms))
+
+    made: Made | None = None
+    if "terms" in facts:
+        made = linear(facts["terms"])
+    elif "over" in facts:
+        above, below, low, high = facts["over"]
+        made = Quotient(linear(above), linear(below), low, high)
+    arrays = {name: columns[facts[name]] for name in NOISE_ARRAYS if name in facts}
+    return NumberNoise(made, bound=facts.get("bound"), **arrays)
+
+
+def _column(values: NDArray[Any]) -> pa.Array:
+    """Convert whole numbers or doubles to a column.
+
+    `pa.array` imports pandas where it is installed: many times the work of an answer.
+    """
+    import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
+
+    kind, arrow = (np.int64, pa.int64()) if values.dtype.kind == "i" else (np.float64, pa.float64())
+    data = pa.py_buffer(np.ascontiguousarray(values, dtype=kind))
+    return pa.Array.from_buffers(arrow, len(values), [None, data])
+
+
+class _Writer:
+    """Collects the columns of a table, and gives equal draws one number."""
+
+    def __init__(self) -> None:
+        self.columns: dict[str, NDArray[Any]] = {}
+        self.laws: dict[int, int] = {}
+        self.sources: list[list[Any]] = []
+        self.measured: dict[str, list[Any]] = {}
+        self.of_laws: list[list[Any]] = []
+
+    def write(self, noises: Noises) -> tuple[dict[str, Any], pa.Table]:
+        import pyarrow as pa  # noqa: PLC0415  loaded only where a release is stored
+
+        numbers = [self._number(place, each) for place, each in enumerate(noises)]
+        facts = {
+            "laws": self.of_laws,
+            "sources": self.sources,
+            "measured": self.measured,
+            "numbers": numbers,
+        }
+        arrays = [_column(values) for values in self.columns.values()]
+        return facts, pa.Table.from_arrays(arrays, names=list(self.columns))
+
+    def _number(self, place: int, number: NumberNoise) -> dict[str, Any]:
+        found: dict[str, Any] = {} if number.bound is None else {"bound": number.bound}
+        for name in NOISE_ARRAYS:
+            values = getattr(number, name)
+            if values is not None:
+                found[name] = self._column(f"{name}_{place}", values)
+        if isinstance(number.made, Linear):
+            found["terms"] = self._linear(number.made)
+        elif number.made is not None:
+            made = number.made
+            found["over"] = [self._linear(made.above), self._linear(made.below), made.low, made.high]
+        return found
+
+    def _linear(self, made: Linear) -> list[tuple[float, int]]:
+        return [(weight, self._add_measured(each)) for weight, each in made.terms]
+
+    def _add_measured(self, each: Measured) -> int:
+        if str(each.place) not in self.measured:
+            places = [self._source(source) for source in each.sources]
+            one = len(each.sources) == 1
+            source = 0 if one else self._column(f"source_{each.place}", each.source.astype(np.int32))
+            self.measured[str(each.place)] = [
+                self._column(f"value_{each.place}", each.value),
+                source,
+                *places,
+            ]
+        return each.place
+
+    def _source(self, source: Source) -> int:
+        law = source.law
+        if id(law) not in self.laws:
+            self.laws[id(law)] = len(self.of_laws)
+            self.of_laws.append([law.kind, law.size, law.pads, law.shared])
+        self.sources.append([self.laws[id(law)], source.scale, source.grid])
+        return len(self.sources) - 1
+
+    def _column(self, name: str, values: NDArray[Any]) -> str:
+        self.columns[name] = values
+        return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +219,7 @@ class Release:
     @property
     def line(self) -> str:
         """What the answer leaves out, in one line, such as `in no group shown: 1,714 ± 30 rows`; or empty."""
-        from dpsql.render.lines import line  # noqa: PLC0415
+        from dpsql.render.readable import line  # noqa: PLC0415
 
         return line(self)
 
@@ -133,7 +260,7 @@ class Release:
         ProgrammingError
             The release has no such number, or several of that name.
         """
-        from dpsql.render.charts import release_svg  # noqa: PLC0415
+        from dpsql.render.html import release_svg  # noqa: PLC0415
 
         return release_svg(self, column)
 
@@ -157,9 +284,9 @@ class Release:
         ProgrammingError
             The release has no such number, or several of that name.
         """
-        from dpsql.render.charts import plot  # noqa: PLC0415
+        from dpsql.render.html import plot_release  # noqa: PLC0415
 
-        return plot(self, column)
+        return plot_release(self, column)
 
 
 def places_of(release: Release) -> Places:
@@ -218,8 +345,6 @@ def to_bytes(release: Release) -> bytes:
     """Write a release as the ledger stores it: its facts as JSON, its two tables as Arrow streams."""
     facts, more = facts_of(release), list[bytes]()
     if release.noises is not None:
-        from dpsql.release.noises import written  # noqa: PLC0415  loaded only where a release is stored
-
         known, columns = written(release.noises)
         facts, more = facts | {"noises": known}, [stream(columns)]
     parts = [json.dumps(facts).encode(), stream(release.rows), stream(release.table), *more]
@@ -242,8 +367,6 @@ def from_bytes(data: bytes) -> Release:
     known = facts.pop("noises", None)  # an older release has none, nor what follows
     noises = None
     if known is not None:
-        from dpsql.release.noises import read  # noqa: PLC0415  as above
-
         noises = read(known, more.pop(0))
     return replace(release_of(facts, rows, table), noises=noises, together=more[0] if more else None)
 
@@ -282,8 +405,8 @@ def cell(release: Release) -> pa.Table:
     import pyarrow as pa  # noqa: PLC0415
 
     from dpsql.render.data import as_json  # noqa: PLC0415
-    from dpsql.render.lines import sentences  # noqa: PLC0415
-    from dpsql.render.values import values  # noqa: PLC0415
+    from dpsql.render.figures import values  # noqa: PLC0415
+    from dpsql.render.readable import sentences  # noqa: PLC0415
 
     table = release.table
     names = distinct(table.column_names)

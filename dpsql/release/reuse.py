@@ -1,26 +1,196 @@
-"""Reuse keys: under its key a release is stored, and found again for a statement with an equal key."""
+"""Versions of the data: a hash of the content of a table's files, computed once per change.
+
+Sizes and times of files are no version: a DuckDB database changes in its log while the file stays, and
+`touch` changes times alone. They only show when a hash has to be computed again.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import io
+import json
+import os
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
 
+from dpsql.errors import OperationalError
+from dpsql.ledger import Ledger
 from dpsql.package_version import VERSION
-from dpsql.policy import DatabaseSource, TableDomain, UnitVia
-from dpsql.zones import DATABASE
+from dpsql.policy import (
+    CsvSource,
+    DatabaseSource,
+    FileSource,
+    ParquetSource,
+    Policy,
+    Table,
+    TableDomain,
+    UnitVia,
+    files_of,
+)
+from dpsql.policy.table_parts import names_below
+from dpsql.policy.zones import DATABASE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from datetime import datetime
+
+    from _typeshed import WriteableBuffer
 
     from dpsql.analysis import Plan
     from dpsql.kernel.loss import Charge
-    from dpsql.policy import Policy, Table
-    from dpsql.versions import Versions
+
+CHANGING = "the data is being changed; nothing was charged, ask again"
+
+Stamps = tuple[tuple[str, tuple[int, ...]], ...]
+"""The path, device, inode, size and times of every file; equal ones mean that no file was touched."""
+
+_SETTLED_SECONDS = 2.0
+"""A file changed less than this before it was hashed may change again without its times showing it."""
+_ATTEMPTS = 5
+_LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
+"""What DuckDB names a database's logs: the second and third are there if a checkpoint was cut short."""
+
+
+class Versions:
+    """Versions of those tables of a policy that are read from local files; a ledger keeps the hashes."""
+
+    def __init__(
+        self, policy: Policy, ledger: Ledger | None = None, on_read: Callable[[int], None] = lambda size: None
+    ) -> None:
+        """`on_read` is called with the number of bytes after each part of a file that is hashed."""
+        self._policy = policy
+        self._ledger = ledger
+        self._on_read = on_read
+        self._known: dict[Path, tuple[tuple[int, ...], str]] = {}
+
+    def stamps(self, tables: Iterable[Table] | None = None) -> Stamps:
+        """Return the stamps of the files of these tables (None: of all), without reading the files.
+
+        Of a table of several files, which ones they are is stamped as well: an added or removed one shows.
+        """
+        chosen = list(self._policy.tables.values() if tables is None else tables)
+        files, listed = self._listed(chosen)
+        return (*((str(file), _stamp(file)) for file in files), *((words, ()) for words in listed))
+
+    def size(self, tables: Iterable[Table]) -> int:
+        """Return the bytes of the files of these tables: a private fact, for the owner."""
+        return sum(stamp[2] for file in self._listed(tables)[0] if (stamp := _stamp(file)))
+
+    def _listed(self, tables: Iterable[Table]) -> tuple[list[Path], list[str]]:
+        """Return the files of these tables in order, each once, and a text of each list that may change."""
+        files: dict[str, Path] = {}
+        listed: set[str] = set()
+        for table in tables:
+            found = self._files(table)
+            files.update((os.fspath(file), file) for file in found)
+            if isinstance(table.source, FileSource) and table.source.parts is not None:
+                names = json.dumps(names_below(table.source, found))
+                listed.add(f"{table.name}: {hashlib.sha256(names.encode()).hexdigest()}")
+        return [file for _, file in sorted(files.items())], sorted(listed)
+
+    def held(self) -> Stamps:
+        """Return the stamps of the files that a session keeps open, in memory, copied, or in a list."""
+        return self.stamps(t for t in self._policy.tables.values() if _is_held(t))
+
+    def tell(self, tables: Iterable[Table]) -> bool:
+        """Whether a change of these tables' data shows: in their files, or in the owner's `data_version`.
+
+        Tables of a remote engine may change at any time, unless the owner declares a version of them.
+        """
+        return self._policy.data_version is not None or all(self._files(table) for table in tables)
+
+    def content(self, tables: Iterable[Table], *, again: bool = False) -> str:
+        """Return a hash of the content of these tables' files; tables of a remote engine add nothing to it.
+
+        A file whose times did not change is not read again, unless `again`.
+        Raises `OperationalError` if a file is being written.
+        """
+        tables = list(tables)
+        for _ in range(_ATTEMPTS):
+            files, listed = self._listed(tables)
+            before = [_stamp(file) for file in files]
+            hashes = [self._hash(file, stamp, again=again) for file, stamp in zip(files, before, strict=True)]
+            if [_stamp(file) for file in files] == before and self._listed(tables) == (files, listed):
+                return hashlib.sha256("\n".join([*hashes, *listed]).encode()).hexdigest()
+        raise OperationalError(CHANGING)
+
+    def _files(self, table: Table) -> list[Path]:
+        match table.source:
+            case ParquetSource() | CsvSource():
+                return files_of(table.source)
+            case DatabaseSource() if self._policy.engine == "duckdb" and self._policy.database is not None:
+                database = self._policy.database
+                return [database, *(database.with_name(database.name + log) for log in _LOGS)]
+        return []
+
+    def _hash(self, file: Path, stamp: tuple[int, ...], *, again: bool) -> str:
+        if not stamp:
+            return "absent"
+        for recall in () if again else (self._known.get, self._recalled):
+            known = recall(file)
+            if known is not None and known[0] == stamp:
+                self._known[file] = known
+                return known[1]
+        now = time.time()
+        try:
+            with _Counted(file, self._on_read) as stream:
+                found = hashlib.file_digest(stream, "sha256").hexdigest()
+        except OSError:
+            return "unreadable"
+        if max(stamp[-2:]) < (now - _SETTLED_SECONDS) * 1e9 and _stamp(file) == stamp:
+            self._known[file] = (stamp, found)
+            if self._ledger is not None:
+                self._ledger.remember(f"file {file}", json.dumps([stamp, found]))
+        return found
+
+    def _recalled(self, file: Path) -> tuple[tuple[int, ...], str] | None:
+        text = self._ledger.recall(f"file {file}") if self._ledger is not None else None
+        if text is None:
+            return None
+        stamp, found = json.loads(text)
+        return tuple(stamp), str(found)
+
+
+class _Counted(io.FileIO):
+    """A file that tells how many bytes were read."""
+
+    def __init__(self, file: Path, on_read: Callable[[int], None]) -> None:
+        super().__init__(file)
+        self._on_read = on_read
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """Read into a buffer; return the number of bytes."""
+        size = super().readinto(buffer)
+        self._on_read(size)
+        return size
+
+
+def _is_held(table: Table) -> bool:
+    """Whether a session goes on with what it opened of a table, whatever happens to the table's files."""
+    source = table.source
+    if table.public or isinstance(source, DatabaseSource):
+        return True
+    return source.parts is not None or (isinstance(source, CsvSource) and source.format.encoding != "utf-8")
+
+
+def settled(stamps: Stamps) -> bool:
+    """Whether no file was changed so recently that it may change again without its times telling it."""
+    latest = (time.time() - _SETTLED_SECONDS) * 1e9
+    return all(max(stamp[-2:], default=0) < latest for _, stamp in stamps)
+
+
+def _stamp(file: Path) -> tuple[int, ...]:
+    """Return a file's device, inode, size and times; empty if it is not there."""
+    try:
+        stat = os.stat(file)
+    except OSError:
+        return ()
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
 
 _CHANGES = {2: "the policy changed", 3: "the data changed", 4: "dpsql or the engine was updated"}

@@ -1,4 +1,7 @@
-"""Answers on their way to a client: Arrow streams with everything that is free beside the rows.
+"""Stored answers: opened after a failure, under other names of their columns, and on their way to a client.
+
+An answer is stored before anybody sees it. What fails behind that (SQL over the released rows, a conversion,
+a file that cannot be written) spends nothing twice: whoever is told of the failure is told that, too.
 
 The first stream holds the rows, so that every reader of Arrow can use it. Of a private statement its schema
 has the metadata `dpsql.release`: the facts of the release as JSON, and of the releases that it was computed
@@ -8,15 +11,130 @@ them where the answer shows something else, such as its description.
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from dpsql.release.release import Release, facts_of, release_of, stream
+from dpsql.errors import Error, InternalError, PolicyError, QueryRefused, QuerySyntaxError
+from dpsql.places import FREE
+from dpsql.release.release import Release, facts_of, places_of, release_of, stream
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
+
+    from dpsql.analysis import Output, Plan
+    from dpsql.places import Places
+
+_HINT = "\nHint: "
+
+
+def opening(*releases: Release) -> str:
+    """Say how stored answers are opened, free; empty if none is stored.
+
+    The statement that does it is answered at every door.
+    """
+    parts = [part for release in releases for part in release.parts or (release,)]
+    numbers = list(dict.fromkeys(str(part.number) for part in parts if part.number is not None))
+    if not numbers:
+        return ""
+    if len(numbers) == 1:
+        return f"the answer is stored as release {numbers[0]}: SHOW RELEASE {numbers[0]} opens it, free"
+    statements = ", ".join(f"SHOW RELEASE {number}" for number in numbers)
+    return f"what it is computed from is stored as releases {', '.join(numbers)}: {statements} open it, free"
+
+
+@contextmanager
+def told(*releases: Release | None, passed: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Let the errors of a block say how the answers are opened; none of another package leaves it.
+
+    An `OSError` does, an `ImportError`, and those that are `passed`: whoever writes to a file or to a client
+    reports them. Of other errors only the type is told.
+    """
+    known = [release for release in releases if release is not None]
+    if not known:
+        yield  # nothing was charged
+        return
+    try:
+        yield
+    except Error as problem:
+        raise with_hint(problem, opening(*known)) from None
+    except Exception as problem:
+        if isinstance(problem, (OSError, ImportError, *passed)):
+            raise
+        text = f"internal error ({type(problem).__name__}): this is a bug of dpsql, please report it"
+        raise with_hint(InternalError(text), opening(*known)) from None
+
+
+def with_hint(problem: Error, hint: str) -> Error:
+    """Return an error with one more hint; the error itself if it has it already, or if there is none."""
+    if not hint or hint in str(problem):
+        return problem
+    made = copy.copy(problem)
+    if isinstance(made, (PolicyError, QueryRefused, QuerySyntaxError)):
+        first, *others = made.obstacles
+        both = f"{first.hint}; {hint}" if first.hint else hint
+        made.obstacles = (replace(first, hint=both), *others)
+        return made
+    text = str(problem)
+    made.args = (text + (f"; {hint}" if _HINT in text else _HINT + hint), *problem.args[1:])
+    return made
+
+
+def ends_of(outputs: Sequence[Output], places: Places) -> tuple[int, ...]:
+    """Return the places of the columns of a release, with its details, that are ends of intervals."""
+    asked = (place for place, output in enumerate(outputs) if output.kind in ("low", "high"))
+    details = (end for number in places.numbers for end in (number.low, number.high) if end is not None)
+    return tuple(dict.fromkeys((*asked, *details)))
+
+
+def renamed(release: Release, plan: Plan) -> Release:
+    """Return a stored release with the names of a statement with the same reuse key; its plan is given."""
+    # Imported here: who reads answers of a server analyses no statement.
+    import pyarrow as pa  # noqa: PLC0415
+
+    from dpsql.analysis import layout  # noqa: PLC0415
+
+    titles = [output.name for output in plan.outputs]
+    if release.rows.column_names == titles and release.places is not None:
+        return release
+    table, before = release.table, places_of(release)
+    free = {kind: place for kind in FREE if (place := getattr(before, kind)) is not None}
+    names, after = layout(plan.outputs, free, getattr(plan.selection, "count", None))
+    columns = dict(enumerate(release.rows.columns))
+    moved = [(getattr(after, kind), place) for kind, place in free.items()]
+    for old, new in zip(before.numbers, after.numbers, strict=True):
+        moved += zip(new.details, old.details, strict=True)
+    for to, place in moved:
+        if to not in columns:
+            columns[to] = pa.nulls(len(table), pa.float64()) if place is None else table.column(place)
+    rows = release.rows.rename_columns(titles)
+    listed = [columns[place] for place in range(len(names))]
+    together = release.together
+    if together is not None:
+        now = {str(at): str(to) for to, at in moved if at is not None}
+        together = together.rename_columns([now.get(name, name) for name in together.column_names])
+    keys, counts = (tuple(o.name for o in plan.outputs if o.kind == kind) for kind in ("key", "count"))
+    properties = dict(release.properties)
+    if "ordering" in properties and after.ordering is not None:
+        properties["ordering"] = counts[after.ordering]
+    return replace(
+        release,
+        rows=rows,
+        table=pa.table(listed, names=names) if listed else release.table,
+        together=together,
+        keys=keys,
+        counts=counts,
+        places=after,
+        properties=properties,
+        assumed=plan.assumed,
+    )
+
 
 _KEY = b"dpsql.release"
 

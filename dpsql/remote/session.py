@@ -11,16 +11,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from dpsql.errors import Error, InterfaceError, InternalError, NotSupportedError, QueryRefused
-from dpsql.exclusive import Turn
 from dpsql.kernel.loss import Charge
-from dpsql.language import plain, plain_text
+from dpsql.language import copy_parameters, copy_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
 from dpsql.release import from_arrow
-from dpsql.remote.sending import Outgoing, Sent
-from dpsql.remote.target import Target, find_password
+from dpsql.remote.sent_statement import Outgoing, Sent
+from dpsql.remote.server_target import Target, find_password
 from dpsql.remote.wire import Reply, ServerWire
-from dpsql.sessions import StatementResult
+from dpsql.session_api import StatementResult, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,13 +91,13 @@ class RemoteSession:
 
     def run(self, text: str, parameters: Parameters = None, *, most: Charge | None = None) -> StatementResult:
         """Run one statement and return its result; see `execute` for `most`."""
-        outgoing = Outgoing.of(plain_text(text), plain(parameters))
+        outgoing = Outgoing.of(copy_text(text), copy_parameters(parameters))
         with self._statement():
             return self._run(outgoing, most)
 
     def prepare(self, text: str, parameters: Parameters = None) -> RemotePrepared:
         """Ask for the price of a statement; one that has none runs for its errors, since it is free."""
-        outgoing = Outgoing.of(plain_text(text), plain(parameters))
+        outgoing = Outgoing.of(copy_text(text), copy_parameters(parameters))
         setting = outgoing.setting is not None
         with self._statement():
             if outgoing.priced:

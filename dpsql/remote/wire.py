@@ -1,7 +1,16 @@
-"""One connection to a server: login, statements one after the other, cancel requests."""
+"""One connection to a server: login, statements one after the other, cancel requests.
+
+The login is SCRAM-SHA-256 or SCRAM-SHA-256-PLUS as a client (RFC 5802, RFC 7677). The server sees no
+password, and proves in turn that it knows the verifier. With channel binding the proof also covers the
+server's certificate: somebody between client and server cannot pass it on.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hmac
+import re
 import struct
 from contextlib import suppress
 from dataclasses import field
@@ -9,19 +18,84 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import Error, OperationalError, ProgrammingError
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login.certificate import hash_for_binding as binding_of
-from dpsql.login.messages import CANCEL, VERSION, MessageBody, message
-from dpsql.login.scram import PLAIN, PLUS
-from dpsql.remote.failures import error_of
-from dpsql.remote.scram import ScramClient, ScramClientError
-from dpsql.remote.tls import open_socket
+from dpsql.login import (
+    BINDING,
+    CANCEL,
+    PLAIN,
+    PLUS,
+    VERSION,
+    MessageBody,
+    derive_keys,
+    draw_text,
+    hash_key,
+    message,
+    prepare_password,
+    sign,
+    xor,
+)
+from dpsql.login import hash_for_binding as binding_of
+from dpsql.remote.sent_statement import error_of
+from dpsql.remote.server_target import open_socket
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from dpsql.remote.sending import Sent
-    from dpsql.remote.target import Target
+    from dpsql.remote.sent_statement import Sent
+    from dpsql.remote.server_target import Target
+
+_FIRST = re.compile(r"r=([!-+\--~]{1,1024}),s=([A-Za-z0-9+/=]{1,1024}),i=([1-9][0-9]{0,7})(,.*)?", re.DOTALL)
+_LEAST, _MOST = 4096, 2_000_000
+"""Rounds of the password hash: fewer make guessing cheap, more only keep the client busy."""
+
+
+class ScramClientError(Exception):
+    """The exchange fails; the text says why, and holds nothing secret."""
+
+
+class ScramClient:
+    """One login; `binding` is the hash of the server's certificate, None without TLS."""
+
+    def __init__(self, password: str, binding: bytes | None, *, nonce: str | None = None) -> None:
+        self.mechanism = PLAIN if binding is None else PLUS
+        try:
+            self._password = prepare_password(password).encode()
+        except ValueError:
+            self._password = password.encode()  # as libpq: the server may have hashed it as it is
+        self._nonce = draw_text(24) if nonce is None else nonce
+        header = b"n,," if binding is None else f"p={BINDING},,".encode()
+        self._channel = base64.b64encode(header + (binding or b"")).decode()
+        # The user is that of the startup message: PostgreSQL's clients leave the name empty here.
+        self._bare = f"n=,r={self._nonce}"
+        self.first = header + self._bare.encode()
+        """The client's first message."""
+        self._signature: bytes | None = None
+
+    def final(self, server_first: bytes) -> bytes:
+        """Return the client's proof, given the server's first message."""
+        found = _FIRST.fullmatch(server_first.decode("ascii", "replace"))
+        if found is None or not found[1].startswith(self._nonce) or len(found[1]) == len(self._nonce):
+            raise ScramClientError("the server's first message is malformed")
+        rounds = int(found[3])
+        if not _LEAST <= rounds <= _MOST:
+            raise ScramClientError(f"the server asks for {rounds} rounds of the password hash")
+        try:
+            salt = base64.b64decode(found[2], validate=True)
+        except binascii.Error:
+            raise ScramClientError("the server's first message is malformed") from None
+        client, server = derive_keys(self._password, salt, rounds)
+        unproved = f"c={self._channel},r={found[1]}"
+        signed = f"{self._bare},".encode() + server_first + f",{unproved}".encode()
+        proof = xor(client, sign(hash_key(client), signed))
+        self._signature = sign(server, signed)
+        return f"{unproved},p={base64.b64encode(proof).decode()}".encode()
+
+    def verify(self, server_final: bytes) -> None:
+        """Check the server's own proof; raises `ScramClientError` if it does not know the verifier."""
+        expected = b"" if self._signature is None else b"v=" + base64.b64encode(self._signature)
+        if not expected or not hmac.compare_digest(server_final, expected):
+            raise ScramClientError("the server does not prove that it knows the password")
+
 
 _BEFORE_LOGIN = 1 << 16
 _LARGEST = 1 << 30
@@ -30,16 +104,16 @@ _CHUNK = 1 << 18
 _LOST = "the server closed the connection"
 
 
-def text(value: str) -> bytes:
+def write_text(value: str) -> bytes:
     """Write a text, which ends with a NUL and so can hold none."""
     if any(c == "\0" or "\ud800" <= c <= "\udfff" for c in value):
         raise ProgrammingError("a text has a NUL or an invalid Unicode character")
     return value.encode() + b"\0"
 
 
-def startup(parameters: Mapping[str, str]) -> bytes:
+def write_startup(parameters: Mapping[str, str]) -> bytes:
     """Write the first message."""
-    pairs = (text(name) + text(value) for name, value in parameters.items() if value)
+    pairs = (write_text(name) + write_text(value) for name, value in parameters.items() if value)
     return message(b"", struct.pack("!i", VERSION), *pairs, b"\0")
 
 
@@ -123,7 +197,7 @@ class ServerWire:
             "options": options,
             "_pq_.dpsql_errors": "1",
         }
-        self._socket.sendall(startup(parameters))
+        self._socket.sendall(write_startup(parameters))
         self._authenticate(password)
         self._incoming.trusted = True
         while (received := self._next())[0] != b"Z":
@@ -141,7 +215,7 @@ class ServerWire:
             if not binding:
                 raise OperationalError("the login cannot be bound to a certificate with this signature")
         scram = ScramClient(password, binding)
-        offered = _texts(self._sasl(10))
+        offered = _read_texts(self._sasl(10))
         if scram.mechanism not in offered:
             raise OperationalError(
                 "the server offers no login that is bound to its certificate, so nothing was sent to it"
@@ -150,7 +224,7 @@ class ServerWire:
             )
         try:
             first = struct.pack("!i", len(scram.first)) + scram.first
-            self._socket.sendall(message(b"p", text(scram.mechanism), first))
+            self._socket.sendall(message(b"p", write_text(scram.mechanism), first))
             self._socket.sendall(message(b"p", scram.final(self._sasl(11).rest())))
             scram.verify(self._sasl(12).rest())
         except ScramClientError as problem:
@@ -174,7 +248,7 @@ class ServerWire:
         while True:
             kind, body = self._incoming.next()
             if kind == b"E":
-                raise error_of(_fields(body))
+                raise error_of(_read_fields(body))
             if not self._note(kind, body):
                 return kind, body
 
@@ -182,7 +256,7 @@ class ServerWire:
 
     def ask(self, sent: Sent) -> Reply:
         """Send a text and return all that is answered to it; raises `OperationalError` when it breaks off."""
-        query = message(b"Q", text(sent.text))
+        query = message(b"Q", write_text(sent.text))
         try:
             self._socket.sendall(query)
             return self._reply(sent)
@@ -204,12 +278,12 @@ class ServerWire:
                 case b"H":
                     reply.copied = bytearray()
                 case b"T":
-                    reply.columns, reply.rows = [_column(body) for _ in range(body.int16())], []
+                    reply.columns, reply.rows = [_read_column(body) for _ in range(body.int16())], []
                 case b"D":
                     values = (body.value() for _ in range(body.int16()))
                     reply.rows.append([v if v is None else v.decode("utf-8", "replace") for v in values])
                 case b"E":
-                    fields = _fields(body)
+                    fields = _read_fields(body)
                     error = error_of(fields, sent)
                     if fields.get("V", fields.get("S")) in ("FATAL", "PANIC"):
                         raise error  # the server closes the connection behind it
@@ -223,7 +297,7 @@ class ServerWire:
     def _note(self, kind: bytes, body: MessageBody) -> bool:
         """Take what a server may say at any time; return whether the message was such."""
         if kind == b"N":
-            fields = _fields(body)
+            fields = _read_fields(body)
             hint = f"\nHint: {fields['H']}" if "H" in fields else ""
             self._notices.append(fields.get("M", "") + hint)
         elif kind == b"S":
@@ -258,7 +332,7 @@ class ServerWire:
         self.abort()
 
 
-def _texts(body: MessageBody) -> list[str]:
+def _read_texts(body: MessageBody) -> list[str]:
     """Read the texts that are left, but empty ones."""
     found = []
     while body.more:
@@ -266,12 +340,12 @@ def _texts(body: MessageBody) -> list[str]:
     return [each for each in found if each]
 
 
-def _fields(body: MessageBody) -> dict[str, str]:
+def _read_fields(body: MessageBody) -> dict[str, str]:
     """Read the fields of an ErrorResponse or a NoticeResponse, by their letters."""
-    return {each[0]: each[1:] for each in _texts(body)}
+    return {each[0]: each[1:] for each in _read_texts(body)}
 
 
-def _column(body: MessageBody) -> str:
+def _read_column(body: MessageBody) -> str:
     """Read the description of a column; return its name."""
     name = body.text()
     body.take(18)

@@ -1,24 +1,121 @@
-"""Writes results for programs: CSV, JSON, JSON lines, Arrow and Parquet, numbers as they are given."""
+"""Write results for programs: CSV, JSON, JSON lines, Arrow and Parquet, numbers as they are given.
+
+For files the numbers of a release may be rounded to the digits that their noise leaves.
+"""
 
 from __future__ import annotations
 
 import datetime
 import json
 import math
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dpsql.places import distinct
-from dpsql.render.figures import show_spent
-from dpsql.render.lines import line
-from dpsql.render.values import values
+from dpsql.render.figures import show_spent, unit_of, values
+from dpsql.render.readable import counts, line, places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
     from dpsql.render.readable import Released
+
+_LARGEST_WHOLE = 2**53
+"""Doubles beyond it are not all whole numbers of their own."""
+
+
+def round_rows(rows: pa.Table, release: Released, *, whole: bool = False) -> pa.Table:
+    """Round noisy numbers, their intervals and their gaps to the digit at which their noise ends.
+
+    Counts are rounded to the nearest, bounds of intervals outwards, standard deviations upwards to two
+    digits, p-values to three: as a terminal shows them.
+
+    Parameters
+    ----------
+    rows
+        `release.rows` or `release.table`. Its other columns stay as they are.
+    release
+        The release.
+    whole
+        Whether columns without decimals become BIGINT, for formats that would write 1234.0.
+    """
+    from pyarrow import types
+
+    numbers = _round_columns(release)
+    known = release.table
+    for i, name in enumerate(rows.column_names):
+        column = rows.column(i)
+        found = numbers.get(i)
+        if found is None or not known.column(i).equals(column):
+            # A column that the statement asked for, such as DP_STDDEV(n), may have any name.
+            equal = (each for at, each in numbers.items() if known.column(at).equals(column))
+            found = next(equal, None)
+        if found is not None and types.is_float64(column.type):
+            rows = rows.set_column(i, name, _rounded_array(found, whole=whole))
+    return rows
+
+
+def _round_columns(release: Released) -> dict[int, list[float | None]]:
+    """Return the rounded values of each noisy column of the release's table, by its place."""
+    table, found_at = release.table, places(release)
+    found: dict[int, list[float | None]] = {}
+    for i, (number, estimates) in enumerate(zip(found_at.numbers, counts(release), strict=True)):
+        units = [None if estimate is None else estimate.unit for estimate in estimates]
+        kinds = {number.place: ROUND_HALF_EVEN, number.low: ROUND_FLOOR, number.high: ROUND_CEILING}
+        for place, rounding in kinds.items():
+            if place is not None:
+                found[place] = _round_all_at(values(table.column(place)), units, rounding)
+        if number.stddev is not None:
+            spreads = values(table.column(number.stddev))
+            own = [None if spread is None else unit_of(spread) for spread in spreads]
+            found[number.stddev] = _round_all_at(spreads, own, ROUND_CEILING)
+        if i == (found_at.ordering or 0) and found_at.gap is not None:
+            unit = max((unit for unit in units if unit is not None), default=None)
+            gaps = values(table.column(found_at.gap))
+            found[found_at.gap] = _round_all_at(gaps, [unit] * len(gaps), ROUND_HALF_EVEN)
+    if found_at.p_value is not None:
+        found[found_at.p_value] = [
+            value if value is None else float(f"{value:.3g}")
+            for value in values(table.column(found_at.p_value))
+        ]
+    if found_at.gap is not None and found_at.gap not in found:
+        gaps = values(table.column(found_at.gap))
+        found[found_at.gap] = _round_all_at(gaps, [unit_of(release.scale)] * len(gaps), ROUND_HALF_EVEN)
+    return found
+
+
+def _round_all_at(
+    found: Sequence[float | None], places: Sequence[int | None], rounding: str
+) -> list[float | None]:
+    return [
+        value if value is None or place is None else _round_at(value, place, rounding)
+        for value, place in zip(found, places, strict=True)
+    ]
+
+
+def _round_at(value: float, place: int, rounding: str) -> float:
+    """Round a number to a power of ten; what is rounded to zero has no sign.
+
+    >>> _at_place(1234.4, 1, ROUND_HALF_EVEN), _at_place(0.1267, -2, ROUND_FLOOR)
+    (1230.0, 0.12)
+    >>> _at_place(-0.3, 0, ROUND_HALF_EVEN)
+    0.0
+    """
+    exact = Decimal(repr(float(value)))
+    if not exact.is_finite():
+        return value
+    return float(exact.scaleb(-place).to_integral_value(rounding).scaleb(place)) + 0.0
+
+
+def _rounded_array(found: list[float | None], *, whole: bool) -> pa.Array:
+    import pyarrow as pa
+
+    there = [value for value in found if value is not None]
+    if whole and there and all(value.is_integer() and abs(value) < _LARGEST_WHOLE for value in there):
+        return pa.array([None if value is None else int(value) for value in found], pa.int64())
+    return pa.array(found, pa.float64())
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -57,8 +154,14 @@ def _field_of_spreadsheet(value: object) -> str:
 def _field(value: object) -> str:
     if value is None:
         return ""
-    plain = _plain(value)
-    text = plain if isinstance(plain, str) else str(plain) if isinstance(plain, float) else _json(plain)
+    plain = _plain_value(value)
+    text = (
+        plain
+        if isinstance(plain, str)
+        else str(plain)
+        if isinstance(plain, float)
+        else _write_json_value(plain)
+    )
     if not text or any(char in text for char in ',"\r\n') or text != text.strip():
         return '"' + text.replace('"', '""') + '"'
     return text
@@ -69,10 +172,10 @@ def write_json(rows: pa.Table, out: BinaryIO, *, end: bytes = b"\n") -> None:
 
     An object has a name once: of two columns `n` the second one is `n_1`.
     """
-    names = [_json(name) for name in distinct(rows.column_names)]
+    names = [_write_json_value(name) for name in distinct(rows.column_names)]
     before = "[\n"
     for row in _rows(rows):
-        out.write((before + _object(names, row)).encode("utf-8", "backslashreplace"))
+        out.write((before + _write_object(names, row)).encode("utf-8", "backslashreplace"))
         before = ",\n"
     out.write((b"[]" if before == "[\n" else b"\n]") + end)
 
@@ -80,36 +183,38 @@ def write_json(rows: pa.Table, out: BinaryIO, *, end: bytes = b"\n") -> None:
 def write_jsonl(rows: pa.Table, out: BinaryIO, first: dict[str, int] | None = None) -> None:
     """Write one object a line; the fields `first` stand at the start of each. Names as in `write_json`."""
     fields = first or {}
-    names = [_json(name) for name in distinct([*fields, *rows.column_names])]
+    names = [_write_json_value(name) for name in distinct([*fields, *rows.column_names])]
     for row in _rows(rows):
-        line = _object(names, (*fields.values(), *row))
+        line = _write_object(names, (*fields.values(), *row))
         out.write((line + "\n").encode("utf-8", "backslashreplace"))
 
 
-def _object(names: list[str], row: tuple[Any, ...]) -> str:
-    fields = (f"{name}: {_json(_plain(value))}" for name, value in zip(names, row, strict=True))
+def _write_object(names: list[str], row: tuple[Any, ...]) -> str:
+    fields = (
+        f"{name}: {_write_json_value(_plain_value(value))}" for name, value in zip(names, row, strict=True)
+    )
     return "{" + ", ".join(fields) + "}"
 
 
 def as_json(value: object) -> str:
     """Return a value of a result, or a dict or list of such values, as JSON."""
-    return _json(_plain(value))
+    return _write_json_value(_plain_value(value))
 
 
-def _json(value: object) -> str:
+def _write_json_value(value: object) -> str:
     """Write a value as JSON. Done by hand for DECIMAL, whose digits a float would lose."""
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, float) and not math.isfinite(value):
         return "null"
     if isinstance(value, dict):
-        return _object([_json(str(key)) for key in value], tuple(value.values()))
+        return _write_object([_write_json_value(str(key)) for key in value], tuple(value.values()))
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_json(_plain(item)) for item in value) + "]"
+        return "[" + ", ".join(_write_json_value(_plain_value(item)) for item in value) + "]"
     return json.dumps(value, ensure_ascii=False)
 
 
-def _plain(value: object) -> object:
+def _plain_value(value: object) -> object:
     """Return a value JSON knows, or its text."""
     if isinstance(value, bool):
         return value

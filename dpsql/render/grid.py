@@ -1,18 +1,191 @@
-"""Fits columns of text to a width, and draws them as a box or as Markdown."""
+"""Fit columns of text to a width, and draw them as a box or as Markdown.
+
+Text in the cells of a terminal has its width, truncation and padding, and escapes of control characters. The
+statements of a list are shortened: what they have in common is left out, what tells them apart is kept.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import shutil
+import unicodedata
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import field, replace
-from itertools import zip_longest
-from typing import Literal, TextIO, TypeVar
+from itertools import accumulate, zip_longest
+from typing import TYPE_CHECKING, Literal, TextIO, TypeVar
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.render.cells import cut, escape_controls, pad, width, wrap
-from dpsql.render.shortening import shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_JOINERS = "\u200c\u200d"
+"""Zero-width joiners: format characters that scripts need, and that do no harm."""
+_UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+"""Controls (escape sequences start with one), text direction, lone surrogates, line separators."""
+
+
+def escape_controls(text: str, encoding: str = "utf-8") -> str:
+    r"""Replace control characters, line breaks and characters that cannot be encoded by escapes.
+
+    >>> print(escape_controls("red\x1b[31m\nnext"))
+    red\x1b[31m\nnext
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escape_character(char, encoding) for char in text)
+
+
+def _escape_character(char: str, encoding: str) -> str:
+    if unicodedata.category(char) in _UNSAFE and char not in _JOINERS:
+        # Escapes even the letters (U+E0041, say) that `unicode_escape` would let through unchanged.
+        return char.encode("unicode_escape").decode("ascii")
+    return char.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def width(text: str) -> int:
+    """Return how many terminal cells a text takes: two for East Asian wide characters, none for marks.
+
+    >>> width("Ménière"), width("e\u0301"), width("日本")
+    (7, 1, 4)
+    """
+    return len(text) if text.isascii() else sum(map(_cells_of, text))
+
+
+def _cells_of(char: str) -> int:
+    if unicodedata.category(char) in ("Mn", "Me", "Cf") or "\u1160" <= char <= "\u11ff":
+        # Also the vowels and finals of Hangul, which join the consonant before them.
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def cut(text: str, cells: int, ellipsis: str = "…") -> str:
+    """Truncate a text to at most `cells` cells; an ellipsis marks the truncation.
+
+    >>> cut("Essential hypertension", 10)
+    'Essential…'
+    """
+    if width(text) <= cells:
+        return text
+    mark = ellipsis if len(ellipsis) < cells else ellipsis[:cells]
+    room = cells - len(mark)
+    kept: list[str] = []
+    for char in text:
+        room -= _cells_of(char)
+        if room < 0:
+            break
+        kept.append(char)
+    return "".join(kept) + mark
+
+
+def wrap(text: str, cells: int) -> list[str]:
+    """Break a text into lines of at most `cells` cells, at blanks where possible.
+
+    >>> wrap("one of two or three", 8)
+    ['one of', 'two or', 'three']
+    """
+    lines = [""]
+    for word in text.split(" "):
+        rest = word
+        joined = f"{lines[-1]} {rest}" if lines[-1] else rest
+        if width(joined) <= cells:
+            lines[-1] = joined
+            continue
+        if lines[-1]:
+            lines.append("")
+        while width(rest) > cells:
+            piece = cut(rest, cells, "") or rest[0]
+            lines[-1] = piece
+            rest = rest[len(piece) :]
+            lines.append("")
+        lines[-1] = rest
+    return lines
+
+
+def pad(text: str, cells: int, *, right: bool = False) -> str:
+    """Pad a text with blanks to `cells` cells; `right` aligns it right."""
+    blanks = " " * (cells - width(text))
+    return blanks + text if right else text + blanks
+
+
+_WORDS = 120
+"""Words of a statement that are weighed; of a longer one the middle is left out first."""
+_PLAIN = frozenset(
+    (
+        *("SELECT", "WITH", "DIFFERENTIAL_PRIVACY", "OPTIONS", "(epsilon", "=", "FROM", "WHERE", "GROUP"),
+        *("BY", "ORDER", "JOIN", "ON", "AS", "AND"),
+    )
+)
+_PLAIN_WEIGHT = 0.1
+"""Weight of words that tell nothing about a statement."""
+_LATER = 1e-3
+"""Weight that words gain towards the end, which tells more where all else is equal."""
+
+
+def shorten(statements: Sequence[str], cells: int, ellipsis: str = "…") -> list[str]:
+    """Shorten each statement to at most `cells` cells; line breaks become blanks.
+
+    The first word and the last stay. Between them those stay that the fewest statements of the list have.
+
+    >>> texts = [f"SELECT COUNT(*) AS n FROM visits WHERE clinic = '{c}' AND minutes < 60" for c in "AB"]
+    >>> for text in shorten(texts, 40): print(text)
+    SELECT COUNT(*) … 'A' AND minutes < 60
+    SELECT COUNT(*) … 'B' AND minutes < 60
+    """
+    split = [text.split() for text in statements]
+    seen = Counter(word for words in split for word in set(words))
+    found = []
+    for words in split:
+        text = " ".join(words)
+        if width(text) > cells:
+            text = _shortest(_leave_out(words), seen, cells, ellipsis) or cut(text, cells, ellipsis)
+        found.append(text)
+    return found
+
+
+def _leave_out(words: list[str]) -> list[str]:
+    return words if len(words) <= _WORDS else [*words[: _WORDS // 2], *words[-_WORDS // 2 :]]
+
+
+def _shortest(words: list[str], seen: Counter[str], cells: int, ellipsis: str) -> str | None:
+    """Keep the first word, words in the middle and words at the end; None if not even two words fit."""
+    sizes = [width(word) + 1 for word in words]
+    weights = [
+        size * ((_PLAIN_WEIGHT if word in _PLAIN else 1.0) / seen[word] + _LATER * i / len(words))
+        for i, (word, size) in enumerate(zip(words, sizes, strict=True))
+    ]
+    size_to = [0, *accumulate(sizes)]
+    weight_to = [0.0, *accumulate(weights)]
+    mark, count = width(ellipsis) + 1, len(words)
+    best: tuple[float, list[str]] | None = None
+    for end in range(count - 1, 0, -1):
+        # A blank stands behind each word but the last.
+        space = cells + 1 - sizes[0] - mark - (size_to[count] - size_to[end])
+        if space < 0:
+            break
+        kept = weight_to[count] - weight_to[end]
+        if best is None or kept > best[0]:
+            best = kept, [words[0], ellipsis, *words[end:]]
+        for start, stop in _windows(size_to, end, space - mark):
+            more = kept + weight_to[stop] - weight_to[start]
+            if more > best[0]:
+                before = [] if start == 1 else [ellipsis]
+                best = more, [words[0], *before, *words[start:stop], ellipsis, *words[end:]]
+    return None if best is None else " ".join(best[1])
+
+
+def _windows(size_to: Sequence[int], end: int, space: int) -> Iterator[tuple[int, int]]:
+    """Yield the longest runs of words before `end` that take at most so many cells."""
+    stop = 1
+    for start in range(1, end):
+        stop = max(stop, start)
+        while stop < end and size_to[stop + 1] - size_to[start] <= space:
+            stop += 1
+        if stop > start:
+            yield start, stop
+
 
 Row = TypeVar("Row")
 

@@ -1,4 +1,7 @@
-"""Draws results as a box table, Markdown, bars or lines: counts with their noise, and the price below."""
+"""Draw results as a box table, Markdown, bars or lines: counts with their noise, and the price below.
+
+What EXPLAIN, SHOW RELEASES and --dry-run list is fitted to a width: long texts, times, statements.
+"""
 
 from __future__ import annotations
 
@@ -7,21 +10,23 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dpsql.errors import ProgrammingError
-from dpsql.render.cells import escape_controls, pad, width, wrap
-from dpsql.render.figures import Estimate, at_unit, unit_of
+from dpsql.render.figures import Estimate, at_unit, unit_of, value_text, values
 from dpsql.render.grid import (
     Style,
     TextColumn,
     box,
     column,
     draw,
+    escape_controls,
     fit,
     in_two_lines,
     markdown,
+    pad,
     span,
     style_of,
+    width,
+    wrap,
 )
-from dpsql.render.listings import fit_listing, statements_of
 from dpsql.render.plots import NARROWEST, bars
 from dpsql.render.readable import (
     Estimates,
@@ -33,13 +38,71 @@ from dpsql.render.readable import (
     orders,
     places,
 )
-from dpsql.render.values import text, values
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from dpsql.kernel.loss import Charge
     from dpsql.render.readable import Released
+
+_EXPLAINED = ["property", "value"]
+"""The columns of EXPLAIN, whose values (a guarantee, SQL) are of no use when cut."""
+_RELEASES = ["number", "when", "selection", "epsilon", "part", "statement"]
+"""The columns of SHOW RELEASES."""
+_PRICES = ["statement", "place", "epsilon", "delta", "text"]
+"""The columns of --dry-run."""
+_STATEMENTS = {tuple(_RELEASES): "statement", tuple(_PRICES): "text"}
+"""The column of a listing that holds statements."""
+_NARROWEST_TEXT = 20
+"""Cells below which text is not folded."""
+_HEAD, _TAIL = 4, 3
+"""Lines at the start and the end of long SQL that EXPLAIN shows."""
+_MINUTES = len("2026-01-31 12:00")
+
+
+def statements_of(names: Sequence[str]) -> str | None:
+    """Return the name of the column with statements, if these are the columns of a listing with one."""
+    return _STATEMENTS.get(tuple(names))
+
+
+def fit_listing(names: Sequence[str], columns: list[TextColumn], style: Style) -> list[TextColumn]:
+    """Return the columns as they are drawn in the style's width; those of other results stay as they are."""
+    if list(names) == _EXPLAINED and style.columns is not None:
+        return _break_values(columns, style)
+    if list(names) == _RELEASES:
+        number, when, selection, epsilon, part, statement = columns
+        minutes = replace(when, name="when (UTC)", cells=[cell[:_MINUTES] for cell in when.cells], firm=True)
+        parts = [part] if len(part.nulls) < len(part.cells) else []
+        return [number, minutes, replace(selection, firm=True), epsilon, *parts, statement]
+    return columns
+
+
+def _break_values(columns: list[TextColumn], style: Style) -> list[TextColumn]:
+    """Break long values into as many lines as they need; of long SQL, leave out the middle."""
+    names, found = columns
+    room = (style.columns or 0) - span([names.width, 0])
+    if room < _NARROWEST_TEXT:
+        return columns
+    pairs = [
+        (name if i == 0 else "", line)
+        for name, value in zip(names.cells, found.cells, strict=True)
+        for i, line in enumerate(_break_lines(name, value, room, style))
+    ]
+    return [
+        TextColumn(names.name, [name for name, _ in pairs]),
+        TextColumn(found.name, [line for _, line in pairs]),
+    ]
+
+
+def _break_lines(name: str, value: str, room: int, style: Style) -> list[str]:
+    lines = wrap(value, room)
+    more = len(lines) - _HEAD - _TAIL
+    if not name.endswith("_sql") or more < 2:
+        return lines
+    note = wrap(f"{style.ellipsis} {more} more lines: EXPLAIN (FORMAT JSON) has all {style.ellipsis}", room)
+    return [*lines[:_HEAD], *note, *lines[-_TAIL:]]
 
 
 def show(
@@ -58,7 +121,7 @@ def show(
 
 def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: Charge | None = None) -> str:
     """Draw an answer (`release` is None if it is public) as a box table; `total` is the whole budget."""
-    columns = _columns(rows, release, style)
+    columns = _answer_columns(rows, release, style)
     if not columns:
         return ""
     if _is_untouched(release, rows):
@@ -87,7 +150,7 @@ def as_markdown(
     rows: pa.Table, release: Released | None, style: Style, *, total: Charge | None = None
 ) -> str:
     """Write an answer as a Markdown table, with the price in a paragraph below."""
-    columns = _columns(rows, release, style)
+    columns = _answer_columns(rows, release, style)
     if not columns:
         return ""
     unwrapped = Style(encoding=style.encoding)
@@ -116,11 +179,11 @@ def as_chart(rows: pa.Table, release: Released | None, style: Style) -> str:
         name, found = rows.column_names[drawable], values(rows.column(drawable))
         estimates = [None if value is None else Estimate(float(value), None, None) for value in found]
     labels = [
-        _plain(label, column, style)
+        _plain_texts(label, column, style)
         for label, column in zip(rows.column_names, rows.columns, strict=True)
         if not _is_numeric(column)
     ]
-    columns = [*labels[:2], _count(name, estimates, style)]
+    columns = [*labels[:2], _count_column(name, estimates, style)]
     # Long names are cut where they would leave no room for bars.
     widths = [column.width for column in columns]
     room = (style.columns or 80) - span(widths) - 3
@@ -155,7 +218,7 @@ def release_text(release: Released) -> str:
     return "\n".join([f"<Release: {release.selection}>", *lines, *below])
 
 
-def _columns(rows: pa.Table, release: Released | None, style: Style) -> list[TextColumn]:
+def _answer_columns(rows: pa.Table, release: Released | None, style: Style) -> list[TextColumn]:
     if _is_untouched(release, rows):
         return release_columns(release, style, none="-" if style.plain else "—")
     return public_columns(rows, style)
@@ -165,7 +228,7 @@ def public_columns(rows: pa.Table, style: Style) -> list[TextColumn]:
     """Write the rows of a result without noise, or of what a SELECT made of a release."""
     long = statements_of(rows.column_names)
     return [
-        _plain(name, rows.column(i), style, statements=name == long)
+        _plain_texts(name, rows.column(i), style, statements=name == long)
         for i, name in enumerate(rows.column_names)
     ]
 
@@ -177,7 +240,7 @@ def release_columns(
 
     `none` is written where a row has no free gap.
     """
-    found_at, free = places(release), _free(release)
+    found_at, free = places(release), _free_places(release)
     noisy = {n.place: of for n, of in zip(found_at.numbers, counts(release), strict=True)}
     rows = release.rows
     columns = []
@@ -185,13 +248,13 @@ def release_columns(
         found = rows.column(i)
         place = next((p for known, p in free.values() if known.equals(found)), None)
         if i in noisy:
-            columns.append(_count(name, noisy[i][:most], style))
+            columns.append(_count_column(name, noisy[i][:most], style))
         else:
-            columns.append(replace(_plain(name, found.slice(0, most), style, place), folded=True))
+            columns.append(replace(_plain_texts(name, found.slice(0, most), style, place), folded=True))
     gap, place = free.get(found_at.gap, (None, 0))
     # The free gaps, unless there are none or the statement asked for them itself.
     if gap is not None and not any(gap.equals(found) for found in rows.columns):
-        shown = _plain("gap", gap.slice(0, most), style, place)
+        shown = _plain_texts("gap", gap.slice(0, most), style, place)
         columns.append(
             replace(shown, cells=[none if i in shown.nulls else c for i, c in enumerate(shown.cells)])
         )
@@ -203,7 +266,7 @@ def _is_untouched(release: Released | None, rows: pa.Table) -> TypeGuard[Release
     return release is not None and (rows is release.rows or bool(rows.equals(release.rows)))
 
 
-def _count(name: str, estimates: Estimates, style: Style) -> TextColumn:
+def _count_column(name: str, estimates: Estimates, style: Style) -> TextColumn:
     texts = [(None, "") if estimate is None else estimate.text(pm=style.pm) for estimate in estimates]
     numbers = max((width(value or "NULL") for value, _ in texts), default=0)
     spreads = max((width(spread) for _, spread in texts), default=0)
@@ -227,7 +290,7 @@ def _spread(spread: str, cells: int, style: Style) -> str:
     return pad(spread, cells, right=True) if spread.startswith(style.pm) else spread
 
 
-def _free(release: Released) -> dict[int | None, tuple[pa.ChunkedArray, int]]:
+def _free_places(release: Released) -> dict[int | None, tuple[pa.ChunkedArray, int]]:
     """Return the free columns by their places, each with the decimal place at which its noise ends."""
     found_at = places(release)
     units = [
@@ -245,7 +308,7 @@ def _free(release: Released) -> dict[int | None, tuple[pa.ChunkedArray, int]]:
     }
 
 
-def _plain(
+def _plain_texts(
     name: str,
     found: pa.ChunkedArray,
     style: Style,
@@ -254,7 +317,7 @@ def _plain(
     statements: bool = False,
 ) -> TextColumn:
     """Write a column's values; numbers are rounded to a decimal place if it is given."""
-    write: Any = text if place is None else lambda value: at_unit(value, place)
+    write: Any = value_text if place is None else lambda value: at_unit(value, place)
     cells = [None if value is None else write(value) for value in values(found)]
     return column(name, cells, style, number=_is_numeric(found), statements=statements)
 

@@ -18,13 +18,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from dpsql.composition.explain import explain
+from dpsql.composition.prepared import question_key
 from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
-from dpsql.prepared import question_key
-from dpsql.serve.answer import RELOADED, Answer, Described
-from dpsql.serve.catalog.facts import ConnectionRow, CursorRow, Encryption, Facts, PreparedRow
-from dpsql.serve.errors import PolicyReloaded, ShuttingDown, locate
-from dpsql.serve.metrics import StatementRecord
+from dpsql.serve.answers import RELOADED, Answer, Described
+from dpsql.serve.catalog.facts import ConnectionRow, CursorRow, Encryption, PreparedRow, SessionFacts
+from dpsql.serve.limits import PolicyReloaded, ShuttingDown, locate
+from dpsql.serve.monitoring import StatementRecord
 from dpsql.serve.statement_pool import ActiveStatement, Hold, Retired
 from dpsql.serve.statement_run import Pending, StatementRun
 from dpsql.serve.statement_service import Priced, StatementService
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import Policy
     from dpsql.serve.gate import Login
-    from dpsql.serve.generation import Generation
     from dpsql.serve.settings import Settings
-    from dpsql.serve.shared import Shared
+    from dpsql.serve.shared import Generation, SharedByClients
 
 _T = TypeVar("_T")
 _ATTEMPTS = 3
@@ -52,7 +51,7 @@ AT_ONCE = 500
 class Client(StatementService):
     """One login, on a connection or without. What a connection asks is answered one after the other."""
 
-    def __init__(self, shared: Shared, login: Login, number: int, settings: Settings) -> None:
+    def __init__(self, shared: SharedByClients, login: Login, number: int, settings: Settings) -> None:
         """Let a user ask; raises `PolicyError` if the policy does not list the analyst."""
         self.login, self.number, self.settings = login, number, settings
         self.user = login.user
@@ -344,9 +343,9 @@ class Client(StatementService):
 
     # -- the catalogue
 
-    def _facts(self) -> Facts:
+    def _facts(self) -> SessionFacts:
         """Return what the catalogue says of this connection, and of the analyst's others."""
-        return Facts(
+        return SessionFacts(
             self.user.name,
             self.number,
             self.settings.as_mapping(),

@@ -15,12 +15,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.errors import LoginEnded
+from dpsql.serve.limits import LoginEnded
 
 if TYPE_CHECKING:
-    from dpsql.serve.accounts import Users
-    from dpsql.serve.scram import Keys, Verifier
-    from dpsql.serve.user import User
+    from dpsql.serve.scram import ScramKeys, Verifier
+    from dpsql.serve.users import User, Users
 
 
 FREE = 5
@@ -40,7 +39,7 @@ class Login:
 
     user: User
     """The user as he was then."""
-    keys: Keys | None = None
+    keys: ScramKeys | None = None
     """What is stored of the password or token; None where a program of the owner's logs somebody in."""
 
     @property
@@ -132,7 +131,7 @@ class Gate:
         """Return the seconds to wait before a login is answered, whether its proof is right or wrong."""
         return self.throttle.delay(name, address)
 
-    def login(self, name: str, address: str, keys: Keys | None, certified: str | None) -> Login | None:
+    def login(self, name: str, address: str, keys: ScramKeys | None, certified: str | None) -> Login | None:
         """Return the login of a name whose password or token was checked by `keys`; None if it fails.
 
         `certified` is the name in the client's certificate, None if none is asked for. Failures are counted.

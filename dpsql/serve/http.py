@@ -20,12 +20,11 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from dpsql.errors import OperationalError
 from dpsql.serve.gate import network
 from dpsql.serve.limits import MOST_HEADERS
-from dpsql.serve.listening import cannot_listen
-from dpsql.serve.tls import CLIENT, common_name
+from dpsql.serve.state import CLIENT, cannot_listen, common_name
 
 if TYPE_CHECKING:
     from dpsql.policy import Address
-    from dpsql.serve.tls import Tls
+    from dpsql.serve.state import Tls
 
 _GRACE = 20
 """Seconds that requests have to end by themselves, less than the server's own drain."""

@@ -12,15 +12,15 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dpsql.composition.prepared import PreparedCommand
 from dpsql.errors import Error, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.tree import quote
 from dpsql.policy import BooleanDomain, RangeDomain, TableDomain, ValuesDomain
-from dpsql.policy.rules import FOUND
-from dpsql.prepared import PreparedCommand
+from dpsql.policy.references import FOUND
 from dpsql.render.data import write_json
 from dpsql.render.figures import show_left, show_spent
-from dpsql.serve.confirm import LIFETIME
+from dpsql.serve.statement_service import LIFETIME
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
     from dpsql.ledger import Budget
     from dpsql.policy import Domain, Policy, Table
     from dpsql.release import Release
-    from dpsql.serve.confirm import ConfirmedStatements
-    from dpsql.serve.statement_service import StatementService
+    from dpsql.serve.statement_service import ConfirmedStatements, StatementService
 
-Facts = dict[str, Any]
+JsonObject = dict[str, Any]
 """What is answered: an object of JSON."""
 
 MOST_ROWS = 1_000
@@ -45,7 +44,7 @@ _LEFT_OUT = ("compiled_sql", "outer_sql", "epsilon", "delta", "budget_left")
 _UNITS = {"public": "public: nobody is protected, its rows may be shown", "view": "a view of the policy"}
 
 
-async def describe_tables(service: StatementService) -> list[Facts]:
+async def describe_tables(service: StatementService) -> list[JsonObject]:
     """Return the declared tables with their columns, and the public values of these."""
     found = []
     for row in _tuples((await service.free("SHOW TABLES")).table):
@@ -56,7 +55,7 @@ async def describe_tables(service: StatementService) -> list[Facts]:
             continue
         described = []
         for column, kind, domain in columns:
-            facts: Facts = {"name": column, "type": kind}
+            facts: JsonObject = {"name": column, "type": kind}
             if domain == "declared":
                 facts["values"] = await _values(service, name, column)
             described.append(facts | bounds_facts(service.policy, name, column))
@@ -97,7 +96,7 @@ def _list_values(values: list[Any]) -> object:
     return shown if len(values) <= MOST_VALUES else {"first": shown, "number_of_values": len(values)}
 
 
-def bounds_facts(policy: Policy | None, table: str, column: str) -> Facts:
+def bounds_facts(policy: Policy | None, table: str, column: str) -> JsonObject:
     """Return the interval to which a column's values are cut, if there is one."""
     declared: Table | None = None if policy is None else policy.table(table)
     bounds = None if declared is None else declared.bounds.get(column)
@@ -106,9 +105,9 @@ def bounds_facts(policy: Policy | None, table: str, column: str) -> Facts:
     return {"values_are_cut_to": {"from": _plain(bounds.low), "to": _plain(bounds.high)}}
 
 
-async def describe_policy(service: StatementService) -> Facts:
+async def describe_policy(service: StatementService) -> JsonObject:
     """Return the tables, and the limits and defaults that hold for every analyst."""
-    found: Facts = {"tables": await describe_tables(service)}
+    found: JsonObject = {"tables": await describe_tables(service)}
     policy = service.policy
     if policy is None:
         return found
@@ -124,11 +123,11 @@ async def describe_policy(service: StatementService) -> Facts:
     return found
 
 
-def records(table: pa.Table) -> list[Facts]:
+def records(table: pa.Table) -> list[JsonObject]:
     """Return rows as objects of JSON."""
     out = io.BytesIO()
     write_json(table, out)
-    found: list[Facts] = json.loads(out.getvalue())
+    found: list[JsonObject] = json.loads(out.getvalue())
     return found
 
 
@@ -146,18 +145,18 @@ def _plain(value: object) -> object:
 # -- budgets and releases
 
 
-def amounts(charge: Charge, *, up: bool = True) -> Facts:
+def amounts(charge: Charge, *, up: bool = True) -> JsonObject:
     """Return amounts as numbers, rounded against the analyst."""
     shown = show_spent if up else show_left
     return {"epsilon": float(shown(charge.epsilon)), "delta": float(shown(charge.delta))}
 
 
-def left_of(budget: Budget) -> Facts:
+def left_of(budget: Budget) -> JsonObject:
     """Return what is left of a budget, rounded down."""
     return amounts(budget.remaining, up=False)
 
 
-def budget_facts(budget: Budget) -> Facts:
+def budget_facts(budget: Budget) -> JsonObject:
     """Return what may be spent, what is spent and what is left, as numbers."""
     return {
         "total": amounts(budget.total, up=False),
@@ -166,7 +165,7 @@ def budget_facts(budget: Budget) -> Facts:
     }
 
 
-async def explain(statements: ConfirmedStatements, sql: str) -> tuple[Facts, Facts, bool]:
+async def explain(statements: ConfirmedStatements, sql: str) -> tuple[JsonObject, JsonObject, bool]:
     """Return the price of a statement with its confirmation, what EXPLAIN says, whether it is private.
 
     No data is read, and nothing is charged.
@@ -174,7 +173,7 @@ async def explain(statements: ConfirmedStatements, sql: str) -> tuple[Facts, Fac
     priced, question = await statements.question(sql)
     budget = await statements.service.budget()
     if isinstance(priced.statement, PreparedCommand):
-        facts: Facts = {"selection": "a command, which costs nothing"}
+        facts: JsonObject = {"selection": "a command, which costs nothing"}
     else:
         facts = await statements.service.explain(priced, budget)
     price = {**amounts(priced.price), "left": left_of(budget)}
@@ -191,7 +190,7 @@ async def latest_releases(service: StatementService) -> pa.Table:
     return table.slice(max(0, table.num_rows - MOST_ROWS))
 
 
-def release_facts(release: Release) -> Facts:
+def release_facts(release: Release) -> JsonObject:
     """Return what a release says beside its rows, and what it cost now."""
     reused = None if release.reused is None else release.reused.isoformat(" ", "minutes")
     facts = {
@@ -224,7 +223,7 @@ def _assumes(release: Release) -> list[str]:
 # -- refusals
 
 
-def refusal(problem: Exception) -> Facts:
+def refusal(problem: Exception) -> JsonObject:
     """Return an error as a result."""
     if not isinstance(problem, Error):
         return {
@@ -234,7 +233,7 @@ def refusal(problem: Exception) -> Facts:
     if not isinstance(problem, (QueryRefused, QuerySyntaxError)):
         message, _, hint = str(problem).partition("\nHint: ")
         return {"refused": message, **({"hint": hint} if hint else {})}
-    found: list[Facts] = []
+    found: list[JsonObject] = []
     for obstacle in problem.obstacles:
         facts = {
             "refused": obstacle.message,

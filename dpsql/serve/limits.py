@@ -1,4 +1,7 @@
-"""One table of limits for all that decodes what a client sends: decoded bytes and steps, not wire bytes.
+"""Limits of the server, and its own errors, each with its SQLSTATE.
+
+None of the errors tells anything of private rows. One table has the limits of all that decodes what a client
+sends: decoded bytes and steps, not wire bytes.
 
 A length or a count in a message is small, and what it stands for can be large. So each decoder has a
 `Budget`: it takes from it before it allocates or works, and raises where nothing is left. The budgets of one
@@ -13,9 +16,96 @@ import weakref
 from types import MappingProxyType
 from typing import Self
 
-from dpsql.errors import ProgrammingError
+from dpsql.errors import (
+    Error,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    QueryRefused,
+    QuerySyntaxError,
+)
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.errors import CodedError
+
+
+class CodedError(Error):
+    """An error that is given its SQLSTATE and hint when it is raised; mixed into classes of `dpsql.errors`.
+
+    Attributes
+    ----------
+    sqlstate
+        The SQLSTATE, as PostgreSQL has it for the same mistake.
+    hint
+        What to write or send instead, or None.
+    """
+
+    def __init__(self, message: str, sqlstate: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+        self.hint = hint
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.sqlstate, self.hint)
+
+
+class QueueFull(OperationalError):  # noqa: N818  an event, as `BudgetExceeded`
+    """As many statements wait as the server lets wait; nothing was charged."""
+
+    sqlstate = "53300"
+    hint = "wait until one of them has ended"
+
+
+class StatementTooLong(OperationalError):  # noqa: N818  as above
+    """The text of a statement is longer than the server reads."""
+
+    sqlstate = "54000"
+    hint = None
+
+
+class TimedOut(OperationalError):  # noqa: N818  as above
+    """The statement ran longer than `statement_timeout`. If it was charged, it counts as a failure."""
+
+    sqlstate = "57014"
+    hint = None
+
+
+class LoginEnded(OperationalError):  # noqa: N818  as above
+    """The user of a connection may not ask any more, or its password or token does not hold any more."""
+
+    sqlstate = "28000"
+    hint = "log in again"
+
+
+class PolicyReloaded(OperationalError):  # noqa: N818  as above
+    """The policy was read again while the statement waited; nothing was charged."""
+
+    sqlstate = "55000"
+    hint = "send it again"
+
+
+class ShuttingDown(OperationalError):  # noqa: N818  as above
+    """The server is ending and runs no further statement."""
+
+    sqlstate = "57P01"
+    hint = None
+
+
+class CatalogRefused(NotSupportedError):  # noqa: N818  as above
+    """A statement reads the catalogue and data at once."""
+
+    sqlstate = "0A000"
+    hint = "ask the catalogue and the tables in two statements"
+
+
+def locate(error: BaseException, text: str) -> None:
+    """Write into an error where in the statement's text its first obstacle stands, if it has a place."""
+    if not isinstance(error, (QueryRefused, QuerySyntaxError)):
+        return
+    first = error.obstacles[0]
+    if first.line is None or first.col is None or first.source is None:
+        return
+    lines = text.split("\n")
+    if first.line <= len(lines) and lines[first.line - 1] == first.source:
+        error.position = sum(len(line) + 1 for line in lines[: first.line - 1]) + first.col - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +173,12 @@ def size_of(text: bytes | str) -> int:
     return len(text) if text.isascii() else 4 * len(text)
 
 
-class Account:
+class MemoryAccount:
     """Counts decoded bytes: of a connection, and with it of those above. Any thread may use it."""
 
-    def __init__(self, most: int = OF_CONNECTION, above: Account | None = None, whose: str = "") -> None:
+    def __init__(
+        self, most: int = OF_CONNECTION, above: MemoryAccount | None = None, whose: str = ""
+    ) -> None:
         self._most, self._above = most, above
         self._whose = whose or "this connection has"
         # All accounts of a server have one lock: what is counted in one is counted in those above it.
@@ -121,35 +213,35 @@ class Account:
                 "close portals and prepared statements that are not used, or send fewer values at once",
             )
 
-    def _levels(self) -> list[Account]:
+    def _levels(self) -> list[MemoryAccount]:
         """Return this account and those above it."""
         return [self] if self._above is None else [self, *self._above._levels()]  # noqa: SLF001  as above
 
 
-class Accounts:
+class MemoryAccounts:
     """The accounts of a server: one for all, one for each analyst who has connections."""
 
     def __init__(self, of_all: int = OF_ALL, of_analyst: int = OF_ANALYST) -> None:
-        self.all = Account(of_all, whose="the connections of all have")
+        self.all = MemoryAccount(of_all, whose="the connections of all have")
         self._of_analyst = of_analyst
-        self._analysts: weakref.WeakValueDictionary[str, Account] = weakref.WeakValueDictionary()
+        self._analysts: weakref.WeakValueDictionary[str, MemoryAccount] = weakref.WeakValueDictionary()
         """Those of analysts who have connections, whose accounts hold them."""
 
-    def open(self, analyst: str) -> Account:
+    def open(self, analyst: str) -> MemoryAccount:
         """Return the account of a new connection."""
         above = self._analysts.get(analyst)
         if above is None:
-            above = Account(self._of_analyst, self.all, "your connections have")
+            above = MemoryAccount(self._of_analyst, self.all, "your connections have")
             self._analysts[analyst] = above
-        return Account(OF_CONNECTION, above)
+        return MemoryAccount(OF_CONNECTION, above)
 
 
-class Budget:
+class DecodingBudget:
     """What one message may still decode to; one thread at a time uses it."""
 
     __slots__ = ("_account", "_kind", "_limit", "_taken", "size", "steps")
 
-    def __init__(self, kind: str, account: Account | None = None) -> None:
+    def __init__(self, kind: str, account: MemoryAccount | None = None) -> None:
         self._kind, self._limit, self._account = kind, LIMITS[kind], account
         self.size = self.steps = self._taken = 0
 
@@ -207,7 +299,7 @@ def check_json(data: bytes, kind: str) -> None:
     Traceback (most recent call last):
     dpsql.serve.limits.LimitExceeded: JSON is nested too deeply
     """
-    budget, limit = Budget(kind), LIMITS[kind]
+    budget, limit = DecodingBudget(kind), LIMITS[kind]
     if b"\0" in data:
         raise LimitExceeded("JSON has a NUL byte", "22021", "send UTF-8")
     shown = data.replace(b"\\\\", b"__").replace(b'\\"', b"__")

@@ -15,8 +15,7 @@ from itertools import cycle, islice
 from typing import Self
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.login.entropy import draw_text
-from dpsql.login.scram import BINDING, PLAIN, PLUS, derive_keys, hash_key, prepare_password, sign, xor
+from dpsql.login import BINDING, PLAIN, PLUS, derive_keys, draw_text, hash_key, prepare_password, sign, xor
 
 ITERATIONS = 4096
 """Rounds of the password hash, PostgreSQL's number: clients compute them at every login."""
@@ -53,7 +52,7 @@ class ScramRejectedError(ScramError):
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class ScramKeys:
     """What is stored of one password: it checks a proof, and proves the server to the client."""
 
     stored: bytes
@@ -65,7 +64,7 @@ class Verifier:
     """What the server knows of a user's passwords: one salt, and the keys of each password."""
 
     salt: bytes
-    keys: tuple[Keys, ...]
+    keys: tuple[ScramKeys, ...]
     iterations: int = ITERATIONS
 
     @classmethod
@@ -73,7 +72,7 @@ class Verifier:
         """Hash a password; `ValueError` if SASLprep refuses it."""
         prepared = prepare_password(password).encode()
         client, server = derive_keys(prepared, salt, iterations)
-        return cls(salt, (Keys(hash_key(client), server),), iterations)
+        return cls(salt, (ScramKeys(hash_key(client), server),), iterations)
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -88,7 +87,7 @@ class Verifier:
         iterations = int(found[1])
         if not salt or iterations < ITERATIONS or len(stored) != 32 or len(server) != 32:
             raise ValueError(f"is no SCRAM-SHA-256 verifier of at least {ITERATIONS} rounds")
-        return cls(salt, (Keys(stored, server),), iterations)
+        return cls(salt, (ScramKeys(stored, server),), iterations)
 
     @classmethod
     def join(cls, verifiers: Iterable[Verifier]) -> Self:
@@ -107,10 +106,10 @@ class Verifier:
         """
         stored, server = (sign(secret, what + name.encode()) for what in (b"stored ", b"server "))
         if like is not None:
-            return cls(like.salt, (Keys(stored, server),), like.iterations)
-        return cls(sign(secret, b"salt " + name.encode())[:SALT_BYTES], (Keys(stored, server),))
+            return cls(like.salt, (ScramKeys(stored, server),), like.iterations)
+        return cls(sign(secret, b"salt " + name.encode())[:SALT_BYTES], (ScramKeys(stored, server),))
 
-    def match(self, password: str) -> Keys | None:
+    def match(self, password: str) -> ScramKeys | None:
         """Return the keys of a password that was sent, None if it is wrong; the hash takes a while."""
         try:
             prepared = prepare_password(password).encode()
@@ -147,7 +146,7 @@ class ScramServer:
         self._expected: bytes | None = None
         self._signed = b""
         self._ended = False
-        self.keys: Keys | None = None
+        self.keys: ScramKeys | None = None
         """What the proof was checked by, once it was right."""
 
     @property

@@ -11,14 +11,13 @@ from dpsql import __version__
 from dpsql.composition import describe_view
 from dpsql.errors import Error
 from dpsql.language import Options
-from dpsql.login.entropy import draw_number
+from dpsql.login import draw_number
 from dpsql.policy import Policy, load
 from dpsql.serve.client import Client
 from dpsql.serve.gate import Gate, Login
-from dpsql.serve.generation import Generation
-from dpsql.serve.metrics import Figures, StatementRecord
+from dpsql.serve.monitoring import Figures, StatementRecord
 from dpsql.serve.settings import Settings
-from dpsql.serve.shared import Shared
+from dpsql.serve.shared import Generation, SharedByClients
 from dpsql.types import HUGEINT, VARCHAR, SqlType, column_type
 
 if TYPE_CHECKING:
@@ -27,16 +26,16 @@ if TYPE_CHECKING:
     from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.ledger import Budget
     from dpsql.policy import ServeConfig
-    from dpsql.serve.accounts import Users
-    from dpsql.serve.catalog.catalog import Catalog, MakeCatalog
+    from dpsql.serve.catalog.catalog import MakeCatalog, PgCatalog
+    from dpsql.serve.users import Users
 
 __all__ = ["Service", "StatementRecord"]
 
 
-def _open_catalog(policy: Policy, schema: SchemaDatabase, name: str) -> Catalog:
-    from dpsql.serve.catalog.catalog import Catalog  # noqa: PLC0415  it loads much
+def _open_catalog(policy: Policy, schema: SchemaDatabase, name: str) -> PgCatalog:
+    from dpsql.serve.catalog.catalog import PgCatalog  # noqa: PLC0415  it loads much
 
-    return Catalog(policy, schema, name, views=_describe_views(policy, schema), version=__version__)
+    return PgCatalog(policy, schema, name, views=_describe_views(policy, schema), version=__version__)
 
 
 def _describe_views(policy: Policy, schema: SchemaDatabase) -> dict[str, tuple[tuple[str, SqlType], ...]]:
@@ -68,7 +67,7 @@ def _load(given: Policy | str | os.PathLike[str]) -> Policy:
     return given if isinstance(given, Policy) else load(given)
 
 
-class Service(Shared):
+class Service(SharedByClients):
     """Everything that is open once for a policy. Any thread may use it, but for `client_of`."""
 
     def __init__(

@@ -14,7 +14,7 @@ from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge, exact
 from dpsql.language import Set, parse
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.errors import CodedError
+from dpsql.serve.limits import CodedError
 
 Check = Callable[[str], str]
 """Returns a value as it is shown; raises `ValueError` with what is allowed."""

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpsql.engines import Cancelled, ResultLimit, RunningStatement
 from dpsql.errors import InterfaceError, OperationalError, StatementFailed
-from dpsql.serve.errors import TimedOut
+from dpsql.serve.limits import TimedOut
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from dpsql.serve.admission import FairPool
-    from dpsql.serve.generation import Generation
+    from dpsql.serve.shared import FairPool, Generation
     from dpsql.serve.statement_run import StatementRun
 
 _T = TypeVar("_T")

@@ -7,28 +7,29 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
-from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
-from dpsql.kept_plans import plan_key
-from dpsql.kernel.loss import Charge
-from dpsql.language import Query, Set, Show, Statement, plain, plain_text
-from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger import shown
-from dpsql.parameters import attempts
-from dpsql.prepared import (
+from dpsql.composition.open_parameters import attempts
+from dpsql.composition.prepared import (
     Explained,
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,
     PreparedProbe,
     PreparedPublic,
+    plan_key,
     scopes,
 )
+from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
+from dpsql.kernel.loss import Charge
+from dpsql.language import Query, Set, Show, Statement, copy_parameters, copy_text
+from dpsql.lazy_dataclass import dataclass
+from dpsql.ledger import shown
 from dpsql.release import told
-from dpsql.serve.answer import (
+from dpsql.serve.answers import (
     Answer,
     AnswerColumn,
     Described,
     Notice,
+    Planned,
     columns_of,
     conform,
     empty_answer,
@@ -36,20 +37,17 @@ from dpsql.serve.answer import (
     put_arrays_back,
 )
 from dpsql.serve.catalog.facts import Route
-from dpsql.serve.errors import CatalogRefused, PolicyReloaded, StatementTooLong
-from dpsql.serve.limits import check_words
-from dpsql.serve.statement_caches import Planned
+from dpsql.serve.limits import CatalogRefused, PolicyReloaded, StatementTooLong, check_words
 
 if TYPE_CHECKING:
     from dpsql.composition.planner import Planner
+    from dpsql.composition.prepared import Key, Prepared
     from dpsql.engines import RunningStatement
-    from dpsql.kept_plans import Key
-    from dpsql.prepared import Prepared
     from dpsql.release import Release
-    from dpsql.serve.catalog.facts import Facts, Signal
-    from dpsql.serve.generation import Generation
-    from dpsql.serve.statement_caches import Description
-    from dpsql.serve.user import User
+    from dpsql.serve.answers import Description
+    from dpsql.serve.catalog.facts import SessionFacts, Signal
+    from dpsql.serve.shared import Generation
+    from dpsql.serve.users import User
     from dpsql.session import Session
 
 Kind = Literal["data", "catalogue", "probe", "public", "command", "stored", "private"]
@@ -80,7 +78,7 @@ class StatementRun:
         agreed: bool,
         most: Charge | None,
         intervals: bool,
-        facts: Callable[[], Facts],
+        facts: Callable[[], SessionFacts],
         signal: Callable[[Signal], bool],
     ) -> None:
         """Begin nothing yet.
@@ -92,9 +90,9 @@ class StatementRun:
         self.generation, self.session, self.user, self.running = generation, session, user, running
         self.kind: Kind = "data"
         self.price: Charge | None = None
-        self.text, self._types = plain_text(text), types
+        self.text, self._types = copy_text(text), types
         self._parameters = parameters
-        self._values = tuple(plain(parameters) or ())
+        self._values = tuple(copy_parameters(parameters) or ())
         self._agreed = agreed or most is not None
         self._most = most
         self._intervals = intervals

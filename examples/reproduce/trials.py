@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dpsql import mechanisms
 from dpsql.estimates import GapNoise, Strategy, measuring_share
 from dpsql.kernel.noise import Entropy
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 
 __all__ = [
     "Affine",

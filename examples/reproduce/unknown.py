@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.answers.unknown import LARGEST_BAR
 from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource, TopStable
-from dpsql.kernel.mechanisms.largest_groups import largest_groups
-from dpsql.kernel.mechanisms.stable import StableNoise
+from dpsql.kernel.mechanisms.top_stable import StableNoise
+from dpsql.kernel.mechanisms.unknown_domain import largest_groups
 from dpsql.kernel.noise import Entropy
+from dpsql.planning.unknown_keys import LARGEST_BAR
 from reproduce.page import Claim, Figure, Section, Table
 from reproduce.peer import limited_domain_as_published
 from reproduce.printed import SETS, ahead, printed

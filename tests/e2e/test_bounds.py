@@ -18,7 +18,7 @@ import pytest
 
 from dpsql.ledger import Ledger
 from dpsql.policy import load
-from dpsql.render.cells import width
+from dpsql.render.grid import width
 from tests.commands import Commands
 
 DATA = Path(__file__).parents[2] / "data"

@@ -24,7 +24,7 @@ import pytest
 
 import dpsql
 from dpsql.cli import main
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import DatabaseError, Error, OperationalError
 from dpsql.policy import load
 from dpsql.session import Session

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.cli import main
-from dpsql.language import split
+from dpsql.language import split_script
 from dpsql.policy import load
 from tests.commands import Commands
 
@@ -175,7 +175,7 @@ def test_every_example_script_runs_and_fits_its_budget(folder: Path, name: str, 
 def test_the_scripts_are_all_there() -> None:
     assert {path.stem for path in (ROOT / "examples").glob("*.sql")} == set(SCRIPTS)
     text = (ROOT / "examples" / "cookbook.sql").read_text("utf-8")
-    assert len(split(text)) == 37
+    assert len(split_script(text)) == 37
     assert [int(n) for n in re.findall(r"^-- (\d+)\. ", text, re.M)] == list(range(1, 38))
 
 

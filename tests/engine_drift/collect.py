@@ -60,34 +60,34 @@ def collect() -> dict[str, Any]:
 
 def _let_through() -> dict[str, Callable[[], Any]]:
     """Take an engine of any version as tested; return the sections that need no statement."""
-    from dpsql.engines.duckdb import settings, tested_versions
+    from dpsql.engines.duckdb import duckdb_settings
 
     with duckdb.connect() as plain:
-        for name, value in list(settings._PINNED.items()):
+        for name, value in list(duckdb_settings._PINNED.items()):
             with suppress(duckdb.Error):
                 plain.execute(f"SET GLOBAL {name} = {value}")
                 continue
-            del settings._PINNED[name]
-        for name in list(settings._AT_START):
+            del duckdb_settings._PINNED[name]
+        for name in list(duckdb_settings._AT_START):
             try:
                 plain.execute(f"SELECT current_setting('{name}')")
             except duckdb.Error:
-                del settings._AT_START[name]
-    tested_versions.notice = lambda: ""
-    tested_versions.check_settings = lambda connection: None
-    tested_versions.vocabulary = lambda connection: VOCABULARY
+                del duckdb_settings._AT_START[name]
+    duckdb_settings.notice = lambda: ""
+    duckdb_settings.check_settings = lambda connection: None
+    duckdb_settings.vocabulary = lambda connection: VOCABULARY
 
     def of(read: Callable[[duckdb.DuckDBPyConnection], Any]) -> Callable[[], Any]:
         def section() -> Any:
-            with settings.connect() as connection:
+            with duckdb_settings.connect() as connection:
                 return read(connection)
 
         return section
 
     return {
-        "relied_on": of(tested_versions.relied_on),
-        "optimizers": of(tested_versions.optimizers),
-        "functions": of(tested_versions.functions),
+        "relied_on": of(duckdb_settings.relied_on),
+        "optimizers": of(duckdb_settings.optimizers),
+        "functions": of(duckdb_settings.functions),
     }
 
 
@@ -116,7 +116,7 @@ _KINDS = ("expressions", "operators", "plans", "windows")
 
 def _statements() -> Iterator[tuple[str, Any, str]]:
     """Yield the accepted fixtures and the examples, each with a session over their tables."""
-    from dpsql.language import split
+    from dpsql.language import split_script
     from dpsql.policy import load
     from dpsql.session import Session
     from tests.sql_fixtures import FOLDER, raw_data, read, write
@@ -134,15 +134,17 @@ def _statements() -> Iterator[tuple[str, Any, str]]:
                 (Path(folder) / path.name).symlink_to(path)
         for policy, file in (("clinic", "clinic"), ("clinic", "cookbook"), ("flights", "flights")):
             session = Session(load(Path(folder) / f"{policy}.toml"))
-            for i, statement in enumerate(split((ROOT / "examples" / f"{file}.sql").read_text("utf-8")), 1):
+            for i, statement in enumerate(
+                split_script((ROOT / "examples" / f"{file}.sql").read_text("utf-8")), 1
+            ):
                 yield f"{file} {i}", session, statement
             session.close()
 
 
 def _compiled(session: Any, statement: str) -> list[str]:
     """Return the SQL that a statement becomes, or its error."""
+    from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
     from dpsql.errors import Error
-    from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 
     try:
         prepared = session.prepare(statement)
@@ -160,10 +162,10 @@ def _results() -> dict[str, dict[str, Any]]:
     from fuzz.calls import literals
     from fuzz.hostile import forms, values, variants
 
-    from dpsql.engines.duckdb import settings
+    from dpsql.engines.duckdb import duckdb_settings
 
     found: dict[str, dict[str, Any]] = {}
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         connection.execute("SET threads = 1")
         for form in forms():
             for kinds in variants(form):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dpsql.engines.duckdb.settings import _STATISTICS, _UNSAFE_OPTIMIZERS
+from dpsql.engines.duckdb.duckdb_settings import _STATISTICS, _UNSAFE_OPTIMIZERS
 from dpsql.kernel.tree import listed_forms
 
 _SWITCHED_OFF = {_STATISTICS, *_UNSAFE_OPTIMIZERS}

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dpsql.analysis.functions import REFUSED
-from dpsql.engines.duckdb import tested_versions
+from dpsql.analysis.scalar_functions import REFUSED
+from dpsql.engines.duckdb import duckdb_settings
 
 FOLDER = Path(__file__).parents[2] / "dpsql" / "engines" / "duckdb" / "tested"
 COMPILED = frozenset({"range", "error"})
@@ -16,7 +16,7 @@ COMPILED = frozenset({"range", "error"})
 
 def tested() -> list[str]:
     """Return the tested versions, the oldest first."""
-    return list(tested_versions.tested())
+    return list(duckdb_settings.tested())
 
 
 def facts_of(collected: dict[str, Any]) -> dict[str, Any]:

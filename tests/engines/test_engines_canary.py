@@ -160,7 +160,7 @@ def test_the_command_line_shows_nothing_of_a_cell(store: Store, policy: Path) ->
 def test_the_engine_would_have_quoted_it(store: Store, policy: Path) -> None:
     """The test above could not fail if the engines were silent by themselves."""
     if isinstance(store, SparkStore):
-        from dpsql.engines.spark.connection import open_session
+        from dpsql.engines.spark.spark_connection import open_session
 
         session = open_session("spark")
         source = policy.read_text("utf-8").partition("source = '")[2].partition("'")[0]

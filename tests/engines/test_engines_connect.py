@@ -99,7 +99,7 @@ def shop(address: str) -> Iterator[None]:
 
     Every session ends before the server: pyspark would try to reach it for ten minutes as the process ends.
     """
-    from dpsql.engines.spark.connection import open_session
+    from dpsql.engines.spark.spark_connection import open_session
 
     owner: Any = open_session(address)
     try:
@@ -187,7 +187,7 @@ def test_a_server_that_is_not_there_is_not_waited_for(monkeypatch: pytest.Monkey
     """Neither as a session begins nor as it ends: pyspark itself tries 15 times, which takes ten minutes."""
     from pyspark.sql.connect.client.retries import Retrying
 
-    from dpsql.engines.spark.connection import open_session
+    from dpsql.engines.spark.spark_connection import open_session
 
     before, waits = Retrying._wait, []
 

@@ -10,7 +10,7 @@ import pytest
 from support.nests import chained, longer, nested, twice, upper
 from support.stores import PostgresStore, Store
 
-from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.engines.writer import Untranslatable, write
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import Expr, Query

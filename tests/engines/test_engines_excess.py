@@ -11,7 +11,7 @@ from support.stores import Store
 from test_engines_kept_bounds import policy_of
 from test_engines_true_answers import DATA, POLICY
 
-from dpsql.analysis.excess import excesses
+from dpsql.analysis.cut_contributions import excesses
 from dpsql.database import Database
 from dpsql.policy import load
 from dpsql.session import Session

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from support.stores import Store
 
-from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.engines.writer import Untranslatable
 from dpsql.session import Session
 from tests.narrow import engine_of

@@ -20,8 +20,8 @@ from fuzz.calls import literals
 from support.reading import query_of
 from support.stores import Store, compare
 
-from dpsql.engines.duckdb import settings
-from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.engines.writer import Untranslatable, write
 from dpsql.kernel.tree import Form, listed_forms
 
@@ -177,7 +177,7 @@ def calls(form: Form) -> list[str]:
 @pytest.fixture(scope="module")
 def duck() -> Iterator[duckdb.DuckDBPyConnection]:
     """The cells: every pair of values of a type stands in some row."""
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         connection.execute("SET threads = 1")
         cells = []
         for kind, letter in NAMES.items():

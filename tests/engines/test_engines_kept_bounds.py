@@ -12,10 +12,10 @@ import pytest
 from support.stores import Store
 from test_engines_true_answers import DATA, POLICY
 
-from dpsql.analysis.value_measures import value_measure
+from dpsql.analysis.table_measures import value_measure
 from dpsql.database import Database
 from dpsql.kernel.mechanisms import Bins
-from dpsql.owner.kept_bounds import find_kept, measure_named, release_ladders
+from dpsql.owner.ladder_releases import find_kept, measure_named, release_ladders
 from dpsql.policy import ColumnBounds, Policy, load
 from dpsql.release import tables_read
 from dpsql.session import Session

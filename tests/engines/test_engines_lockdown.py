@@ -14,7 +14,7 @@ import pytest
 from support.stores import PostgresStore, Store, compare
 
 from dpsql.engines import FAILED, Cancelled
-from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.engines.writer import TargetColumn, Translated
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.session import Session

@@ -9,7 +9,7 @@ import pytest
 from support.reading import query_of
 from support.stores import Store, compare
 
-from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.session import Session
 from tests.narrow import engine_of

@@ -12,8 +12,8 @@ import pytest
 from support.stores import SparkStore
 
 from dpsql.cli.app import main
-from dpsql.engines.spark.catalog import find_table
-from dpsql.engines.spark.guard import Guard
+from dpsql.engines.spark.spark_engine import Guard
+from dpsql.engines.spark.spark_tables import find_table
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.owner import verify
 from dpsql.policy import DatabaseSource, ParquetSource, Table, UnitColumn, ViewSource, load
@@ -128,7 +128,7 @@ def test_the_command_line_lets_spark_import_pandas() -> None:
     code = (
         "import sys; from dpsql.cli.__main__ import _WithoutPandas\n"
         "sys.meta_path.insert(0, _WithoutPandas())\n"
-        "from dpsql.engines.spark.connection import open_session\n"
+        "from dpsql.engines.spark.spark_connection import open_session\n"
         "try: open_session('sc://127.0.0.1:1/#')\n"
         "except Exception: pass\n"
         "import pandas"

@@ -10,7 +10,7 @@ import pytest
 from support.stores import PostgresStore, compare
 
 from dpsql.engines import FAILED
-from dpsql.engines.postgres.connection import _PINNED
+from dpsql.engines.postgres.postgres_engine import _PINNED
 from dpsql.engines.writer import Translated, Untranslatable
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load
@@ -387,7 +387,7 @@ def test_a_session_that_forgot_its_settings_counts_the_same(postgres: PostgresSt
 def test_a_text_means_the_same_whatever_strings_are(postgres: PostgresStore) -> None:
     from adbc_driver_postgresql import dbapi
 
-    from dpsql.engines.postgres.forms import string_literal
+    from dpsql.engines.postgres.postgres_sql import string_literal
 
     values = ["\\", "'", "\\'", "'\\", "a\\\\'b", "\\x41", " OR 1 = 1 --", "\n\t\\n"]
     with dbapi.connect(postgres.address, autocommit=True) as connection, connection.cursor() as cursor:

@@ -12,8 +12,8 @@ import pytest
 from support.lengths import forms
 from support.stores import PostgresStore, compare
 
-from dpsql.engines.duckdb import settings
-from dpsql.engines.postgres.connection import Connection
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.postgres.postgres_engine import Connection
 from dpsql.engines.writer import Untranslatable
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load
@@ -96,7 +96,7 @@ def test_longer_texts_are_null_at_the_scan(session: Session) -> None:
 def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session) -> None:
     """The same rows in DuckDB, with NULL where the scan has NULL."""
     taken, slow = 0, {}
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         texts = [f"({i}, {text})" for i, text in TEXTS.items()] + [f"({i}, NULL)" for i in (*LONG, 11, 12)]
         connection.execute(
             f"CREATE TABLE t1 AS SELECT id::BIGINT AS id, s FROM (VALUES {', '.join(texts)}) AS v(id, s)"

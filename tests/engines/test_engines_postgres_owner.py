@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from support.stores import PostgresStore
 
-from dpsql.engines.postgres import connection
-from dpsql.engines.postgres.catalog import find_table
-from dpsql.engines.postgres.connection import Connection
-from dpsql.engines.postgres.schema import scan
+from dpsql.engines.postgres import postgres_engine
+from dpsql.engines.postgres.postgres_engine import Connection
+from dpsql.engines.postgres.postgres_tables import find_table, write_scan
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import DatabaseSource, Policy, Table, UnitColumn
 from dpsql.session import Session
@@ -135,7 +134,7 @@ def test_a_session_that_the_server_ended_costs_nothing(postgres: PostgresStore) 
 
 ASLEEP = """
 import sys
-from dpsql.engines.postgres.connection import Connection
+from dpsql.engines.postgres.postgres_engine import Connection
 Connection(sys.argv[1], 3600).table("SELECT 1 AS asleep FROM pg_sleep(3600)")
 """
 RUNNING = "SELECT count(*) AS n FROM pg_stat_activity WHERE query LIKE '%1 AS asleep%' AND state = 'active' AND pid <> pg_backend_pid()"
@@ -164,7 +163,7 @@ def test_the_statement_of_a_process_that_was_killed_ends(postgres: PostgresStore
 def test_a_server_that_does_not_look_for_its_client_serves_it(
     postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connection, "_WATCHED", ("client_connection_check_interval", "whenever"))
+    monkeypatch.setattr(postgres_engine, "_WATCHED", ("client_connection_check_interval", "whenever"))
     session = opened(postgres)
     assert session.run(f"{COUNT}page = 'a'").release is not None
     session.close()
@@ -206,5 +205,5 @@ def test_a_column_that_is_calculated_when_it_is_read_is_refused(postgres: Postgr
     found = find_table(as_version_18, table, source)
     assert [c.type_name for c in found.columns] == ["int8", "virtual"]
     with pytest.raises(PolicyError, match="calculated when it is read"):
-        scan(table, found, columns, 1000)
+        write_scan(table, found, columns, 1000)
     session.close()

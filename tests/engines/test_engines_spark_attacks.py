@@ -12,11 +12,11 @@ import pyarrow as pa
 import pytest
 from support.stores import SparkStore, compare
 
-from dpsql.engines.spark import connection as spark
-from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.spark.guard import check_facts
+from dpsql.engines.spark import spark_connection as spark
+from dpsql.engines.spark.spark_engine import check_facts
+from dpsql.engines.spark.spark_sql import SparkDialect
 from dpsql.engines.writer import Untranslatable
-from dpsql.engines.writer.value import Value
+from dpsql.engines.writer.written_values import Value
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.policy import load
 from dpsql.session import Session
@@ -161,14 +161,14 @@ def test_a_setting_that_does_not_hold_is_no_session(
 def test_a_spark_that_does_not_obey_a_setting_is_no_session(session: Session) -> None:
     """A server keeps settings it does not know: what they do is asked."""
     real = engine_of(session).session.newSession()  # type: ignore[attr-defined]  # SparkEngine
-    assert spark._pin(real)
+    assert spark._pin_settings(real)
 
     def rounded(text: str) -> object:
         real.conf.set("spark.sql.legacy.decimal.retainFractionDigitsOnTruncate", "false")
         return real.sql(text)
 
-    assert not spark._pin(SimpleNamespace(conf=real.conf, sql=rounded))
-    assert spark._pin(real)
+    assert not spark._pin_settings(SimpleNamespace(conf=real.conf, sql=rounded))
+    assert spark._pin_settings(real)
 
 
 @pytest.mark.parametrize(

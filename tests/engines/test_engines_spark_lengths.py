@@ -14,10 +14,10 @@ from support.lengths import forms
 from support.reading import query_of
 from support.stores import SparkStore, compare
 
-from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.sources import declared_columns
-from dpsql.engines.remote import RemoteEngine
-from dpsql.engines.spark.schema import columns_of, scan
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.table_readers import declared_columns
+from dpsql.engines.remote_engine import RemoteEngine
+from dpsql.engines.spark.spark_tables import columns_of, write_scan
 from dpsql.engines.writer import Untranslatable, write
 from dpsql.errors import PolicyError, QueryRefused
 from dpsql.session import Session
@@ -83,7 +83,7 @@ def test_every_form_takes_the_longest_texts_and_means_the_same(session: Session)
             write(query, engine.dialect, engine.schema_database, engine._private, {})
             written.append(sql)
     assert len(written) > 40
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         texts = [f"({i}, {text})" for i, text in TEXTS.items()] + [f"({i}, NULL)" for i in LONG]
         connection.execute(
             f"CREATE TABLE t1 AS SELECT id::BIGINT AS id, s FROM (VALUES {', '.join(texts)}) AS v(id, s)"
@@ -138,7 +138,7 @@ def test_values_that_are_no_plain_ones_are_no_column_type(session: Session, kind
     table = session.policy.tables["notes"]
     physical = columns_of(SimpleNamespace(fields=[unit, field]))
     with pytest.raises(PolicyError) as caught:
-        scan(table, "t", physical, declared_columns(table, physical), 65536)
+        write_scan(table, "t", physical, declared_columns(table, physical), 65536)
     assert "note" in caught.value.message
 
 

@@ -14,7 +14,7 @@ from support.stores import Store
 
 from dpsql.analysis import CompiledQuery
 from dpsql.engines import Engine
-from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.engines.writer import Untranslatable, write
 from dpsql.kernel.tree import Aggregate, Column, Derived, Item, Mean, Scan, Select, duckdb_sql
 from dpsql.policy import load

@@ -10,10 +10,10 @@ import duckdb
 import pytest
 from support.stores import Store
 
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.kernel.counts import Counts
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, private
 from tests.support.exact import exact_of

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 from support.stores import PostgresStore, Store
 
-from dpsql import zones
-from dpsql.analysis.local_time import moved_by, steps_of
-from dpsql.engines.remote import RemoteEngine
-from dpsql.engines.spark.connection import open_session
+from dpsql.analysis.syntax_rules import moved_by, steps_of
+from dpsql.engines.remote_engine import RemoteEngine
+from dpsql.engines.spark.spark_connection import open_session
 from dpsql.engines.writer import write
 from dpsql.kernel import tree
+from dpsql.policy import zones
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 from tests.unit.test_zones import EPOCH, FIRST, LAST, rules
 

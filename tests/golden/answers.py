@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.noise import SystemEntropy

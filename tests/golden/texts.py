@@ -12,15 +12,15 @@ from unittest.mock import patch
 
 from dpsql.analysis import CompiledQuery, compiler
 from dpsql.composition.explain import explain
-from dpsql.engines.postgres import schema as postgres
-from dpsql.engines.postgres.catalog import CatalogColumn, CatalogTable
-from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.spark import schema as spark
-from dpsql.engines.spark.dialect import SparkDialect
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
+from dpsql.engines.postgres import postgres_tables as postgres
+from dpsql.engines.postgres.postgres_sql import PostgresDialect
+from dpsql.engines.postgres.postgres_tables import CatalogColumn, CatalogTable
+from dpsql.engines.spark import spark_tables as spark
+from dpsql.engines.spark.spark_sql import SparkDialect
 from dpsql.engines.writer import Dialect, PublicRelation, TargetColumn, Untranslatable, translate
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.policy import Policy, Table
-from dpsql.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.session import Session
 from dpsql.types import SqlType
 from tests.golden.worlds import Golden
@@ -226,7 +226,7 @@ def _in_postgres(
     )
     there = {column.name for column in found.columns}
     readable = [(n, k) for n, k in columns if n in there and postgres.readable_as(found, n, k)]
-    return postgres.scan(table, found, tuple(readable), longest)
+    return postgres.write_scan(table, found, tuple(readable), longest)
 
 
 def _in_spark(
@@ -235,7 +235,7 @@ def _in_spark(
     physical = [(name, _stored(kind)[2]) for name, kind in columns if _stored(kind)[2]]
     words = dict(physical)
     readable = [(n, k) for n, k in columns if n in words and spark.readable_as(n, words[n], k)]
-    return spark.scan(table, f"`default`.`{table.name}`", physical, tuple(readable), longest)
+    return spark.write_scan(table, f"`default`.`{table.name}`", physical, tuple(readable), longest)
 
 
 def _stored(kind: SqlType) -> tuple[str, int, str]:

@@ -18,7 +18,7 @@ from fuzz import asked, statements
 from fuzz.campaign import FOCUS
 from fuzz.world import World, worlds
 
-from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb import duckdb_settings
 from dpsql.policy import BudgetPolicy, ParquetSource, load
 from dpsql.session import Session
 from tests import sql_fixtures
@@ -101,7 +101,7 @@ def _world_session(world: World, folder: Path) -> Session:
     """Open a session on a world whose private tables are empty."""
     folder.mkdir()
     tables = {}
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         connection.execute("ATTACH ':memory:' AS whole")
         world.create(connection, "whole")
         for name, table in world.policy.tables.items():

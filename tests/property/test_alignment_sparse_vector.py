@@ -21,7 +21,7 @@ from dpsql.kernel.mechanisms import (
     SparseVectorByRounds,
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVectorPlan
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 
 CASES, FULL = 150, 400
 """Instances of every day's seed, and of each of the others."""

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.mechanisms import HybridTopK, Noise, NoiseSource, NoisyTopK, PeeledTopK
-from dpsql.kernel.mechanisms.contenders import select
+from dpsql.kernel.mechanisms.noisy_order import select
 from dpsql.mechanisms import hybrid_top_k, noisy_top_k
 from tests.given_noise import GivenNoise
 

@@ -14,10 +14,9 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource
-from dpsql.kernel.mechanisms.largest_groups import largest_groups
-from dpsql.kernel.mechanisms.stable import StableNoise
-from dpsql.kernel.mechanisms.top_stable import leads
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.mechanisms.top_stable import StableNoise, leads
+from dpsql.kernel.mechanisms.unknown_domain import largest_groups
+from dpsql.kernel.public_order import in_public_order
 from dpsql.mechanisms import FirstStable, StableAnswers
 from tests.narrow import present
 

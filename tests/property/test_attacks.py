@@ -16,9 +16,9 @@ from fuzz.check import counts
 from fuzz.mutants import MUTANTS
 
 from dpsql.analysis import Plan, analyse
-from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.sources import Reader, _cell
+from dpsql.engines.declared_domains import Domains
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.table_readers import Reader, _write_cell
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import QueryRefused
 from dpsql.language import Options, Query, parse
@@ -251,13 +251,15 @@ class Databases:
         defaults = Defaults(auto_bounds=False)
         self.policy = Policy(budget=BudgetPolicy(epsilon=Fraction(1)), tables=tables, defaults=defaults)
         readers = {n: Reader(t, tuple((t.columns or {}).items()), "", ()) for n, t in tables.items()}
-        self.connections = [settings.connect(), settings.connect()]
+        self.connections = [duckdb_settings.connect(), duckdb_settings.connect()]
         for threads, connection in zip((1, 2), self.connections, strict=True):
             connection.execute(f"SET threads = {threads}")
             connection.execute("CREATE SCHEMA raw")
             for name, columns in TABLES.items():
                 listed = ", ".join(f"{c} {t}" for c, t in columns.items())
-                cells = (f"{_cell(c, t, column_type(t), collated=False)} AS {c}" for c, t in columns.items())
+                cells = (
+                    f"{_write_cell(c, t, column_type(t), collated=False)} AS {c}" for c, t in columns.items()
+                )
                 if name == "pages":
                     connection.execute(f"CREATE TABLE main.pages ({listed})")
                 else:

@@ -25,7 +25,7 @@ from dpsql.kernel.check import NotCertified
 from dpsql.kernel.check.totality import Checked, Walk, check_total
 from dpsql.language import Query, parse
 from dpsql.policy import load
-from dpsql.policy.kernel_facts import facts_of
+from dpsql.policy.model import facts_of
 from dpsql.session import Session
 from tests.narrow import engine_of
 from tests.sql_fixtures import FOLDER, Fixture, raw_data, read, write

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.analysis.excess import excesses
-from dpsql.answers import BoundSearches
+from dpsql.analysis.cut_contributions import excesses
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.kernel.counts import Counts
+from dpsql.planning import BoundSearches
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import of_type, private
 from tests.support.exact import exact_of, excess_of, known_of

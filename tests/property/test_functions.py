@@ -18,10 +18,10 @@ from fuzz.calls import literals
 from fuzz.hostile import call, column_kinds, forms, values, variants
 
 from dpsql.analysis import analyse
-from dpsql.analysis.aggregates import AGGREGATES
-from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.sources import Reader
+from dpsql.analysis.aggregate_functions import AGGREGATES
+from dpsql.engines.declared_domains import Domains
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.table_readers import Reader
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import Form
@@ -42,7 +42,7 @@ LONG = "repeat('ab', 40000), repeat('ß', 35000), repeat('{', 3000), repeat('[',
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = settings.connect()
+    connection = duckdb_settings.connect()
     connection.execute("SET threads = 1")
     yield connection
     connection.close()
@@ -180,7 +180,7 @@ def test_a_form_without_its_guard_is_noticed(engine: duckdb.DuckDBPyConnection, 
 
 def test_functions_of_column_statistics_are_noticed(engine: duckdb.DuckDBPyConnection) -> None:
     """Planning must not look at a column's smallest value: TRY does not cover what that raises."""
-    other = settings.connect()
+    other = duckdb_settings.connect()
     other.execute("RESET disabled_optimizers")
     assert any("isoyear" in e or "week" in e for e in over_columns(other, 1))
     other.close()
@@ -198,7 +198,7 @@ class Compiled:
         self.policy = Policy(budget=BudgetPolicy(epsilon=Fraction(1)), tables={"t": table})
         readers = {"t": Reader(table, tuple(columns.items()), "", ())}
         self.schema_database = SchemaDatabase(readers, {}, Domains(self.policy, readers))
-        self.engine = settings.connect()
+        self.engine = duckdb_settings.connect()
         self.engine.execute("SELECT setseed(0.25)")
         picked = []
         for name, kind in kinds.items():

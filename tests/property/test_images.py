@@ -15,7 +15,7 @@ from random import Random
 import duckdb
 import pytest
 
-from dpsql.engines.duckdb.checks import Inspector
+from dpsql.engines.duckdb.duckdb_owner import Inspector
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private

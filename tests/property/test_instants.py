@@ -253,7 +253,7 @@ def test_another_database_of_zones_is_another_question(
     spent = [extremes.run(statement).release for statement in (zoned, plain)]
     again = [extremes.run(statement).release for statement in (zoned, plain)]
     assert [one.receipt for one in spent if one] == [one.receipt for one in again if one]
-    monkeypatch.setattr("dpsql.zones.version", lambda: "2099.1")
+    monkeypatch.setattr("dpsql.policy.zones.version", lambda: "2099.1")
     # A process has one database of zones: plans that it kept rest on it.
     monkeypatch.setattr(extremes.database, "plans", FairCache(1000))
     other = [extremes.run(statement).release for statement in (zoned, plain)]

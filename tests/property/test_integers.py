@@ -12,8 +12,8 @@ import pytest
 from fuzz.amounts import analysed
 from fuzz.integers import BEYOND, COLUMNS, POLICY, UNSURE, Predicate, predicates, rows
 
-from dpsql.analysis import integers
-from dpsql.engines.duckdb import settings
+from dpsql.analysis import total_forms
+from dpsql.engines.duckdb import duckdb_settings
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
@@ -23,7 +23,7 @@ SEED = 20261128
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[duckdb.DuckDBPyConnection]:
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         kinds = {"user_id": "BIGINT", **COLUMNS}
         connection.execute(f"CREATE TABLE t ({', '.join(f'{c} {k}' for c, k in kinds.items())})")
         connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?)", [tuple(r.values()) for r in rows()])
@@ -110,7 +110,7 @@ KEPT = {
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Session, duckdb.DuckDBPyConnection]]:
     folder = tmp_path_factory.mktemp("wide")
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         connection.execute(
             "CREATE TABLE t AS SELECT i AS user_id, i * 83 + 1 AS q, "
             "CASE WHEN i % 2 = 0 THEN -9223372036854775807 - 1 ELSE 9223372036854775807 END AS x, "
@@ -159,7 +159,7 @@ def test_a_limit_that_is_too_high_is_noticed(
     session: Session, engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With MOST beyond 127 bits nothing stands for a product that the engine cannot compute."""
-    monkeypatch.setattr(integers, "MOST", 1 << 400)
+    monkeypatch.setattr(total_forms, "MOST", 1 << 400)
     for one in islice(predicates(Random(SEED)), 60):
         with suppress(QueryRefused, duckdb.Error):
             if wrong(session, engine, one):

@@ -12,15 +12,15 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql import versions
-from dpsql.analysis import CompiledQuery, alike, widened
+from dpsql.analysis import CompiledQuery, is_alike, merge_queries
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.engines import take_counts
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import QueryRefused
 from dpsql.kernel.counts import Counts
 from dpsql.noise import SeededEntropy
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed, PreparedPrivate
+from dpsql.release import reuse
 from dpsql.session import Session
 from tests.narrow import engine_of
 from tests.sql_fixtures import Fixture, raw_data, write
@@ -111,9 +111,9 @@ def rows(counts: Counts) -> list[str]:
 def check(session: Session, query: CompiledQuery, others: list[CompiledQuery]) -> None:
     """Compare what is taken from one query for several with what a query counts alone."""
     engine = engine_of(session)
-    wide = widened(query, others, session.policy, engine.schema_database)
+    wide = merge_queries(query, others, session.policy, engine.schema_database)
     found = engine.count(wide)
-    for each in (query, *(o for o in others if alike(query, o))):
+    for each in (query, *(o for o in others if is_alike(query, o))):
         own = take_counts(found, wide, each)
         assert rows(own) == rows(engine.count(each)), each.sql
         assert exact_of(own).order == (None if each.order is None else each.order.terms)
@@ -131,7 +131,7 @@ def test_any_numbers_of_the_same_groups_are_counted_together(
         key = keys and f"{keys}, "
         group = keys and f"GROUP BY {keys} {end}"
         found += compiled(session, f"SELECT {key}{number} AS n FROM visits {group}")
-    together = [[q for q in found if alike(first, q)] for first in found]
+    together = [[q for q in found if is_alike(first, q)] for first in found]
     assert max(map(len, together)) >= 3
     rng = random.Random(groups)
     for queries in rng.sample(together, 8 if full else 1):
@@ -176,7 +176,7 @@ def test_with_the_same_noise_the_answers_are_the_same(
         return with_exact(counts, keys=exact_of(counts).keys.take(order), n=n, places=places)
 
     monkeypatch.setattr(DuckDBEngine, "count", count)
-    monkeypatch.setattr(versions, "_SETTLED_SECONDS", -60.0)  # the file is of now
+    monkeypatch.setattr(reuse, "_SETTLED_SECONDS", -60.0)  # the file is of now
     folder = session.policy.budget.ledger.parent
     noise = [
         m

@@ -22,12 +22,11 @@ from fuzz.stage import UNITS
 from fuzz.statements import Statement
 from fuzz.world import World
 
-from dpsql.analysis.group_measures import group_measure
-from dpsql.analysis.kept_bounds import Kept, KeptLadders
-from dpsql.analysis.unit_measures import UnitMeasure, unit_measure
+from dpsql.analysis.bound_ladders import Kept, KeptLadders
+from dpsql.analysis.table_measures import UnitMeasure, group_measure, unit_measure
 from dpsql.errors import ProgrammingError
 from dpsql.estimates import KeptLadder
-from dpsql.kernel.mechanisms.bins import thresholds
+from dpsql.kernel.mechanisms.ladder import thresholds
 from dpsql.kernel.tree import CappedSum, Expr, FewUnits, RowSum, WeightedRows
 from dpsql.policy import Table, UnitColumn, UnitRow
 

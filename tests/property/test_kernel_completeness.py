@@ -14,9 +14,8 @@ from kernel.amounts import amounts
 from kernel.completeness import Share, share_of
 from kernel.grounds import FixtureGround, Ground, grounds
 
-from dpsql.analysis.groups import Rows
-from dpsql.analysis.ladders import Ladder
-from dpsql.analysis.rungs import rungs
+from dpsql.analysis.bound_ladders import Ladder
+from dpsql.analysis.counting_query import Rows, rungs_query
 from dpsql.kernel.tree import Query
 
 SEED = 36
@@ -32,7 +31,7 @@ def made() -> Iterator[list[Ground]]:
 
 def rungs_of_servers(rows: Rows, ladder: Ladder, *, server: bool) -> Query:
     assert not server
-    return rungs(rows, ladder, server=True)
+    return rungs_query(rows, ladder, server=True)
 
 
 def shown(share: Share) -> str:
@@ -54,7 +53,7 @@ def test_all_fixtures_are_certified(made: list[Ground], every: int) -> None:
 def test_searches_as_servers_run_them_are_certified(
     made: list[Ground], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr(sys.modules["dpsql.analysis.analyse"], "rungs", rungs_of_servers)
+    monkeypatch.setattr(sys.modules["dpsql.analysis.passes"], "rungs", rungs_of_servers)
     rng, searches = Random(SEED), 0
     for ground in (ground for ground in made if not isinstance(ground, FixtureGround)):
         texts = [amounts(rng) for _ in range(number // 4)]

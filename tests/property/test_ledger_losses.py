@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 
 from dpsql.errors import BudgetExceeded
 from dpsql.kernel.loss import BoundedRange, Charge, Filter, Gaussian, PrivacyLoss, PureDP, Totals, settle
-from dpsql.kernel.loss.parts import Part
+from dpsql.kernel.loss.privacy_loss import Part
 from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled
 from dpsql.policy import BudgetPolicy
 

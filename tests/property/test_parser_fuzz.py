@@ -20,7 +20,7 @@ from sqlglot.errors import TokenError
 
 from dpsql.analysis import analyse, complete, is_private, survey
 from dpsql.errors import Error, InternalError, QueryRefused, QuerySyntaxError
-from dpsql.language import Query, parse, split
+from dpsql.language import Query, parse, split_script
 from dpsql.session import Session
 from tests.narrow import engine_of
 
@@ -95,7 +95,7 @@ def sources(rng: Random, stage: Stage) -> list[str]:
     """Collect statements to start from: random ones, the fixtures, and short ones of every kind."""
     texts = [statement(rng, stage.world).text for _ in range(150)]
     for path in sorted(FIXTURES.glob("*/*.sql")):
-        texts += split(path.read_text("utf-8"))
+        texts += split_script(path.read_text("utf-8"))
     return [*texts, "SHOW TABLES", "DESCRIBE visits", "SET dp_epsilon = 0.5", "SELECT 1", "FROM pages"]
 
 

@@ -20,9 +20,9 @@ import duckdb
 import pytest
 from fuzz.mutant import Mutant
 
-from dpsql.analysis import Plan, analyse, complete, tables
-from dpsql.analysis.provenance import Provenance
-from dpsql.engines.duckdb import settings
+from dpsql.analysis import Plan, analyse, complete, from_tables
+from dpsql.analysis.statement_shapes import Provenance
+from dpsql.engines.duckdb import duckdb_settings
 from dpsql.errors import OperationalError
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.language import Options, Query, parse
@@ -133,7 +133,7 @@ class Databases:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.rng = Random(seed)
-        self.engine = settings.connect()
+        self.engine = duckdb_settings.connect()
         self.engine.execute("SET threads = 2")
         for table, columns in COLUMNS.items():
             self.engine.execute(f"CREATE TABLE {table}_all({columns}, owner BIGINT)")
@@ -287,7 +287,7 @@ def relation(databases: Databases, table: str) -> str:
     """Return the SQL of a table's rows with their units, compiled anew."""
     query = of_type(parse(f"SELECT COUNT(*) AS n FROM {table}"), Query)
     compiler = Provenance(query.source, databases.policy, databases.schema_database).compiler()
-    return duckdb_sql(tables._base_table(compiler, databases.policy.tables[table], query.tree).query)
+    return duckdb_sql(from_tables._base_table(compiler, databases.policy.tables[table], query.tree).query)
 
 
 def rows_of(databases: Databases, sql: str) -> list[tuple[object, ...]]:
@@ -386,9 +386,9 @@ def test_a_key_that_occurs_twice_is_refused(table: str, tmp_path: Path) -> None:
 
 
 UNVERIFIED = {
-    "the path is not vetted": ("analysis.tables", "_table", "compiler.used.update(", "set().update("),
+    "the path is not vetted": ("analysis.from_tables", "_table", "compiler.used.update(", "set().update("),
     "keys of a path are not tested": (
-        "engines.duckdb.engine",
+        "engines.duckdb.duckdb_engine",
         "DuckDBEngine.vet",
         "for fact in reader.table.unique:",
         "for fact in reader.table.unique if isinstance(unit, UnitColumn) else ():",

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dpsql.analysis import Plan
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.daily import daily
 from tests.narrow import of_type

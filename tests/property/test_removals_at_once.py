@@ -18,7 +18,7 @@ import pytest
 from fuzz.amounts import analysed
 
 from dpsql.analysis import Plan
-from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb import duckdb_settings
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of
@@ -102,7 +102,7 @@ class Databases:
         }
         self.engines = []
         for threads in (1, 2):
-            engine = settings.connect()
+            engine = duckdb_settings.connect()
             engine.execute(f"SET threads = {threads}")
             engine_of(session).schema_database.domains.create(engine)
             engine.execute(f"CREATE TABLE every({listed})")

@@ -24,8 +24,8 @@ from fuzz.mixed import COLUMNS, DATABASES, POLICY, PUBLIC, TABLES, ZONE, Asked, 
 from fuzz.mutant import Mutant
 
 from dpsql.analysis import Plan
-from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.sources import read_source
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.table_readers import read_source
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
 from dpsql.session import Session
@@ -55,7 +55,7 @@ class Mixed:
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.rng, self.folder, self.tally = Random(seed), folder, Tally()
-        self.engine, self.plain = settings.connect(), duckdb.connect()
+        self.engine, self.plain = duckdb_settings.connect(), duckdb.connect()
         self.engine.execute("SET threads = 1")
         self.plain.execute("SET TimeZone = 'UTC'; SET error_on_division_by_zero = false")
         self.plain.execute(f"CREATE TABLE p AS FROM ({PUBLIC}) AS t(a, b, c)")
@@ -313,7 +313,7 @@ def test_campaign(tmp_path: Path) -> None:
 MUTANTS = {
     "NULL is no candidate": (
         (
-            "analysis.candidates",
+            "analysis.key_candidates",
             "_Finder._or_null",
             "made = with_null(values)",
             "made = values.without_null()",
@@ -321,12 +321,12 @@ MUTANTS = {
         lambda one: "t.x > 1 AS g0" in one.tight and one.keys == 2,
     ),
     "NULL of a column is no candidate": (
-        ("analysis.candidates", "_Finder._with_null", "else with_null(base)", "else base.without_null()"),
+        ("analysis.key_candidates", "_Finder._with_null", "else with_null(base)", "else base.without_null()"),
         lambda one: " t.k AS g0" in one.tight and one.keys == 2,
     ),
     "the rows in no group are none of the groups that noise is for": (
         (
-            "analysis.analyse",
+            "analysis.passes",
             "count_rows_outside",
             "draft.size += 1",
             "pass",
@@ -335,7 +335,7 @@ MUTANTS = {
     ),
     "a unit is kept to its groups by their keys alone": (
         (
-            "analysis.counted_groups",
+            "analysis.counting_query",
             "CountedGroups.counting",
             "rows if self.most is None else rows.bounded(self.most, ())",
             "rows if self.most is None else rows.bounded(self.most, (), range(rows.keys - 1))",
@@ -344,7 +344,7 @@ MUTANTS = {
     ),
     "the first hop alone": (
         (
-            "analysis.tables",
+            "analysis.from_tables",
             "_owners",
             "return Select(listed, _to_owners(parent.unit, source, above), group=(key,)), sql_type",
             'return Select((Item(key, "k"), Item(tree.Column("p", parent.unit.via, stored=True), "u")), '
@@ -353,21 +353,21 @@ MUTANTS = {
         lambda one: "notes" in one.saw or "results" in one.saw,
     ),
     "an offset the other way": (
-        ("analysis.instants", "instant", 'if offset[1] == "-"', 'if offset[1] == "+"'),
+        ("analysis.conversions", "instant", 'if offset[1] == "-"', 'if offset[1] == "+"'),
         lambda one: "offset" in one.saw,
     ),
     "a zone the other way": (
-        ("analysis.local_time", "_chosen", "Moved(value, offset)", "Moved(value, -offset)"),
+        ("analysis.syntax_rules", "_chosen", "Moved(value, offset)", "Moved(value, -offset)"),
         lambda one: "AT TIME ZONE" in one.saw,
     ),
     "a change of the clocks one step later": (
-        ("analysis.local_time", "_chosen", 'Binary("<", value, change)', 'Binary("<=", value, change)'),
+        ("analysis.syntax_rules", "_chosen", 'Binary("<", value, change)', 'Binary("<=", value, change)'),
         lambda one: "'Europe/Berlin'" in one.tight,
     ),
     "texts without their offsets": (
         (
-            "engines.duckdb.sources",
-            "_cell",
+            "engines.duckdb.table_readers",
+            "_write_cell",
             "TRY_CAST({cell} AS TIMESTAMPTZ)",
             "TRY_CAST({cell}[:26] AS TIMESTAMPTZ)",
         ),

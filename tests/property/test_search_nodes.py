@@ -15,7 +15,7 @@ from kernel.claims import ends_of_row
 from kernel.counting import Counting, broken, claimed, cut, values
 
 from dpsql.kernel.check import Change
-from dpsql.kernel.check.relation import Groups
+from dpsql.kernel.check.certificate import Groups
 from dpsql.kernel.tree import (
     Above,
     Aggregate,
@@ -34,7 +34,7 @@ from dpsql.kernel.tree import (
     Select,
     Sums,
     duckdb_sql,
-    measured,
+    searches,
 )
 from dpsql.kernel.tree.exact import whole
 from dpsql.types import BIGINT
@@ -173,8 +173,8 @@ def test_they_move_as_it_is_claimed(counting: Counting, draw: Callable[[Random],
 
 
 OTHERS: dict[str, tuple[Callable[[Random], Query], Any, str, Any]] = {
-    "rests of other numbers": (beyond, measured, "_rest", lambda every, parts: every),
-    "values that are not cut": (beyond, measured, "clamp", lambda value, most: value),
+    "rests of other numbers": (beyond, searches, "_rest", lambda every, parts: every),
+    "values that are not cut": (beyond, searches, "clamp", lambda value, most: value),
     "all rows of a unit": (single, Sampled, "single", property(lambda self: self.counted)),
 }
 

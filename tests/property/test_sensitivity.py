@@ -29,7 +29,7 @@ from kernel.agreement import disagreement
 from kernel.grounds import queries_of
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
-from dpsql.policy.kernel_facts import facts_of
+from dpsql.policy.model import facts_of
 from tests.daily import daily
 from tests.narrow import engine_of
 from tests.support.exact import exact_of

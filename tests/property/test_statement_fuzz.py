@@ -20,10 +20,10 @@ from fuzz.answered import Figures, campaign, compare
 from fuzz.asked import EPSILON, UNITS, Asked, Number, write_data
 
 from dpsql import places
-from dpsql.answers import all_numbers
 from dpsql.dbapi import Connection, connect
 from dpsql.errors import DataError, Error, OperationalError
 from dpsql.places import Places
+from dpsql.planning import divided_methods
 from dpsql.release import opening
 
 SMALL, PARTS, OF_PART = 24, 20, 1_000
@@ -113,7 +113,7 @@ def wrong_users(plan: object) -> dict[int, set[int]]:
 MISTAKES: list[tuple[str, Callable[[pytest.MonkeyPatch], None], str, range, int]] = [
     (
         "numbers by their place among the keys",
-        lambda patch: patch.setattr(all_numbers, "users_of", wrong_users),
+        lambda patch: patch.setattr(divided_methods, "users_of", wrong_users),
         "IndexError",
         range(85, 86),  # 5 keys and 2 numbers that are measured apart
         0,

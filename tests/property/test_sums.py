@@ -88,7 +88,7 @@ SLIPS = (
         "a total beyond 64 bits is 0",
         "SUM per group",
         (
-            "kernel.tree.counted_sums",
+            "kernel.tree.counted",
             "UnitValue.of_unit",
             TOTAL,
             "from dpsql.types import BIGINT\n    "
@@ -101,7 +101,7 @@ SLIPS = (
         "a unit's total is a sum of DOUBLEs",
         "SUM per group",
         (
-            "kernel.tree.counted_sums",
+            "kernel.tree.counted",
             "UnitValue.of_unit",
             TOTAL,
             "from dpsql.types import DOUBLE\n    "
@@ -112,7 +112,7 @@ SLIPS = (
         "C rows count in each group",
         "SUM",
         (
-            "kernel.tree.weighted",
+            "kernel.tree.bounding",
             "Weighted._merged",
             "alone, there, group=(own,))",
             "source, there, group=(own, *by))",
@@ -122,7 +122,7 @@ SLIPS = (
         "the first moment is rounded by itself",
         "VAR_POP",
         (
-            "kernel.tree.counted_sums",
+            "kernel.tree.counted",
             "Moment.weigh",
             "return self._of([in_ratio(n, self.most, a) for n in self._numbers(values)])",
             "numbers = self._numbers(values)\n"
@@ -134,7 +134,7 @@ SLIPS = (
         "weights are rounded up",
         "SUM",
         (
-            "kernel.tree.counted_sums",
+            "kernel.tree.counted",
             "in_ratio",
             "number),), share)",
             'number),), Paren(Binary("+", share, whole(1))))',

@@ -13,8 +13,8 @@ import pytest
 from fuzz.mutant import without_second_guard
 from fuzz.totality import PLACES, Hostile, Place, syntax, texts
 
-from dpsql.analysis import functions
-from dpsql.engines.duckdb import settings, tested_versions
+from dpsql.analysis import scalar_functions
+from dpsql.engines.duckdb import duckdb_settings
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import Form, listed_forms
 from tests.support.claimed import certify_claims
@@ -98,10 +98,10 @@ def test_an_engine_that_shares_parts_of_expressions_is_noticed(
 ) -> None:
     """DuckDB 2.0.0 shares what may fail; later versions do not, as this shows for each that is tested."""
     unguarded(monkeypatch)
-    monkeypatch.setattr(settings, "_UNSAFE_OPTIMIZERS", ("type_pushdown",))
+    monkeypatch.setattr(duckdb_settings, "_UNSAFE_OPTIMIZERS", ("type_pushdown",))
     hostile = Hostile(tmp_path, 60)
     try:
-        shares = tested_versions.installed() == "2.0.0"
+        shares = duckdb_settings.installed() == "2.0.0"
         assert bool(hostile.failing(PARTS, BY_NAME["FILTER"])) == shares
     finally:
         hostile.close()
@@ -127,7 +127,7 @@ def test_a_pattern_that_splits_characters_is_refused(hostile: Hostile, text: str
 def test_a_pattern_that_splits_characters_stands_behind_the_wall(
     hostile: Hostile, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(functions, "splits_characters", lambda pattern: False)
-    monkeypatch.setattr(functions, "fails_on_samples", lambda *given: False)
+    monkeypatch.setattr(scalar_functions, "splits_characters", lambda pattern: False)
+    monkeypatch.setattr(scalar_functions, "fails_on_samples", lambda *given: False)
     for place in (WHERE, BY_NAME["key"], BY_NAME["window"]):
         assert not hostile.failing([text], place)

@@ -16,7 +16,7 @@ import pytest
 from fuzz.unseen import UNSEEN_NODES
 from kernel.counting import COUNTED, DECIMAL, FIELDS, Counting, broken, claimed, cut, values
 
-from dpsql.kernel.check.relation import Groups
+from dpsql.kernel.check.certificate import Groups
 from dpsql.kernel.tree import (
     Aggregate,
     Argument,
@@ -45,10 +45,9 @@ from dpsql.kernel.tree import (
     UnitValue,
     Weighted,
     WeightedRows,
+    bounding,
     counted,
-    counted_sums,
     duckdb_sql,
-    weighted,
 )
 from dpsql.kernel.tree.exact import furthest, huge, saturated, whole
 from dpsql.types import BIGINT
@@ -187,7 +186,7 @@ WRONG = [
     (CappedRows, CappedRows, "of_units", lambda s, u, v: counted.sum_of_rows(v[0])),
     (FewUnits, FewUnits, "weigh", lambda s, u, v, b, a: v[0]),
     (WeightedRows, WeightedRows, "weigh", lambda s, u, v, b, a: v[0]),
-    (CappedSum, CappedSum, "weigh", lambda s, u, v, b, a: counted_sums.in_ratio(v[0], s.most + 1, a)),
+    (CappedSum, CappedSum, "weigh", lambda s, u, v, b, a: counted.in_ratio(v[0], s.most + 1, a)),
     (CappedSum, CappedSum, "measure", lambda s, v: v[0]),
     (CappedSum, CappedSum, "size", lambda s, u, r: s.of_unit(u, r)[0]),
     (RowSum, RowSum, "weigh", lambda s, u, v, b, a: furthest(v[1])),
@@ -197,10 +196,10 @@ WRONG = [
         WeightedRows,
         WeightedRows,
         "weigh",
-        lambda s, u, v, b, a: counted_sums.in_ratio(huge(v[0]), s.most + 1, a),
+        lambda s, u, v, b, a: counted.in_ratio(huge(v[0]), s.most + 1, a),
     ),
-    (KeptValues, weighted, "keep_once", lambda p, k, x: x),
-    (KeptValues, weighted, "keep_values", lambda p, k, x: Case(((HAS_UNIT, x),))),
+    (KeptValues, bounding, "keep_once", lambda p, k, x: x),
+    (KeptValues, bounding, "keep_values", lambda p, k, x: Case(((HAS_UNIT, x),))),
 ]
 """Texts without a part of what the lemma needs, of what is counted there."""
 
@@ -251,7 +250,7 @@ def _in_other_ratio(part: Moment, unit: Expr, v: tuple[Expr, ...], b: Expr, a: E
     return part._of([in_ratio(each, part.most + 1, a) for each in part._numbers(v)])
 
 
-in_ratio, _OF_UNITS = counted_sums.in_ratio, UnitMean.of_units
+in_ratio, _OF_UNITS = counted.in_ratio, UnitMean.of_units
 WRONG_TOGETHER: dict[str, tuple[Any, str, Any]] = {
     "the whole is more": (Moment, "_numbers", _moments(lambda n: [_times(n[0], whole(2)), *n[1:]])),
     "a first moment that can be negative": (
@@ -262,7 +261,7 @@ WRONG_TOGETHER: dict[str, tuple[Any, str, Any]] = {
     "a product of sums": (Moment, "_numbers", _moments(lambda n: [*n[:-1], _times(n[-1], n[-1])])),
     "another ratio": (Moment, "weigh", _in_other_ratio),
     "no ratio": (Moment, "weigh", lambda s, u, v, b, a: s._of(s._numbers(v))),
-    "a ratio that is rounded up": (counted_sums, "in_ratio", _rounded_up),
+    "a ratio that is rounded up": (counted, "in_ratio", _rounded_up),
     "all units twice": (
         Moment,
         "of_units",

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from dpsql.analysis.blocks import query as compile_query
+from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.rules import RULES_BY_NODE
+from dpsql.analysis.select_blocks import compile_query
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.language import Query, parse

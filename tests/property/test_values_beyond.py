@@ -16,8 +16,8 @@ from fuzz.campaign import Campaign
 from fuzz.data import FEW, big_data, small_data
 from fuzz.stage import UNITS, Stage
 
-from dpsql.analysis import grids, value_measures
-from dpsql.analysis.value_measures import ValueMeasure, value_measure
+from dpsql.analysis import grids, table_measures
+from dpsql.analysis.table_measures import ValueMeasure, value_measure
 from dpsql.kernel.check import Certificate
 from dpsql.kernel.tree import Beyond, Query
 from dpsql.policy import ColumnBounds, Table
@@ -111,13 +111,13 @@ def _check_nothing(certificate: Certificate, most: int) -> None:
 
 def test_rows_that_are_not_weighted_are_noticed(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     for check in ("check_numbers", "check_together"):
-        monkeypatch.setattr(value_measures, check, _check_nothing)
-    monkeypatch.setattr(value_measures, "Beyond", _every_row)
+        monkeypatch.setattr(table_measures, check, _check_nothing)
+    monkeypatch.setattr(table_measures, "Beyond", _every_row)
     assert any(violations(campaign)[1] for _ in range(8))
 
 
 def test_the_bound_is_reached(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     for check in ("check_numbers", "check_together"):
-        monkeypatch.setattr(value_measures, check, _check_nothing)
+        monkeypatch.setattr(table_measures, check, _check_nothing)
     monkeypatch.setattr(ValueMeasure, "moved", property(lambda self: self.rows * self.width - 1))
     assert any(violations(campaign)[1] for _ in range(8))

@@ -11,8 +11,8 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.engines import Cancelled
-from dpsql.language import Source
-from dpsql.serve.answer import Answer, AnswerColumn, Described, Notice
+from dpsql.language import StatementText
+from dpsql.serve.answers import Answer, AnswerColumn, Described, Notice
 from dpsql.serve.catalog.facts import CursorRow, PreparedRow
 
 _T = TypeVar("_T")
@@ -93,7 +93,7 @@ class AnsweringClient:
 
     def _table(self, text: str, parameters: Sequence[object]) -> pa.Table:
         if "oops" in text:
-            raise Source(text).refuse("this shows single patients", text.index("oops"), "count them")
+            raise StatementText(text).refuse("this shows single patients", text.index("oops"), "count them")
         if "secret" in text:
             raise ValueError("patient 17 has Asthma")
         if re.match(r"(?i)\s*show tables", text):
@@ -101,7 +101,7 @@ class AnsweringClient:
         try:
             return self._engine.sql(text, params=list(parameters)).to_arrow_table()
         except duckdb.Error:
-            raise Source(text).syntax("this does not parse") from None
+            raise StatementText(text).syntax("this does not parse") from None
 
     def cancel(self) -> None:
         self.service.cancelled.append(self.number)

@@ -8,14 +8,13 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from dpsql.serve import tls
-from dpsql.serve.accounts import Users
+from dpsql.serve import state
 from dpsql.serve.gate import Gate
 from dpsql.serve.scram import Verifier
 from dpsql.serve.service import Service
-from dpsql.serve.user import Account, User
-from dpsql.serve.wire.protocol import Wire
-from dpsql.serve.wire.registry import Connections, WireContext
+from dpsql.serve.users import Account, User, Users
+from dpsql.serve.wire.connection import WireProtocol
+from dpsql.serve.wire.startup import Connections, WireContext
 from tests.serve.answers import AnsweringService
 from tests.serve.frontend import Frontend
 
@@ -37,7 +36,7 @@ def users(most: int = 20) -> Users:
 class Bench:
     """The server's side of some connections, and how to open one."""
 
-    tls: tls.Tls | None = None
+    tls: state.Tls | None = None
     tls_required: bool = False
     most: int = 20
     maximum: int = 200
@@ -62,7 +61,7 @@ class Bench:
         client, server = socket.socketpair()
         for end in (client, server):
             end.setblocking(False)
-        factory = Wire(self.context).factory(tls_required=self.tls_required)
+        factory = WireProtocol(self.context).factory(tls_required=self.tls_required)
         await asyncio.get_running_loop().connect_accepted_socket(factory, server)
         reader, writer = await asyncio.open_connection(sock=client)
         self.opened.append(Frontend(reader, writer))

@@ -8,10 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dpsql.language import split
+from dpsql.language import split_script
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn
-from dpsql.serve.catalog.catalog import Catalog
-from dpsql.serve.catalog.facts import Facts, UnknownQuestion
+from dpsql.serve.catalog.catalog import PgCatalog
+from dpsql.serve.catalog.facts import SessionFacts, UnknownQuestion
 from dpsql.types import SqlType, column_type
 
 TABLES = {
@@ -43,7 +43,7 @@ def statements(path: Path) -> list[Statement]:
     parts = re.split(r"(?m)^-- \[(\d+)\] (.*)\n", path.read_text(encoding="utf-8"))
     found = []
     for i in range(1, len(parts), 3):
-        texts = split(parts[i + 2].rsplit("\n;", 1)[0]) or [""]  # a server splits, too
+        texts = split_script(parts[i + 2].rsplit("\n;", 1)[0]) or [""]  # a server splits, too
         found += [Statement(int(parts[i]), parts[i + 1], text) for text in texts]
     return found
 
@@ -79,7 +79,7 @@ class Declared:
         return tuple((name, column_type(kind)) for name, kind in TABLES[table].items())
 
 
-def ours(catalog: Catalog, facts: Facts, text: str) -> Result:
+def ours(catalog: PgCatalog, facts: SessionFacts, text: str) -> Result:
     """Return the catalogue's answer to a statement, or its error."""
     try:
         answer = catalog.answer(text, facts)

@@ -29,9 +29,9 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.kernel.tree import quote
-from dpsql.serve.catalog.catalog import Catalog
-from dpsql.serve.catalog.facts import ConnectionRow, Facts, Route
-from dpsql.serve.catalog.postgres_data import data
+from dpsql.serve.catalog.catalog import PgCatalog
+from dpsql.serve.catalog.facts import ConnectionRow, Route, SessionFacts
+from dpsql.serve.catalog.postgres import data
 from tests.serve.catalog_cases import TABLES, Declared, Result, Statement, ours, plain, policy, statements
 
 COMMENTS = {
@@ -252,9 +252,9 @@ def main() -> int:
     parser.add_argument("--show", type=int, nargs="*", help="print both answers to these statements")
     options = parser.parse_args()
     oracle = Oracle(options.postgres)
-    catalog = Catalog(policy(), Declared(), "clinic", oids=oracle.oids())
+    catalog = PgCatalog(policy(), Declared(), "clinic", oids=oracle.oids())
     pid = int(str(oracle.ask("SELECT pg_backend_pid()").rows[0][0]))
-    facts = Facts("alice", pid, {}, (ConnectionRow(pid, "alice"),))
+    facts = SessionFacts("alice", pid, {}, (ConnectionRow(pid, "alice"),))
     oracle.comment(COMMENTS)
     if options.expect:
         options.expect.write_text(expectations(oracle, statements(options.file)), encoding="utf-8")

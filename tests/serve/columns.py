@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 import dpsql
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.serve.process import DPSQL, PASSWORDS, running
 from tests.served import let_in
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.serve.process import DPSQL, PASSWORDS, Running, running
 from tests.served import clinic, let_in
 

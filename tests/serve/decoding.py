@@ -22,9 +22,9 @@ from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpsql.serve import garbage, start
-from dpsql.serve.admission import FairPool
-from dpsql.serve.wire.registry import Pace
+from dpsql.serve import server
+from dpsql.serve.shared import FairPool
+from dpsql.serve.wire.startup import Pace
 from tests.serve import frontend as f
 from tests.serve import multiplied
 from tests.serve.answers import AnsweringClient
@@ -254,7 +254,7 @@ def measure(bench: Bench, work: Callable[[Bench, Watch], Any], title: str) -> li
     async def twice(given: Bench) -> None:
         await whole(given)
         watch.seen.clear()  # what is loaded and made once is no growth
-        garbage.begin()
+        server.begin()
         await whole(given)
 
     run(twice, bench, seconds=3_600)
@@ -264,7 +264,7 @@ def measure(bench: Bench, work: Callable[[Bench, Watch], Any], title: str) -> li
 
 
 def main() -> None:
-    sys.setswitchinterval(start.SWITCH)
+    sys.setswitchinterval(server.SWITCH)
     measure(Answering(), each_start, "before the login")
     measure(Answering(), each_value, "values of parameters")
     if "--values" in sys.argv:

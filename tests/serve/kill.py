@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dpsql.ledger import Ledger
 from dpsql.policy import load
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.serve.swarm import COUNT, Served, ServerError, ask, prepare, serving
 
 USERS = tuple(User(name, name) for name in ("alice", "bob", "carol", "dave"))

@@ -8,8 +8,8 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Self, TypeVar
 
-from dpsql.serve import tls
-from dpsql.serve.wire.protocol import Wire
+from dpsql.serve import state
+from dpsql.serve.wire.connection import WireProtocol
 from tests.serve.bench import PASSWORD, Bench
 
 _T = TypeVar("_T")
@@ -21,8 +21,8 @@ class Listening:
     user, password, database = "alice", PASSWORD, "shop"
 
     def __init__(self, folder: Path) -> None:
-        self.certificate, key = tls.make_self_signed(folder)
-        self.bench = Bench(tls=tls.load(self.certificate, key))
+        self.certificate, key = state.make_self_signed(folder)
+        self.bench = Bench(tls=state.load_tls(self.certificate, key))
         self.port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="server of a test")
@@ -49,7 +49,7 @@ class Listening:
 
     async def _listen(self) -> asyncio.Server:
         self.bench.start()
-        factory = Wire(self.bench.context).factory()
+        factory = WireProtocol(self.bench.context).factory()
         return await asyncio.get_running_loop().create_server(factory, "127.0.0.1", 0)
 
     async def _end(self) -> None:

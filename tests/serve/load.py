@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from dpsql.session import Session
 from tests.serve import frontend as f
 from tests.serve.frontend import Frontend

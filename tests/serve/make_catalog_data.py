@@ -15,7 +15,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from dpsql.serve.catalog.calls import NAMES
+from dpsql.serve.catalog.expressions import NAMES
 
 TARGET = Path(__file__).parents[2] / "dpsql/serve/catalog/postgresql15.json"
 

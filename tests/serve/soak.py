@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.serve import frontend as f
 from tests.serve.swarm import COUNT, LONG, STORED, Served, ServerError, ask, prepare, serving
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.serve import frontend as f
 from tests.serve.frontend import Frontend
 from tests.serve.process import DPSQL

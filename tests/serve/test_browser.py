@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.serve.browser import Browser, browsing, missing
 from tests.serve.process import DPSQL, PASSWORDS, Running, running
 from tests.served import let_in

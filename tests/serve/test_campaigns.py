@@ -11,7 +11,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.serve import frontend as f
 from tests.serve import kill
 from tests.serve.swarm import COUNT, LONG, Served, ServerError, answer_of, ask, page, prepare, serving

@@ -18,7 +18,7 @@ import sqlalchemy
 
 import dpsql
 from dpsql.kernel.loss import Charge
-from dpsql.language import split
+from dpsql.language import split_script
 from tests.serve.conftest import Server
 from tests.serve.process import PASSWORDS
 from tests.served import ROOT
@@ -30,7 +30,7 @@ psycopg = pytest.importorskip("psycopg")
 
 pytestmark = pytest.mark.clients
 
-STATEMENTS = split((ROOT / "examples" / "cookbook.sql").read_text())
+STATEMENTS = split_script((ROOT / "examples" / "cookbook.sql").read_text())
 Rows = list[tuple[object, ...]]
 Answers = list[tuple[list[str], Rows]]
 """Names of columns and rows of each statement."""

@@ -19,7 +19,7 @@ import sqlalchemy
 
 import dpsql
 from dpsql.kernel.loss import Charge
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.serve.process import DPSQL, Running, free_port, running, token_of
 from tests.served import ROOT, clinic, let_in
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.serve import account_file
-from dpsql.serve.user import User
+from dpsql.serve import users
+from dpsql.serve.users import User
 from tests.serve.process import DPSQL, PASSWORDS, running
 from tests.served import ROOT, clinic, let_in
 
@@ -94,7 +94,7 @@ def test_a_wrong_password_and_an_unknown_user_look_alike(policy: Path) -> None:
 def test_a_removed_user_is_gone_after_a_reload(policy: Path) -> None:
     with running([*DPSQL, "-p", str(policy), "serve"]) as server:
         assert server.ask("bob", "SELECT 1").returncode == 0
-        with account_file.change(policy.with_name("dpsql-users.toml")) as accounts:
+        with users.change(policy.with_name("dpsql-users.toml")) as accounts:
             del accounts["bob"]
         server.process.send_signal(signal.SIGHUP)
         server.wait_for("reloaded")

@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.support.exact import Answered, answer_of, counts_of
 

@@ -19,16 +19,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.kept_bounds import ROWS, Kept, KeptLadders
-from dpsql.analysis.unit_measures import UnitMeasure
-from dpsql.analysis.value_measures import ValueMeasure
-from dpsql.answers import NoisyResult, details, rows, with_left_out
+from dpsql.analysis.bound_ladders import ROWS, Kept, KeptLadders
+from dpsql.analysis.table_measures import UnitMeasure, ValueMeasure
 from dpsql.composition.running import _answered
 from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder
-from dpsql.owner import kept_values
-from dpsql.owner.kept_bounds import measure_named
+from dpsql.owner import ladder_releases
+from dpsql.owner.ladder_releases import measure_named
+from dpsql.planning import NoisyResult, details, rows, with_left_out
 from dpsql.policy import load
 from dpsql.release import tables_read
 from dpsql.session import Session
@@ -84,8 +83,8 @@ class Asked:
         made = [measure_named(self.database, name) for name in measures]
         self._drawn: dict[tuple[str, str], list[KeptLadder]] = {}
         for each in sorted(made, key=lambda each: each.text != ROWS):
-            (beyond,) = kept_values.beyond_asked(self.database, [each, *made])[:1]
-            part = kept_values.SHARE * epsilon if beyond else Fraction(0)
+            (beyond,) = ladder_releases.beyond_asked(self.database, [each, *made])[:1]
+            part = ladder_releases.VALUES_SHARE * epsilon if beyond else Fraction(0)
             drawn = list(self._draw(each, epsilon - part))
             self._drawn[each.table, each.text] = list(self._beyond(each, drawn, part)) if beyond else drawn
         engines.schema_database.kept_ladders = self.ladders
@@ -123,11 +122,11 @@ class Asked:
         for of_rows, ladder in zip(self._drawn[measure.table, ROWS], drawn, strict=True):
             self.ladders.now = {(measure.table, ROWS): of_rows}
             engines.schema_database.kept_ladders = self.ladders
-            made = kept_values.beyond_measure(self.database, measure, epsilon)
+            made = ladder_releases.beyond_measure(self.database, measure, epsilon)
             if made.rows not in exact:
                 exact[made.rows] = made, every_number(engines, [made.compiled], reads)
             own, counts = exact[made.rows]
-            above, below, left = map(int, kept_values.noise_of(own, epsilon).run(counts).value)
+            above, below, left = map(int, ladder_releases.noise_of(own, epsilon).run(counts).value)
             found = (own.low, own.high, own.rows, own.width, own.step, epsilon, above, below, left)
             yield replace(ladder, beyond=ValuesBeyond(*found))
 

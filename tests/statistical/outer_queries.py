@@ -7,16 +7,16 @@ from collections.abc import Mapping
 import duckdb
 import pyarrow as pa
 
-from dpsql.engines import over_releases
+from dpsql.engines import public_queries
 
 
 def over(
     connection: duckdb.DuckDBPyConnection,
-    types: Mapping[str, over_releases.Columns],
+    types: Mapping[str, public_queries.Columns],
     released: Mapping[str, pa.Table],
     sql: str,
 ) -> pa.Table:
     """Run an outer query as the product does, without the thread of its own that takes most of the time."""
     with connection.cursor() as cursor:
-        over_releases.load(cursor, types, released)
-        return over_releases.fetch(cursor, sql, None)
+        public_queries.load_released(cursor, types, released)
+        return public_queries.fetch_rows(cursor, sql, None)

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dpsql.answers import BoundSearches, details, rows, with_left_out
+from dpsql.composition.planned_count import PlannedCount
 from dpsql.database import Database
 from dpsql.kernel.counts import Counts
-from dpsql.kernel.step_costs import Spending
-from dpsql.planned_count import PlannedCount
+from dpsql.kernel.loss.composing import Spending
+from dpsql.planning import BoundSearches, details, rows, with_left_out
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private

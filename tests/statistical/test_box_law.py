@@ -22,7 +22,7 @@ from dpsql.kernel import noise
 from dpsql.kernel.mechanisms import Box, NoiseSource
 from dpsql.noise import SeededEntropy
 
-module = importlib.import_module("dpsql.kernel.noise.box")
+module = importlib.import_module("dpsql.kernel.noise.shared_noise")
 ALARM = 1e-9
 DRAWS = 80_000
 SCALES = [Fraction(7, 10), Fraction(1), Fraction(13, 10)]

@@ -19,14 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers import details, noises_of, rows
 from dpsql.composition import composed
+from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.release_words import words_of_release
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge
+from dpsql.planning import details, noises_of, rows
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed
 from dpsql.release import Release, places_of
 from dpsql.session import Session
 from tests.daily import daily

@@ -13,7 +13,7 @@ from scipy.special import erfc
 from scipy.stats import chi2
 
 from dpsql.kernel import noise
-from dpsql.kernel.noise.gaussian import sampler
+from dpsql.kernel.noise.shared_noise import sampler
 from dpsql.noise import SeededEntropy
 
 ALARM = 1e-9

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.answers.threshold import law_of
 from dpsql.estimates import GapNoise, from_threshold, threshold_gap_offsets
 from dpsql.kernel.mechanisms import AdaptiveSparseVector, HybridSparseVector, Noise, NoiseSource
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVector
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 from dpsql.noise import SeededEntropy
+from dpsql.planning.threshold_selection import law_of
 
 N, THRESHOLD, K = 50, 500, 5
 LEVELS = (0.8, 0.95, 0.99)

@@ -17,7 +17,7 @@ from scipy.stats import chisquare
 
 from dpsql.estimates.predictions import clear_gap
 from dpsql.kernel.mechanisms import Joint, NoiseSource
-from dpsql.kernel.mechanisms.joint_level import Levels
+from dpsql.kernel.mechanisms.joint import Levels
 from dpsql.mechanisms import joint
 from dpsql.noise import SeededEntropy
 

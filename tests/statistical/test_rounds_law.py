@@ -17,13 +17,13 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
-from dpsql.answers.threshold import law_of
-from dpsql.epsilon_division import Layout
+from dpsql.analysis.epsilon_division import Layout
 from dpsql.kernel.loss import BoundedRange, PureDP
 from dpsql.kernel.mechanisms import Noise, NoiseSource, SparseVectorByRounds
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 from dpsql.mechanisms import gumbel_top_k, noisy_top_k, peeled_top_k, sparse_vector, sparse_vector_by_rounds
 from dpsql.noise import SeededEntropy
+from dpsql.planning.threshold_selection import law_of
 
 ALARM = 1e-9
 SIGMAS = 7.0

@@ -22,16 +22,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers import details, rows, together
 from dpsql.composition import composed
+from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.release_words import words_of_release
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement, from_reached
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import Existing, NoiseSource
 from dpsql.noise import SeededEntropy
+from dpsql.planning import details, rows, together
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed
 from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, private

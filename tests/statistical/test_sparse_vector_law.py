@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2_contingency
 
 from dpsql.kernel.mechanisms import Noise, SparseVector
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 from dpsql.mechanisms import adaptive_sparse_vector, hybrid_sparse_vector, hybrid_top_k
 from dpsql.noise import SeededEntropy
 from tests.narrow import present

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
 from dpsql.kernel.mechanisms import NoisyTopK, TopK
-from dpsql.kernel.mechanisms.contenders import select
+from dpsql.kernel.mechanisms.noisy_order import select
 from dpsql.kernel.noise import geometric
 from dpsql.mechanisms import anchor, laplace, noisy_top_k
 from dpsql.noise import SeededEntropy

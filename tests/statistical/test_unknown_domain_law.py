@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, chi2, chi2_contingency
 
 from dpsql.kernel.mechanisms import LimitedDomain, LimitedTopK, NoiseSource, TopStable
-from dpsql.kernel.mechanisms.largest_groups import largest_groups
 from dpsql.kernel.mechanisms.mechanism import Mechanism, R
-from dpsql.kernel.mechanisms.stable import StableNoise
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.mechanisms.top_stable import StableNoise
+from dpsql.kernel.mechanisms.unknown_domain import largest_groups
+from dpsql.kernel.public_order import in_public_order
 from dpsql.mechanisms import StableAnswers, first_stable, limited_domain, stable_answers, top_stable
 from dpsql.noise import SeededEntropy
 

@@ -26,13 +26,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dpsql.answers.unknown import LARGEST_BAR
 from dpsql.kernel.loss import Number
 from dpsql.kernel.mechanisms import LimitedDomain, LimitedThenStable, NoiseSource, TopStable
 from dpsql.kernel.mechanisms.mechanism import Mechanism, R
-from dpsql.kernel.mechanisms.stable import StableNoise
+from dpsql.kernel.mechanisms.top_stable import StableNoise
 from dpsql.kernel.noise import Entropy
 from dpsql.noise import SeededEntropy
+from dpsql.planning.unknown_keys import LARGEST_BAR
 
 EPSILONS = ("0.4", "0.8", "1.0")
 KS = (3, 10, 50)

@@ -13,8 +13,8 @@ import pytest
 
 import dpsql.kernel.check.certificate as sealed
 from dpsql.analysis import Plan, compiled_query
-from dpsql.analysis.catalog import Catalog
-from dpsql.analysis.claims import lower_claims
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.analysis.statement_plan import lower_claims
 from dpsql.kernel.check import Certificate, Change, Keys, NotCertified, Together, certify
 from dpsql.kernel.tree import Query
 from dpsql.policy import Policy
@@ -33,7 +33,7 @@ def claims_certified() -> Iterator[None]:
 def certify_claims(patch: pytest.MonkeyPatch) -> None:
     """Take what plans claim for certified until a patch is undone."""
     patch.setattr(compiled_query, "certificate_of", _certificate)
-    patch.setattr("dpsql.planned_count.check_claims", _claim)
+    patch.setattr("dpsql.composition.planned_count.check_claims", _claim)
 
 
 def _certificate(

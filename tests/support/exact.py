@@ -14,22 +14,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import CompiledQuery, Plan
-from dpsql.analysis.excess import Excess
-from dpsql.answers import BoundSearches, Method, NoisyResult
-from dpsql.answers.bound_search import figure_of
+from dpsql.analysis.cut_contributions import Excess
 from dpsql.database import Engines
 from dpsql.kernel import counts as counts_module
 from dpsql.kernel.changes import UnitChanges
 from dpsql.kernel.counts import Counts, Exact
-from dpsql.kernel.figures import run_of_figures
 from dpsql.kernel.levels import Level, level_of, split_level, with_level
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.mechanisms import RungBins
 from dpsql.kernel.mechanisms.mechanism import Mechanism
+from dpsql.kernel.parted import run_of_figures
 from dpsql.kernel.release import Rows, Run, positions_of
 from dpsql.kernel.sealed import seal
-from dpsql.kernel.step_costs import Spending
 from dpsql.kernel.tree import Query
+from dpsql.planning import BoundSearches, Method, NoisyResult
+from dpsql.planning.bound_search import figure_of
 from dpsql.policy import Table
 
 __all__ = [

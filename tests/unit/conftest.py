@@ -16,11 +16,11 @@ import pyarrow as pa
 import pytest
 
 from dpsql import errors
-from dpsql.exclusive import Turn
+from dpsql.composition.prepared import PreparedCommand
 from dpsql.kernel.loss import Charge, exact
-from dpsql.language import Set, Source, plain, plain_text
-from dpsql.prepared import PreparedCommand
+from dpsql.language import Set, StatementText, copy_parameters, copy_text
 from dpsql.release import Release
+from dpsql.session_api import Turn
 
 NAMES = ["Essential hypertension", "Type 2 diabetes", "Low back pain", "Asthma", "Ménière's disease"]
 COUNTS = [1234.4, 987.1, 803.0, 212.6, 20.3]
@@ -108,7 +108,7 @@ class FakeSession:
 
     def prepare(self, text: str, parameters: object = None) -> Prepared | PreparedCommand:
         self.check()
-        text, parameters = plain_text(text), plain(parameters)
+        text, parameters = copy_text(text), copy_parameters(parameters)
         if "SELCT" in text:
             line = text[: text.index("SELCT")].count("\n") + 1
             raise errors.QuerySyntaxError(
@@ -117,7 +117,7 @@ class FakeSession:
         if "secret" in text:
             raise errors.QueryRefused("this shows single patients", hint="count them")
         if text.upper().startswith("SET DP_"):
-            return PreparedCommand(text, Set(Source(text), "epsilon", None))
+            return PreparedCommand(text, Set(StatementText(text), "epsilon", None))
         private = "DIFFERENTIAL_PRIVACY" in text
         found = re.search(r"epsilon = ([0-9.]+)", text) or re.search("= ([0-9.]+)", self.defaults)
         price = Charge(exact(found[1] if found else "1")) if private else Charge()

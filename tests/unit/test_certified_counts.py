@@ -13,12 +13,12 @@ import pytest
 import dpsql
 from dpsql import connect
 from dpsql.analysis import CompiledQuery, check_sealed
+from dpsql.composition.planned_count import PlannedCount
 from dpsql.dbapi import Connection
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import Error, InternalError
 from dpsql.kernel.check import NotCertified
-from dpsql.owner.kept_bounds import measure_named, release_ladders
-from dpsql.planned_count import PlannedCount
+from dpsql.owner.ladder_releases import measure_named, release_ladders
 from dpsql.session import Session
 from tests.narrow import engine_of, private
 from tests.opened import sessions_in

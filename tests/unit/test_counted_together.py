@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from dpsql import versions
 from dpsql.analysis import CompiledQuery
 from dpsql.cli.batch import Batch
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
+from dpsql.cli.options import Piece
 from dpsql.cli.output import AnswerOutput
-from dpsql.cli.sources import Piece
 from dpsql.database import Database
 from dpsql.engines import FAILED
-from dpsql.engines.kept import KeptCounts
+from dpsql.engines.process_storage import KeptCounts
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError, StatementFailed
 from dpsql.kernel.counts import Counts
+from dpsql.release import reuse
 from dpsql.session import Session
 from tests.narrow import private
 from tests.unit.test_kept_counts import POLICY, Scans, fresh, write_visits
@@ -34,7 +34,7 @@ BATCH = (TOP, ABOVE, SUM)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(versions, "_SETTLED_SECONDS", -60.0)  # the files are of now
+    monkeypatch.setattr(reuse, "_SETTLED_SECONDS", -60.0)  # the files are of now
     write_visits(tmp_path)
     (tmp_path / "dpsql.toml").write_text(POLICY.replace("domain.page", "groups = 10\ndomain.page"))
     return tmp_path

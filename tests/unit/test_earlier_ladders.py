@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.database import Database
-from dpsql.owner.kept_bounds import measure_named, release_ladders
+from dpsql.owner.ladder_releases import measure_named, release_ladders
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session

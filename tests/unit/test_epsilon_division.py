@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.epsilon_division import Layout, lay_out
+from dpsql.analysis.epsilon_division import Layout, lay_out
 from dpsql.kernel.loss import Charge, Filter
-from dpsql.kernel.loss.renyi import DECIMALS, largest_epsilon, pure_cost, range_cost
+from dpsql.kernel.loss.charge import DECIMALS, largest_epsilon, pure_cost, range_cost
 
 POLICY = Filter.of(Charge(Fraction(10), Fraction(1, 10**6)), "zcdp")
 BASIC = Filter.of(Charge(Fraction(10), Fraction(1, 10**6)))

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.cli.bounds_shown import draw_released
+from dpsql.cli.bounds import draw_released
 from dpsql.database import Database
 from dpsql.estimates import figure
-from dpsql.owner.kept_bounds import measure_named, release_ladders
-from dpsql.owner.kept_list import describe_ladder
+from dpsql.owner.ladder_listing import describe_ladder
+from dpsql.owner.ladder_releases import measure_named, release_ladders
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.render.grid import Style

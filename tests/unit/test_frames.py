@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from dpsql.composition import running as running_module
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.engines import CANCELLED, Cancelled
 from dpsql.errors import Error, OperationalError
 from dpsql.kernel.counts import Counts
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type

@@ -14,13 +14,13 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.released.counts import UnitsOfFew
-from dpsql.analysis.unit_measures import UnitMeasure
+from dpsql.analysis.released.unit_counts import UnitsOfFew
+from dpsql.analysis.table_measures import UnitMeasure
 from dpsql.database import Database
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.kernel.mechanisms.ladder import FULL
-from dpsql.owner.kept_bounds import measure_named, release_ladders
-from dpsql.owner.kept_list import list_kept
+from dpsql.owner.ladder_listing import list_kept
+from dpsql.owner.ladder_releases import measure_named, release_ladders
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private

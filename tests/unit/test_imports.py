@@ -411,21 +411,21 @@ def test_a_module_is_short() -> None:
 @pytest.mark.parametrize(
     ("place", "source"),
     [
-        ("kernel/noise/geometric.py", "from dpsql.errors import Error"),
-        ("kernel/noise/geometric.py", "from dpsql import policy"),
+        ("kernel/noise/geometric_noise.py", "from dpsql.errors import Error"),
+        ("kernel/noise/geometric_noise.py", "from dpsql import policy"),
         ("kernel/mechanisms/top_k.py", "from dpsql.language import parse"),
         ("kernel/mechanisms/top_k.py", "from ..language import parse"),
         ("kernel/mechanisms/top_k.py", "from .. import language"),
-        ("estimates/blue.py", "import dpsql.kernel.noise.exact"),
+        ("estimates/linear_estimates.py", "import dpsql.kernel.noise.entropy"),
         ("ledger/book.py", "def f():\n    from dpsql.session import Session"),
         ("engines/duck.py", "import importlib\nimportlib.import_module('dpsql.dbapi')"),
         ("engines/duck.py", "import importlib\nimportlib.import_module(name)"),
         ("analysis/keys.py", "if TYPE_CHECKING:\n    from dpsql.engines import Engine"),
         ("session.py", "import dpsql"),
         ("session.py", "from dpsql import connect"),
-        ("kernel/order.py", "from ..types import BIGINT"),
+        ("kernel/public_order.py", "from ..types import BIGINT"),
         ("sqlalchemy.py", "from dpsql.session import Session"),
-        ("audit/catalogue.py", "from dpsql.session import Session"),
+        ("audit/campaigns.py", "from dpsql.session import Session"),
         ("session.py", "from dpsql.serve import accounts"),
         ("audit/subjects/choice.py", "from dpsql.audit.end_to_end import neighbour"),
         ("__init__.py", "from dpsql.cli import main"),
@@ -439,8 +439,8 @@ def test_a_forbidden_import_is_found(place: str, source: str) -> None:
     ("place", "source"),
     [
         (
-            "kernel/noise/geometric.py",
-            "from dpsql.kernel.noise.exact import exp_bounds\nfrom dpsql.kernel.loss import exact",
+            "kernel/noise/geometric_noise.py",
+            "from dpsql.kernel.noise.entropy import exp_bounds\nfrom dpsql.kernel.loss import exact",
         ),
         (
             "kernel/mechanisms/top_k.py",
@@ -448,7 +448,7 @@ def test_a_forbidden_import_is_found(place: str, source: str) -> None:
         ),
         ("session.py", "from dpsql import ledger\nfrom dpsql.engines.duck import Engine"),
         ("cli/batch.py", "from dpsql.session import Session\nimport numpy as np"),
-        ("audit/end_to_end/statements.py", "from dpsql.session import Session"),
+        ("audit/end_to_end.py", "from dpsql.session import Session"),
         ("__init__.py", "from dpsql.dbapi import connect"),
     ],
 )

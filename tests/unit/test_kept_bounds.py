@@ -22,11 +22,11 @@ from dpsql.analysis import LeftOut, Plan
 from dpsql.database import Database
 from dpsql.errors import BudgetExceeded, ProgrammingError
 from dpsql.estimates import KeptLadder
-from dpsql.kept_ladders import kept_at, known_versions, version_of
-from dpsql.kernel.mechanisms.bins import thresholds
+from dpsql.kernel.mechanisms.ladder import thresholds
 from dpsql.ledger import LadderRequest
-from dpsql.owner.kept_bounds import find_kept, loss_of, measure_named, release_ladders
+from dpsql.owner.ladder_releases import find_kept, loss_of, measure_named, release_ladders
 from dpsql.policy import load
+from dpsql.release.kept_ladders import kept_at, known_versions, version_of
 from dpsql.session import Session
 from tests.daily import daily
 from tests.kept_ladders import reserve_one
@@ -422,7 +422,7 @@ def test_the_charge_is_everybodys_and_durable_before_a_row_is_read(
     write(tmp_path)
     with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
         measure = measure_named(opened, "orders")
-        monkeypatch.setattr("dpsql.owner.kept_bounds._measure", _fails)
+        monkeypatch.setattr("dpsql.owner.ladder_releases._measure_ladder", _fails)
         with pytest.raises(Exception, match="its charge is kept"):
             release_ladders(opened, [measure], Fraction(5), "dpsql bounds")
         assert opened.ledger.budget("alice").spent.epsilon == 5

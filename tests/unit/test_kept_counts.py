@@ -11,19 +11,19 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql import versions
 from dpsql.analysis import CompiledQuery
 from dpsql.database import Database
 from dpsql.engines import Cancelled, RunningStatement, running_statement
-from dpsql.engines.kept import KeptCounts
+from dpsql.engines.process_storage import KeptCounts
 from dpsql.errors import OperationalError, PolicyError, StatementFailed
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.kept import wipe
 from dpsql.kernel.sealed import unseal
 from dpsql.policy import BudgetPolicy, DatabaseSource, Policy, Table, load
-from dpsql.policy.kinds import read_keep
+from dpsql.policy.toml_values import read_keep
+from dpsql.release import reuse
+from dpsql.release.reuse import Versions
 from dpsql.session import Session
-from dpsql.versions import Versions
 from tests.narrow import engine_of, present, private
 from tests.support.exact import exact_of
 from tests.unit.test_one_path import in_a_child
@@ -71,7 +71,7 @@ def write_visits(folder: Path, units: int = 300) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(versions, "_SETTLED_SECONDS", -60.0)  # the files are of now
+    monkeypatch.setattr(reuse, "_SETTLED_SECONDS", -60.0)  # the files are of now
     write_visits(tmp_path)
     (tmp_path / "dpsql.toml").write_text(POLICY)
     return tmp_path
@@ -89,7 +89,7 @@ Scans = list[CompiledQuery]
 @pytest.fixture
 def scans(monkeypatch: pytest.MonkeyPatch) -> Scans:
     """The queries that DuckDB has counted."""
-    from dpsql.engines.duckdb.engine import DuckDBEngine
+    from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 
     found: Scans = []
     true = DuckDBEngine.count
@@ -253,7 +253,7 @@ def test_counts_are_kept_only_of_files_whose_change_would_show(
     with Database(folder / "dpsql.toml") as database:
         session, engine = Session(database), database.engines()
         if change == "before":
-            monkeypatch.setattr(versions, "_SETTLED_SECONDS", 3600.0)
+            monkeypatch.setattr(reuse, "_SETTLED_SECONDS", 3600.0)
             session.run(fresh(TOP))
         else:
             true = engine.engine.count

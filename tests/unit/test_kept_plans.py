@@ -10,9 +10,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.database import Database
 from dpsql.kernel.loss import Charge
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 
 POLICY = """
@@ -37,7 +37,7 @@ def write(folder: Path, units: int) -> None:
 
 @pytest.fixture
 def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
-    monkeypatch.setattr("dpsql.versions._SETTLED_SECONDS", -60.0)  # the change times are of now
+    monkeypatch.setattr("dpsql.release.reuse._SETTLED_SECONDS", -60.0)  # the change times are of now
     (tmp_path / "dpsql.toml").write_text(POLICY)
     write(tmp_path, 200)
     with Database(tmp_path / "dpsql.toml") as opened:
@@ -75,7 +75,7 @@ def test_a_bound_is_analysed_once_for_each_that_is_found(
     assert isinstance(prepared, PreparedPrivate)
     one, other = prepared.counting.with_bounds((0,)), prepared.counting.with_bounds((3,))
     dearer = prepared.counting.with_options(prepared.plan.options)
-    monkeypatch.setattr("dpsql.planned_count.analyse", None)
+    monkeypatch.setattr("dpsql.composition.planned_count.analyse", None)
     kept = session.prepare(ROWS)
     assert isinstance(kept, PreparedPrivate)
     assert kept.counting.with_bounds((0,)) is one
@@ -136,7 +136,7 @@ def test_other_data_have_other_plans(database: Database, tmp_path: Path) -> None
 
 
 def test_a_file_changed_just_now_keeps_no_plan(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.versions._SETTLED_SECONDS", 60.0)
+    monkeypatch.setattr("dpsql.release.reuse._SETTLED_SECONDS", 60.0)
     Session(database).prepare(COUNT)
     assert len(database.plans) == 0
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from dpsql.login.messages import MessageBody, message
+from dpsql.login import MessageBody, message
 
 
 def test_parts_are_read_in_order_and_to_the_end() -> None:

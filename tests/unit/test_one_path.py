@@ -20,12 +20,12 @@ import pytest
 
 from dpsql import connect
 from dpsql.engines import Cancelled
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import BudgetExceeded, Error, InterfaceError, OperationalError, ProgrammingError
-from dpsql.kernel.ledger.tables import VERSION
+from dpsql.kernel.ledger.schema import VERSION
 from dpsql.kernel.loss import Charge, exact
 from dpsql.kernel.mechanisms import Checked
-from dpsql.language import plain
+from dpsql.language import copy_parameters
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
@@ -141,15 +141,15 @@ def test_what_is_handed_over_becomes_plain() -> None:
     class Names(dict):  # type: ignore[type-arg]
         pass
 
-    values = plain([Text("a"), Whole(5), np.float64(0.5), True, None])
+    values = copy_parameters([Text("a"), Whole(5), np.float64(0.5), True, None])
     assert values == ("a", 5, 0.5, True, None)
     assert [type(value) for value in values] == [str, int, float, bool, type(None)]
-    named = plain(Names({Text("x"): Whole(1)}))
+    named = copy_parameters(Names({Text("x"): Whole(1)}))
     assert type(named) is dict
     assert [(type(k), type(v)) for k, v in named.items()] == [(str, int)]
     for wrong in ("text", b"bytes", 5, {1, 2}, iter([1])):
         with pytest.raises(ProgrammingError):
-            plain(wrong)
+            copy_parameters(wrong)
     assert type(exact(Whole(5)).numerator) is int
     assert exact(Whole(5)) == 5
 

@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import InternalError
 from dpsql.kernel.counts import Counts
 from dpsql.noise import SeededEntropy
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
 from tests.support.exact import answer_of, exact_of, with_exact

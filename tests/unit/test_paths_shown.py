@@ -11,9 +11,9 @@ import sqlalchemy
 
 from dpsql.errors import PolicyError, QueryRefused
 from dpsql.policy import load
-from dpsql.serve.catalog.relations import relations
+from dpsql.serve.catalog.database import relations
 from dpsql.serve.json_facts import describe_tables
-from dpsql.serve.page.owner_facts import policy_facts
+from dpsql.serve.page.owner import policy_facts
 from dpsql.serve.statement_service import LocalService
 from dpsql.session import Session
 from tests import paths

@@ -14,11 +14,11 @@ import duckdb
 import numpy as np
 import pytest
 
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import BudgetExceeded, Error, OperationalError, QueryRefused
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.release import Release
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private, replace_engine
@@ -195,7 +195,7 @@ def test_a_file_with_the_same_content_is_the_same(session: Session, folder: Path
 def test_the_content_is_read_again(session: Session, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That no time of a file changed proves nothing: the hash is not the one that was remembered."""
     stamps = dict.fromkeys((folder / "visits.csv",), (1, 1, 1, 1, 1))
-    monkeypatch.setattr("dpsql.versions._stamp", lambda file: stamps.get(file, ()))
+    monkeypatch.setattr("dpsql.release.reuse._stamp", lambda file: stamps.get(file, ()))
     numbers = [ask(session), ask(session)]
     refine(session, numbers[0], "1")
     changed_byte(folder / "visits.csv")

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from dpsql import rewriting
+from dpsql.composition import refusals
+from dpsql.composition.refusals import hinted
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.language import Outline
-from dpsql.rewriting import hinted
 
 
 def refused(*fixes: Fix | None) -> QueryRefused:
@@ -30,7 +30,7 @@ def accepting(*texts: str, error: QueryRefused | None = None) -> Callable[[str],
 def rewrite(
     text: str, error: QueryRefused | QuerySyntaxError, prepare: Callable[[str], object]
 ) -> str | None:
-    found = rewriting.rewrite(text, error, prepare)
+    found = refusals.rewrite(text, error, prepare)
     return None if found is None else found.text
 
 

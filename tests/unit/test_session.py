@@ -15,6 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from dpsql.composition.prepared import PreparedComposed
 from dpsql.engines import FAILED, Cancelled, RunningStatement
 from dpsql.errors import (
     BudgetExceeded,
@@ -29,7 +30,6 @@ from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger
 from dpsql.places import NumberPlace, Places
-from dpsql.prepared import PreparedComposed
 from dpsql.release import from_bytes, to_bytes
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private

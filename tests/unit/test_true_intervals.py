@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from dpsql.database import Database
-from dpsql.owner.kept_bounds import measure_named, release_ladders
+from dpsql.owner.ladder_releases import measure_named, release_ladders
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.analysis.value_measures import value_measure
+from dpsql.analysis.table_measures import value_measure
 from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.loss import PrivacyLoss
-from dpsql.owner import kept_values
-from dpsql.owner.kept_bounds import losses, measure_named, release_ladders
+from dpsql.owner import ladder_releases
+from dpsql.owner.ladder_releases import losses, measure_named, release_ladders
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session
@@ -250,9 +250,9 @@ def test_other_data_and_other_bounds_end_what_is_known(folder: Path) -> None:
 def test_a_fifth_of_the_price_is_for_it_and_all_is_charged_at_once(folder: Path) -> None:
     with closing(Database(load(folder / "dpsql.toml"))) as opened:
         amount, own = (measure_named(opened, n) for n in ("orders.amount", "orders"))
-        assert kept_values.beyond_asked(opened, [amount]) == [False], "how many rows count is not known"
-        assert kept_values.beyond_unasked(opened, [amount]) == ["orders.amount"]
-        assert kept_values.beyond_asked(opened, [amount, own]) == [True, False]
+        assert ladder_releases.beyond_asked(opened, [amount]) == [False], "how many rows count is not known"
+        assert ladder_releases.beyond_unasked(opened, [amount]) == ["orders.amount"]
+        assert ladder_releases.beyond_asked(opened, [amount, own]) == [True, False]
         both = losses(opened, [amount, own], Fraction(5))
         assert [loss.epsilon for loss in both] == [5, 5]
         assert both[0] == PrivacyLoss.of(Fraction(2), times=2) + PrivacyLoss.of(Fraction(1))

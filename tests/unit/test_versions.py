@@ -12,7 +12,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql import versions
 from dpsql.analysis import CompiledQuery
 from dpsql.engines import Engine
 from dpsql.errors import OperationalError
@@ -20,9 +19,9 @@ from dpsql.kernel.counts import Counts
 from dpsql.owner import verify
 from dpsql.policy import Table, load
 from dpsql.release import reuse
+from dpsql.release.reuse import Versions
 from dpsql.render.readable import summary
 from dpsql.session import Session
-from dpsql.versions import Versions
 from tests.narrow import engine_of, present
 
 POLICY = """
@@ -425,7 +424,7 @@ def digests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return digest(stream, name)
 
     monkeypatch.setattr(hashlib, "file_digest", counted)
-    monkeypatch.setattr(versions, "_SETTLED_SECONDS", -3600)
+    monkeypatch.setattr(reuse, "_SETTLED_SECONDS", -3600)
     return made
 
 
@@ -445,7 +444,7 @@ def test_a_file_is_hashed_once_per_change_also_across_sessions(
 def test_a_hash_of_a_file_that_was_just_written_is_not_kept(
     folder: Path, sessions: Callable[..., Session], digests: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(versions, "_SETTLED_SECONDS", 3600)
+    monkeypatch.setattr(reuse, "_SETTLED_SECONDS", 3600)
     session = sessions()
     session.run(COUNT)
     before = len(digests)

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from dpsql import zones
+from dpsql.policy import zones
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 FIRST, LAST = 0, int((datetime(2037, 12, 31, 23, 59, 59, tzinfo=UTC) - EPOCH).total_seconds())

@@ -6,40 +6,260 @@ with the whole statement. A refusal is recognised by words of its message.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice import aggregates, blocks, functions, names, private, types, windows
-from dpsql.analysis.advice.statement import Advice, Statement
-from dpsql.errors import Obstacle, QueryRefused
+from dpsql.analysis.advice import better_calls, unknown_names
+from dpsql.analysis.advice.unknown_names import Advice, Named, Statement, clause_at
+from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
+from dpsql.analysis.compiler import conjuncts, function_name
+from dpsql.analysis.released.released_calls import is_released
+from dpsql.analysis.scalar_functions import nearest_function
+from dpsql.errors import Fix, Obstacle, QueryRefused
+from dpsql.language import BlockText, all_of, replacement_fix, walk_tree
+from dpsql.policy import fold
 
 __all__ = ["Statement", "advise"]
 
+
+def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Add to GROUP BY what the select list has besides counts."""
+    select = node.find_ancestor(exp.Select)
+    if select is None or any(isinstance(i, exp.Star) for i in select.expressions):
+        return None
+    items = [i.unalias() for i in select.expressions]
+    if not any(is_released(c) for i in items for c in walk_tree(i)):
+        return None
+    group = select.args.get("group")
+    known = list(group.expressions) if group is not None else []
+    plain = [i for i in items if not any(aggregate_name(n) for n in walk_tree(i)) and i not in known]
+    spans = [of.outline.span(i) for i in plain]
+    block = of.outline.block(min((s[0] for s in spans if s is not None), default=0))
+    if None in spans or block is None or block.from_ is None or not spans:
+        return None
+    if of.query.source.position(node) > block.from_.start:
+        return None  # it is in ORDER BY or HAVING
+    text = of.text
+    if not all(_whole_item(text, s) for s in spans if s is not None):
+        return None
+    keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
+    if group is None:
+        # Without the clause the statement has no meaning that this could change.
+        at = block.before(TokenType.GROUP_BY)
+        return f"GROUP BY {keys}", clause_at(text, at, f"GROUP BY {keys}")
+    last = of.outline.span(known[-1]) if known else None
+    if last is None:
+        return None
+    return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
+
+
+def _whole_item(text: str, span: tuple[int, int]) -> bool:
+    """Return whether an expression is an item of the select list, and not a part of one."""
+    before = text[: span[0]].split()
+    first = bool(before) and before[-1].upper() in ("SELECT", "DISTINCT")
+    begins = first or text[: span[0]].rstrip().endswith((",", ")"))
+    after = text[span[1] :].lstrip()
+    return begins and (after[:1] in (",", '"') or after[:1].isalpha())
+
+
+def without_key(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Leave a group key out of the select list and of GROUP BY."""
+    named = re.match(r"each value of (.*) belongs to one ", one.message)
+    select, block = node.find_ancestor(exp.Select), of.outermost(node)
+    clause = block.clause(TokenType.GROUP_BY) if block is not None else None
+    if (
+        named is None
+        or select is None
+        or block is None
+        or block.from_ is None
+        or clause is None
+        or of.has_options
+    ):
+        return None
+    shown = of.outline.items(block.select.end + 1, block.from_.start)
+    keys = of.outline.items(clause.end + 1, block.stop(clause))
+    plain = len(shown) == len(select.expressions) and not select.args.get("distinct")
+    places = [i for i, item in enumerate(select.expressions) if fold(item.alias_or_name) == fold(named[1])]
+    if not plain or len(places) > 1 or (not places and len(keys) > 1):
+        return None
+    names = {fold(named[1]), *(str(i + 1) for i in places)}
+    names |= {fold(select.expressions[i].unalias().sql("duckdb")) for i in places}
+    left = [key for key in keys if fold(of.text[key[0] : key[1]]) not in names] if len(keys) > 1 else []
+    rest = [item for i, item in enumerate(shown) if i not in places]
+    by_place = any(of.text[key[0] : key[1]].isdigit() for key in left)
+    if not rest or len(left) == len(keys) or (by_place and places):
+        return None
+    fix = Fix(
+        f" {', '.join(of.text[a:b] for a, b in rest)} ",
+        block.select.end + 1,
+        block.from_.start,
+        asks=f"all values of {named[1]} together" if named[1] != "the key" else "all groups together",
+    )
+    grouped = f"GROUP BY {', '.join(of.text[a:b] for a, b in left)} " if left else ""
+    return one.hint, replace(fix, also=(Fix(grouped, clause.start, block.stop(clause)),))
+
+
+def in_where(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Advise on an unknown function with DISTINCT or `*`, or on an aggregate in WHERE."""
+    close = nearest_function(function_name(node) or "")
+    if close is not None:
+        return f"did you mean {close}?", replacement_fix(node, close)
+    where = node.find_ancestor(exp.Where) if aggregate_name(node) is not None else None
+    if where is None or where.find_ancestor(exp.Select) is not node.find_ancestor(exp.Select):
+        return None
+    block = of.outline.block(node.meta.get("start", 0))
+    clause = block.clause(TokenType.WHERE) if block is not None else None
+    if block is None or clause is None:
+        return None
+    text = of.text
+    stop = block.stop(clause)
+    condition = text[clause.end + 1 : stop].strip()
+    if len(conjuncts(where.this)) != 1:
+        return "HAVING filters groups by a count: move this condition there", None
+    at = block.before(TokenType.HAVING)
+    removed = Fix("", clause.start, stop)
+    return f"HAVING {condition}", replace(clause_at(text, at, f"HAVING {condition}"), also=(removed,))
+
+
+def advise_on_distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Advise to select declared values instead of SELECT DISTINCT, or else to count the groups."""
+    if not isinstance(node, exp.Select):
+        node = node.find_ancestor(exp.Select) or node
+    if not isinstance(node, exp.Select) or any(
+        aggregate_name(n) for e in node.expressions for n in walk_tree(e)
+    ):
+        return None
+    named, spans = of.named(node), [of.outline.span(i.unalias()) for i in node.expressions]
+    places = [s for s in spans if s is not None]
+    block = of.outline.block(places[0][0]) if places else None
+    if len(places) < len(spans) or block is None or node.args.get("group") is not None:
+        return None
+    text = of.text
+    word = text.upper().find("DISTINCT", block.select.end)
+    if word < 0 or text[word : places[0][0]].split() != [text[word : word + len("DISTINCT")]]:
+        return None
+    plain = Fix("", word, places[0][0])
+    return _read_declared_values(node, named, plain) or _count_units(of, named, places, block, plain)
+
+
+def advise_declared_values(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Advise to select declared values instead of SELECT DISTINCT; None where none are declared."""
+    found = advise_on_distinct(of, node, one)
+    return found if found is not None and "dp_domain" in (found[0] or "") else None
+
+
+def advise_declared_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Advise to select declared values instead of the SELECT DISTINCT that a release is joined with."""
+    listed = [n for n in all_of(of.query.tree, exp.Select) if n.args.get("distinct") is not None]
+    found = [
+        advice
+        for n in listed
+        if (advice := advise_on_distinct(of, n, one)) and "dp_domain" in (advice[0] or "")
+    ]
+    return found[0] if found else None
+
+
+def _read_declared_values(select: exp.Select, named: list[Named], plain: Fix) -> Advice | None:
+    """Return the change that reads the declared values of the only column."""
+    column = select.expressions[0].unalias()
+    read = [name for name, value in select.args.items() if value]
+    if len(named) != 1 or len(select.expressions) != 1 or not isinstance(column, exp.Column):
+        return None
+    table, node = named[0].table, named[0].node
+    own = next((c for c in table.domain if fold(c) == fold(column.name)), None)
+    if (
+        own is None
+        or set(read) - {"expressions", "from_", "distinct", "kind"}
+        or "start" not in node.this.meta
+    ):
+        return None
+    relation = f"dp_domain({table.name}.{own})"
+    there = Fix(relation, node.this.meta["start"], node.this.meta["end"] + 1)
+    asks = "the values that the policy declares"
+    return f"FROM {relation}", replace(plain, also=(there,), asks=asks)
+
+
+def _count_units(
+    of: Statement, named: list[Named], places: list[tuple[int, int]], block: BlockText, plain: Fix
+) -> Advice | None:
+    """Return the change that counts the units of each group."""
+    units = {n.unit for n in named if n.unit is not None}
+    if len(units) != 1:
+        return None
+    (unit,), text = units, of.text
+    keys, count = ", ".join(text[a:b] for a, b in places), f"COUNT(DISTINCT {unit})"
+    last, at = places[-1][1], block.before(TokenType.GROUP_BY)
+    also = (Fix(f", {count}", last, last), clause_at(text, at, f"GROUP BY {keys}"))
+    asks = f"which {keys} have how many {unit}"
+    return f"SELECT {keys}, {count} ... GROUP BY {keys}", replace(plain, also=also, asks=asks)
+
+
+def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count rows that would be shown."""
+    select = of.query.tree
+    counted = any(
+        aggregate_name(n) or isinstance(n, exp.WithinGroup) for e in select.expressions for n in walk_tree(e)
+    )
+    block = of.outermost(node)
+    named = of.named(select) if isinstance(select, exp.Select) else []
+    units = {n.unit for n in named if n.unit is not None}
+    if counted or select.args.get("group") is not None or block is None or block.from_ is None:
+        return None
+    message = "the rows of a private table are counted, never shown"
+    if len(units) != 1 or of.has_options or select.args.get("with_") is not None:
+        return "count: COUNT(*), or COUNT(DISTINCT ..) of the column of the privacy unit", None, message
+    (unit,), text = units, of.text
+    if len(named) > 1:
+        unit = next(f"{n.alias}.{unit}" for n in named if n.unit is not None)
+    stops = [t.start for t in block.clauses if t.token_type != TokenType.WHERE]
+    whole = f"SELECT COUNT(DISTINCT {unit}) {text[block.from_.start : min(stops, default=block.end)].strip()}"
+    before = text[: block.select.start]
+    return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
+
+
+def by_unit(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the units that have each number, instead of one line a unit."""
+    select, block = of.query.tree, of.outermost(node)
+    if not isinstance(select, exp.Select) or block is None or of.has_options or select.args.get("with_"):
+        return None
+    named = [i for i in select.expressions if isinstance(i, exp.Alias) and any(aggregate_calls(i.this))]
+    if len(named) != 1:
+        return None
+    text, n = of.text, named[0].alias
+    cuts = [t.start for t in block.clauses if t.token_type in (TokenType.ORDER_BY, TokenType.LIMIT)]
+    inner = text[block.select.start : min(cuts, default=block.end)].strip()
+    whole = f"SELECT {n}, COUNT(*) AS units FROM ({inner}) GROUP BY {n} ORDER BY units DESC LIMIT 10"
+    asks = f"how many units have each {n}"
+    return whole, Fix(text[: block.select.start] + whole, 0, len(text), guess="10", asks=asks)
+
+
 _ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | None]], ...] = (
-    ("there is no column ", names.column),
-    ("names outside ASCII are not supported", names.renamed),
-    (" is not allowed", functions.unlisted),
-    (" is not among the functions allowed", functions.unlisted),
-    (" is not allowed with (", functions.parts_of_dates),
-    (" is not allowed with (", types.types),
-    (" is not among the functions allowed", aggregates.unlisted),
-    (" are compared only after a conversion", types.compared),
-    (" over many units is not released", aggregates.valued),
-    ("a window over private rows must PARTITION BY", windows.in_units),
-    ("a window over private rows must PARTITION BY", windows.of_all_rows),
-    ("a private table is only counted", windows.of_all_rows),
-    ("a private table is only counted", blocks.single_rows),
-    ("ORDER BY and LIMIT select groups", blocks.single_rows),
-    ("this is neither a group key nor a count", blocks.plain_item),
-    (" is not allowed in this form", blocks.in_where),
-    (", so no group has enough of them to be shown", blocks.without_key),
-    ("SELECT DISTINCT would release", blocks.distinct),
-    ("DISTINCT over private rows must select", blocks.declared),
-    ("released and private rows do not meet", blocks.spine),
-    ("the privacy unit cannot be a group key", blocks.by_unit),
-    ("two private tables are joined only", private.joined),
+    ("there is no column ", unknown_names.advise_on_column),
+    ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
+    (" is not allowed", better_calls.advise_on_function),
+    (" is not among the functions allowed", better_calls.advise_on_function),
+    (" is not allowed with (", better_calls.parts_of_dates),
+    (" is not allowed with (", unknown_names.advise_on_types),
+    (" is not among the functions allowed", better_calls.advise_on_aggregate),
+    (" are compared only after a conversion", unknown_names.advise_on_comparison),
+    (" over many units is not released", better_calls.advise_on_values),
+    ("a window over private rows must PARTITION BY", better_calls.in_units),
+    ("a window over private rows must PARTITION BY", better_calls.of_all_rows),
+    ("a private table is only counted", better_calls.of_all_rows),
+    ("a private table is only counted", single_rows),
+    ("ORDER BY and LIMIT select groups", single_rows),
+    ("this is neither a group key nor a count", plain_item),
+    (" is not allowed in this form", in_where),
+    (", so no group has enough of them to be shown", without_key),
+    ("SELECT DISTINCT would release", advise_on_distinct),
+    ("DISTINCT over private rows must select", advise_declared_values),
+    ("released and private rows do not meet", advise_declared_rows),
+    ("the privacy unit cannot be a group key", by_unit),
+    ("two private tables are joined only", unknown_names.advise_on_private_join),
 )
 """Words of a message, and what gives advice about it."""
 

@@ -6,12 +6,16 @@ from dpsql.audit.cases.case import AuditCase
 from dpsql.audit.cases.measuring import BINS, BOX, EXTREMES, GAUSSIAN, LADDER, MEASURE, QUANTILE, REFINE
 from dpsql.audit.cases.selection import EXPONENTIAL, GUMBEL, HYBRID_TOP_K, JOINT, PEELED, RANGES, TOP_K
 from dpsql.audit.cases.thresholds import (
+    EXISTENCE,
     GUESS_AND_CHECK,
     HYBRID_SPARSE_VECTOR,
+    LIMITED_DOMAIN,
+    LIMITED_THEN_STABLE,
     SPARSE_VECTOR,
     SPARSE_VECTOR_ROUNDS,
+    STABLE,
+    TOP_STABLE,
 )
-from dpsql.audit.cases.unknown_keys import EXISTENCE, LIMITED_DOMAIN, LIMITED_THEN_STABLE, STABLE, TOP_STABLE
 
 AUDITED: tuple[AuditCase, ...] = (
     *TOP_K,

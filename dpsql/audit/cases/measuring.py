@@ -11,15 +11,11 @@ from typing import Any
 
 from dpsql.audit.cases.case import AuditCase
 from dpsql.kernel.loss import Charge, Filter, Number, PrivacyLoss
-from dpsql.kernel.mechanisms.arguments import positive
-from dpsql.kernel.mechanisms.bins import Bins, thresholds
-from dpsql.kernel.mechanisms.box import Box
-from dpsql.kernel.mechanisms.extremes import Extreme
 from dpsql.kernel.mechanisms.gaussian import Gaussian
-from dpsql.kernel.mechanisms.ladder import FULL, Ladder, excess_scores
-from dpsql.kernel.mechanisms.measure import Laplace
-from dpsql.kernel.mechanisms.quantile import Quantile
-from dpsql.kernel.mechanisms.refine import Refinement
+from dpsql.kernel.mechanisms.ladder import FULL, Bins, Ladder, excess_scores, thresholds
+from dpsql.kernel.mechanisms.measure import Box, Laplace, Refinement
+from dpsql.kernel.mechanisms.mechanism import positive
+from dpsql.kernel.mechanisms.quantile import Extreme, Quantile
 
 MEASURE = (
     AuditCase(

@@ -7,17 +7,12 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, get_args
 
-from dpsql.audit.cases.case import Arguments, AuditCase, any_k, appearing, direction, levels
-from dpsql.audit.cases.inputs import moved
-from dpsql.kernel.mechanisms.arguments import Noise
-from dpsql.kernel.mechanisms.exponential import Exponential
-from dpsql.kernel.mechanisms.gumbel import GumbelTopK
-from dpsql.kernel.mechanisms.hybrid_top_k import HybridTopK
+from dpsql.audit.cases.case import Arguments, AuditCase, any_k, appearing, direction, levels, moved
+from dpsql.kernel.mechanisms.exponential import Exponential, GumbelTopK
 from dpsql.kernel.mechanisms.joint import Joint
-from dpsql.kernel.mechanisms.mechanism import Mechanism
-from dpsql.kernel.mechanisms.peeled import PeeledTopK
+from dpsql.kernel.mechanisms.mechanism import Mechanism, Noise
 from dpsql.kernel.mechanisms.sparse_vector import AdaptiveSparseVector
-from dpsql.kernel.mechanisms.top_k import NoisyTopK
+from dpsql.kernel.mechanisms.top_k import HybridTopK, NoisyTopK, PeeledTopK
 
 TOP_K = (
     *(

@@ -1,19 +1,38 @@
-"""How selections of groups above a threshold are audited."""
+"""How selections above a threshold or of an unknown domain are audited, and queries that no unit changes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from fractions import Fraction
 from functools import partial
 from typing import Any, get_args
 
-from dpsql.audit.cases.case import AuditCase, around, direction, levels
-from dpsql.kernel.mechanisms.arguments import (
-    Noise,
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.audit.cases.case import (
+    LARGE,
+    SMALL,
+    AuditCase,
+    any_k,
+    around,
+    at_least_k,
+    direction,
+    levels,
+    queries,
+    stairs,
 )
 from dpsql.kernel.mechanisms.guess_and_check import GuessAndCheckPlan
-from dpsql.kernel.mechanisms.hybrid_sparse_vector import HybridSparseVector
-from dpsql.kernel.mechanisms.sparse_vector import AdaptiveSparseVector
-from dpsql.kernel.mechanisms.sparse_vector_rounds import SparseVectorByRounds
-from dpsql.mechanisms import of_any_size
+from dpsql.kernel.mechanisms.limited_domain import LimitedDomain, LimitedThenStable
+from dpsql.kernel.mechanisms.mechanism import Noise
+from dpsql.kernel.mechanisms.sparse_vector import (
+    AdaptiveSparseVector,
+    HybridSparseVector,
+    SparseVectorByRounds,
+)
+from dpsql.kernel.mechanisms.top_stable import TopStable
+from dpsql.kernel.mechanisms.unknown_domain import Existing
+from dpsql.mechanisms import FirstStable, StableAnswers, StableQueries, StableQuery, of_any_size
 
 _PLAIN = "the first groups above a threshold, with gaps (dissertation, Algorithm 17)"
 
@@ -119,3 +138,134 @@ GUESS_AND_CHECK = (
     ),
 )
 """How it is audited."""
+
+
+def _clearance(epsilon: Fraction, delta: float) -> float:
+    return float(LimitedDomain.plan(1, epsilon, delta, candidates=3).bar)
+
+
+LIMITED_DOMAIN = tuple(
+    AuditCase(
+        f"limited domain, delta {delta:g}",
+        "the k largest groups of an unknown domain that come before a cutoff",
+        partial(at_least_k(LimitedDomain.plan), delta=delta),
+        arguments=lambda _: {"k": [1, 2], "candidates": [1, 3, 5]},
+        inputs=stairs(partial(_clearance, delta=delta)),
+        delta=delta,
+    )
+    for delta in (SMALL, LARGE)
+)
+"""How it is audited."""
+
+
+def _cutoff(epsilon: Fraction, delta: float) -> float:
+    return float(TopStable.plan(3, epsilon, delta).lead)
+
+
+TOP_STABLE = tuple(
+    AuditCase(
+        f"top stable, {noise}, delta {delta:g}",
+        "a set of largest groups that is well apart (Carvalho et al., Algorithm 3)",
+        partial(at_least_k(TopStable.plan), noise=noise, delta=delta),
+        arguments=lambda _: {"k": [1, 2], "candidates": [1, 2, 3]},
+        inputs=stairs(partial(_cutoff, delta=delta)),
+        delta=delta,
+        # A large delta covers most of the privacy loss. With two Laplace noises the loss reaches epsilon
+        # only where both are in their tails.
+        tight=noise == "one-sided" and delta == SMALL,
+    )
+    for noise, delta in (("one-sided", SMALL), ("one-sided", LARGE), ("laplace", SMALL))
+)
+"""How it is audited."""
+
+
+def _inputs(delta: float, m: int) -> Any:  # noqa: ANN401  the type of `AuditCase.inputs`
+    def inputs(epsilon: Fraction) -> Sequence[tuple[str, Any, Any]]:
+        height = round(float(Existing.plan(epsilon, delta, groups_per_unit=m).threshold))
+        more = (1,) * m
+        found = [("new groups", (0,) * m, more), ("a new group beside another", (0, height), (1, height))]
+        for level in (height // 2, height, 2 * height):
+            found += [
+                ("all above", (level,) * m, (level + 1,) * m),
+                ("all below", (level + 1,) * m, (level,) * m),
+            ]
+        return found
+
+    return inputs
+
+
+EXISTENCE = tuple(
+    AuditCase(
+        f"existing groups, {m} a unit, delta {delta:g}",
+        "the groups of an unknown domain whose noisy number of units reaches a threshold",
+        partial(of_any_size(Existing.plan), delta=delta, groups_per_unit=m),
+        inputs=_inputs(delta, m),
+        delta=delta,
+    )
+    for m, delta in ((1, SMALL), (1, LARGE), (2, LARGE))
+)
+"""How it is audited."""
+
+
+def _bar(epsilon: Fraction, delta: float) -> float:
+    return float(LimitedThenStable.plan(2, epsilon, delta, candidates=3).limited.bar)
+
+
+def _lead(epsilon: Fraction, delta: float) -> float:
+    further = LimitedThenStable.plan(2, epsilon, delta).further(1)
+    assert further is not None  # noqa: S101  half of epsilon is left
+    return float(further.lead)
+
+
+def _order_inputs(epsilon: Fraction, delta: float) -> list[tuple[str, Any, Any]]:
+    return [pair for height in (_bar, _lead) for pair in stairs(partial(height, delta=delta))(epsilon)]
+
+
+LIMITED_THEN_STABLE = tuple(
+    AuditCase(
+        f"limited domain, then top stable, delta {delta:g}",
+        "the groups before a cutoff in order, then a set of further ones that is well apart",
+        partial(at_least_k(LimitedThenStable.plan), delta=delta),
+        arguments=lambda _: {"k": [2, 3], "candidates": [1, 4]},
+        inputs=partial(_order_inputs, delta=delta),
+        delta=delta,
+    )
+    for delta in (SMALL, LARGE)
+)
+"""How it is audited."""
+
+
+def _distance_cutoff(epsilon: Fraction, delta: float) -> float:
+    return float(FirstStable.plan(3, epsilon, delta).tests.threshold)
+
+
+def _answer(result: StableQuery | StableQueries, answers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the exact answers released after a run: those of the queries that passed."""
+    return np.where(result.index >= 0, answers[result.index], -1)
+
+
+STABLE = (
+    *(
+        AuditCase(
+            f"first stable, one-sided, delta {delta:g}",
+            "the first query that no unit could change (Carvalho et al., Algorithm 4)",
+            partial(FirstStable.plan, delta=delta),
+            inputs=queries(partial(_distance_cutoff, delta=delta)),
+            delta=delta,
+            tight=delta == SMALL,
+            answer=_answer,
+        )
+        for delta in (SMALL, LARGE)
+    ),
+    AuditCase(
+        f"stable answers, delta {SMALL:g}",
+        "exact answers of stable queries, unstable ones charged (Carvalho et al., Algorithm 5, recharged)",
+        partial(StableAnswers.plan, delta=SMALL),
+        arguments=any_k(1, 2),
+        inputs=queries(partial(_distance_cutoff, delta=SMALL)),
+        delta=SMALL,
+        tight=False,
+        answer=_answer,
+    ),
+)
+"""How they are audited."""

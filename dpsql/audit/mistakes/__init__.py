@@ -4,16 +4,16 @@
 noise.
 """
 
-from dpsql.audit.mistakes import box, choice, joint, measure, threshold, unknown
+from dpsql.audit.mistakes import choice, measuring, threshold
 
 __all__ = ["SUBJECTS"]
 
 SUBJECTS = (
-    *choice.SUBJECTS,
-    *joint.SUBJECTS,
-    *threshold.SUBJECTS,
-    *measure.SUBJECTS,
-    *box.SUBJECTS,
-    *unknown.SUBJECTS,
+    *choice.CHOICE_SUBJECTS,
+    *choice.JOINT_SUBJECTS,
+    *threshold.THRESHOLD_SUBJECTS,
+    *measuring.MEASURE_SUBJECTS,
+    *measuring.BOX_SUBJECTS,
+    *threshold.UNKNOWN_SUBJECTS,
 )
 """All of them, in the order of the catalogue."""

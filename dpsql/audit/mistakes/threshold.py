@@ -1,4 +1,4 @@
-"""Sparse vector subjects with a known verdict: two private variants, and published mistakes.
+"""Sparse vector subjects with a known verdict, and incorrect variants of Top Stable for an unknown domain.
 
 Lyu, Su, Li (2017) compare six: their own and that of Dwork and Roth are private, the dissertation's
 iSVT 1 to 4 are not. The seventh is the generalised private threshold test, the eighth is the lecture's
@@ -7,6 +7,8 @@ exercise 1, and the ninth is our own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -16,10 +18,11 @@ from numpy.typing import NDArray
 
 from dpsql.audit.cases.case import levels
 from dpsql.audit.inputs import Pair
-from dpsql.audit.mistakes.noise import exponential, laplace
+from dpsql.audit.mistakes.measuring import exponential, laplace
 from dpsql.audit.outputs import CHARGE
-from dpsql.audit.subject import Kind, Subject
-from dpsql.kernel.mechanisms.ragged import padded
+from dpsql.audit.subjects import Kind, Subject, outputs, repeated
+from dpsql.kernel.mechanisms import NoiseSource, TopStable
+from dpsql.kernel.mechanisms.mechanism import padded
 from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
 
@@ -134,7 +137,7 @@ def _variant(
     )
 
 
-SUBJECTS = (
+THRESHOLD_SUBJECTS = (
     _variant(
         "SVT of Lyu et al.",
         "reference",
@@ -193,6 +196,101 @@ SUBJECTS = (
         "monotone",
         arguments=_around,
         inputs=_tall,
+    ),
+)
+"""The subjects of this module."""
+
+_DELTA, _LITTLE = 0.1, 0.02
+"""Delta of the claims: large where the mistake is in delta, small where the mistake is in epsilon."""
+
+_QUIET = Fraction(1, 1 << 40)
+"""A scale of noise that is zero but for a probability below e^-1,000,000."""
+
+
+def top_stable(
+    counts: NDArray[np.int64],
+    trials: int,
+    entropy: Entropy,
+    many: int,
+    *,
+    epsilon: Fraction,
+    fault: str,
+    delta: float,
+) -> dict[str, Any]:
+    """Run Top Stable with one fault: `quiet`, `strict` or `unclamped`.
+
+    Quiet: the threshold has no noise. Strict: the cutoff is one grid step too low. Unclamped: the lead of a
+    group is not reduced by the sensitivity.
+    """
+    plan = TopStable.plan(many, epsilon, delta, resolution=0 if fault == "strict" else None)
+    if fault == "quiet":
+        plan = replace(plan, tests=replace(plan.tests, threshold_scale=_QUIET))
+    elif fault == "strict":
+        # The least cutoff that noise exceeds with the probability allowed. Reaching it is enough to pass.
+        plan = replace(plan, tests=replace(plan.tests, cutoff=plan.tests.cutoff - 1))
+    else:
+        plan = replace(plan, sensitivity=Fraction(0))
+    return outputs(plan.run(repeated(counts, trials), NoiseSource(entropy)))
+
+
+def _near_cutoff(epsilon: Fraction) -> list[Pair]:
+    tests = TopStable.plan(3, epsilon, _LITTLE).tests
+    cutoff = tests.cutoff // (1 << tests.resolution)
+    found = []
+    for level in range(cutoff - 2, cutoff + 4):
+        found += [
+            Pair("one above", (level, 0), (level + 1, 0)),
+            Pair("every other above", (3 * level, 2 * level, level), (3 * level + 1, 2 * level, level + 1)),
+        ]
+    return found
+
+
+def _new_groups(_: Fraction) -> list[Pair]:
+    return [Pair("a new group", (0,), (1,)), Pair("another group", (1, 0), (2, 1))]
+
+
+def _faulty(
+    name: str,
+    fault: str,
+    about: str,
+    *,
+    inputs: Callable[[Fraction], list[Pair]],
+    many: tuple[int, ...],
+    delta: float = _DELTA,
+) -> Subject:
+    return Subject(
+        name,
+        "incorrect",
+        about,
+        partial(top_stable, fault=fault, delta=delta),
+        delta=delta,
+        arguments=lambda _: {"many": many},
+        inputs=inputs,
+    )
+
+
+UNKNOWN_SUBJECTS = (
+    _faulty(
+        "top stable, threshold without noise",
+        "quiet",
+        "the tests share a threshold that has no noise",
+        inputs=_near_cutoff,
+        many=(1, 2, 3),
+        delta=_LITTLE,
+    ),
+    _faulty(
+        "top stable, > for >=",
+        "strict",
+        "the cutoff is for noise that exceeds it, but noise that reaches it passes the test too",
+        inputs=_new_groups,
+        many=(1,),
+    ),
+    _faulty(
+        "top stable, lead not reduced",
+        "unclamped",
+        "uses the lead over the next group as the distance to instability, which is one less",
+        inputs=_new_groups,
+        many=(1,),
     ),
 )
 """The subjects of this module."""

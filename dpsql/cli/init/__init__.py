@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode, uncharged
+from dpsql.cli.narrate import ExitCode, paused, progress, uncharged
 from dpsql.cli.options import read_amount
-from dpsql.cli.progress import paused, progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ import click
 
 from dpsql.cli import narrate
 from dpsql.cli.init.text import Via
-from dpsql.owner.naming import is_bare_key, is_key_name, kind_word, names_person, names_rows
-from dpsql.policy.rules import MOST_HOPS
+from dpsql.owner.units import is_bare_key, is_key_name, kind_word, names_person, names_rows
+from dpsql.policy.references import MOST_HOPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

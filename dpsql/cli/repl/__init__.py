@@ -1,5 +1,7 @@
 """The interactive shell: its loop, dot commands, completion of words, and readers of lines.
 
-``loop`` reads statements by ``line_input`` with ``completion``; ``state`` runs them;
-``commands`` has the dot commands.
+``loop`` reads statements by ``line_input``, which also completes words; ``commands`` runs them, and has the
+dot commands.
 """
+
+from __future__ import annotations

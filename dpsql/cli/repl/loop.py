@@ -8,19 +8,18 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from dpsql.cli import narrate
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.cli.output import FORMATS
 from dpsql.cli.repl import commands
-from dpsql.cli.repl.completion import CompletionNames
-from dpsql.cli.repl.line_input import complete
-from dpsql.cli.repl.state import ReplState
+from dpsql.cli.repl.commands import ReplState
+from dpsql.cli.repl.line_input import CompletionNames, complete
 from dpsql.errors import Error, QueryRefused
 from dpsql.render.figures import show_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpsql.sessions import AnalystSession
+    from dpsql.session_api import AnalystSession
 
 
 _MOST_VALUES = 500
@@ -102,9 +101,9 @@ class Repl(ReplState):
 
     def statements(self, text: str) -> None:
         """Run one statement after the other; the first that fails ends them."""
-        from dpsql.language import split
+        from dpsql.language import split_script
 
-        for statement in split(text):
+        for statement in split_script(text):
             self.statement(statement)
 
 

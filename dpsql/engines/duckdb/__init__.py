@@ -1,5 +1,5 @@
-"""DuckDB, the default engine: sources, domains, and the locked-down private database.
+"""DuckDB, the default engine: sources, and the locked-down private database.
 
-``engine`` counts; ``settings`` locks every database down; ``sources`` (with ``csv_source`` and ``lengths``)
-and ``domains`` write the tables; ``schema`` and ``checks`` are for the owner.
+``duckdb_engine`` counts; ``duckdb_settings`` locks every database down, and knows the tested versions;
+``table_readers`` and ``source_files`` read tables; ``source_schemas`` and ``duckdb_owner`` are for the owner.
 """

@@ -1,5 +1,5 @@
 """PostgreSQL over ADBC: the owner's tables, read-only, queried for counts only.
 
-``engine`` counts over a ``connection``; ``catalog``, ``schema`` and ``guard`` find a table, read its types
-and check it; ``dialect`` and ``forms`` write its SQL; ``rows`` sends public rows.
+``postgres_engine`` counts over its connections; ``postgres_tables`` finds a table, reads its types and guards
+it; ``postgres_sql`` writes its SQL and sends public rows; ``postgres_owner`` is for the owner.
 """

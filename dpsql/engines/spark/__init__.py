@@ -1,5 +1,5 @@
 """Spark, in this process or over Spark Connect: the owner's tables, queried for counts only.
 
-``engine`` counts over a ``connection``; ``catalog``, ``schema`` and ``guard`` find a table, read its types
-and check it; ``dialect`` and ``forms`` write its SQL; ``rows`` sends public rows.
+``spark_engine`` counts in a session of ``spark_connection``; ``spark_tables`` finds a table, reads its types,
+and has what the owner is told; ``spark_sql`` writes its SQL and sends public rows.
 """

@@ -3,5 +3,134 @@
 `certify` is the only way to a `Certificate`. What no rule proves is refused with `NotCertified`.
 """
 
-from dpsql.kernel.check.certificate import Certificate, Change, Keys, NotCertified, Step, Together
-from dpsql.kernel.check.check import certify
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from dpsql.kernel.check.certificate import (
+    _SEAL,
+    NONE,
+    Certificate,
+    Change,
+    Groups,
+    Keys,
+    Kind,
+    Most,
+    Names,
+    NotCertified,
+    Step,
+    Together,
+)
+from dpsql.kernel.check.proof import Proof
+from dpsql.kernel.check.queries import relation_of_query
+from dpsql.kernel.check.totality import check_total
+from dpsql.kernel.check.words import has_known_words
+from dpsql.kernel.facts import Facts, fold
+from dpsql.kernel.tree import Column, Node, Query, Scan, parts, replaced
+
+
+def certify(query: Query, facts: Facts) -> Certificate:
+    """Return what is proved of a counting query; `NotCertified` if that is not enough to count it."""
+    try:
+        return _certify_as(query, query, facts)
+    except NotCertified:
+        folded = replaced(query, _fold_name)
+        if folded is query:
+            raise
+        return _certify_as(folded, query, facts)
+
+
+def _fold_name(node: Node) -> Node:
+    """Return a stored column with its name in lower case: names are compared without case."""
+    if isinstance(node, Column) and node.stored and node.name != fold(node.name):
+        return Column(node.table, fold(node.name), stored=True)
+    return node
+
+
+def _list_once(query: Query) -> list[Node]:
+    """Return the nodes of a query, those that stand at several places once."""
+    seen, found = {id(query)}, list[Node]((query,))
+    for node in found:
+        for part in parts(node):
+            if id(part) not in seen:
+                seen.add(id(part))
+                found.append(part)
+    return found
+
+
+def _kind_of(facts: Facts, name: str) -> str | None:
+    """Return what one unit of a table is; None for public tables."""
+    table = facts.table(name)
+    return None if table is None or table.public else table.kind
+
+
+def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
+    """Return what is proved of a query, as the certificate of the same query as it was written."""
+    kinds = set[str | None]()
+    for node in _list_once(query):
+        if not has_known_words(node):
+            raise NotCertified("a word that is none of those of SQL", node)
+        if isinstance(node, Scan):
+            kinds.add(_kind_of(facts, node.table))
+    kinds.discard(None)
+    proof = Proof(facts, check_total(query, facts), relation_of_query)
+    if len(kinds) > 1:
+        proof.refuse("units of different kinds", query)
+    found = relation_of_query(proof, query)
+    groups = found.groups
+    if found.kind is not Kind.GROUPS or groups is None:
+        return proof.refuse("a query that counts no groups", query)
+    if any(number.null for number in groups.numbers.values()):
+        proof.refuse("a number that can be NULL", query)
+    if not found.unique:
+        proof.refuse("groups that no columns tell apart", query)
+    large = proof.overflowing()
+    if large is not None:
+        proof.refuse("a sum that can overflow", large)
+    most = groups.most
+    numbers = []
+    for name, number in groups.numbers.items():
+        total = number.total
+        if most is not None:
+            whole = most * max(-number.low, number.high)
+            total = whole if total is None else min(total, whole)
+        numbers.append(Change(name, number.low, number.high, total))
+    largest = groups.largest
+    return Certificate(
+        query=written,
+        numbers=tuple(numbers),
+        keys=_kind_of_keys(proof, query, found.unique, groups),
+        columns=groups.keys,
+        distinct=tuple(found.unique),
+        most_groups=most,
+        decides=groups.decides,
+        largest=None if largest is None else Most(largest.number, largest.most, largest.within),
+        grouped_by=found.few,
+        cells=tuple(groups.cells.items()),
+        one_cell=groups.one_cell,
+        every_group=groups.declared or groups.every,
+        together=tuple(_bound_total(each, most) for each in groups.together),
+        bounds=groups.bounds,
+        fine=groups.fine,
+        derivation=tuple(proof.steps),
+        seal=_SEAL,
+    )
+
+
+def _bound_total(changes: Together, most: int | None) -> Together:
+    """Return changes of several numbers in all groups, if a unit changes so many."""
+    if most is None:
+        return changes
+    total = most * changes.each
+    return replace(changes, total=total if changes.total is None else min(changes.total, total))
+
+
+def _kind_of_keys(proof: Proof, query: Query, unique: Collection[Names], groups: Groups) -> Keys:
+    if groups.declared:
+        return Keys.ONE if NONE in unique else Keys.DECLARED
+    if groups.decides is not None:
+        return Keys.UNKNOWN
+    if not groups.public and not groups.cells.keys() >= {*groups.keys}:
+        return proof.refuse("groups of private keys, whatever their numbers are", query)
+    return Keys.CELLS if groups.cells else Keys.SPARSE

@@ -12,20 +12,14 @@ from typing import TypeGuard
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
-    Around,
-    check_decided,
-    check_ends,
-    derive,
-    needs_try,
-    rule,
-    unwrap,
-    whole_number,
-)
-from dpsql.kernel.check.types_of import (
     INFINITY,
+    Around,
     Number,
     Value,
+    check_decided,
+    check_ends,
     common,
+    derive,
     digits_kept,
     distance,
     ends,
@@ -33,8 +27,12 @@ from dpsql.kernel.check.types_of import (
     fits,
     floating,
     natural,
+    needs_try,
+    rule,
     size,
+    unwrap,
     whole,
+    whole_number,
 )
 from dpsql.kernel.tree import Binary, Call, Cast, Constant, Expr, Unary
 from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType

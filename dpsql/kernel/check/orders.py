@@ -11,8 +11,7 @@ from itertools import islice, product
 from typing import NamedTuple
 
 from dpsql.kernel.check.certificate import NotCertified
-from dpsql.kernel.check.derive import Around, Rows, derive, unwrap
-from dpsql.kernel.check.types_of import INFINITY, Number, Value, ends, exact
+from dpsql.kernel.check.derive import INFINITY, Around, Number, Rows, Value, derive, ends, exact, unwrap
 from dpsql.kernel.facts import fold
 from dpsql.kernel.tree import (
     Aggregate,

@@ -1,4 +1,16 @@
-"""Relations of the results of queries.
+"""Relations of the results of queries: of SELECT and its windows, of UNION, INTERSECT and EXCEPT.
+
+UNION ALL of owned rows with their units in the same column is owned: the rows of a unit are those of both
+sides. Other set operations compare rows with their units, so each unit's rows are compared among themselves;
+rows without a unit (NULL) are compared among those. Public rows may be added if their unit is NULL, and may
+be taken away or be what is left of INTERSECT: which rows of a unit remain is then a function of its own
+rows. INTERSECT and EXCEPT leave rows of the left side: those have no unit that have none there.
+
+A window with a unit among its PARTITION BY computes the values of a unit's rows from that unit's rows alone.
+So what is owned stays owned. `values` proves that no value depends on the order of rows.
+
+`ROW_NUMBER` with the unit and P among PARTITION BY is 1, 2, .. in the rows of a unit that are equal in P: the
+number and P are unique within a unit, and so are the number and all columns that P is computed from.
 
 *WHERE* keeps a row or not by what `subqueries` allows, so what is owned stays owned. Of conditions, `x = c`
 and
@@ -18,31 +30,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dpsql.kernel.check.bounded import relation_of_bounded, relation_of_sampled
-from dpsql.kernel.check.counts import relation_of_parents
-from dpsql.kernel.check.groups import (
+from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of
+from dpsql.kernel.check.derive import exact, unwrap
+from dpsql.kernel.check.orders import conjuncts
+from dpsql.kernel.check.proof import (
+    Proof,
+    as_stored,
+    equal_columns,
+    equalities,
+    has_aggregate,
+    has_window,
+    is_null,
+    nodes_of_row,
+    reads_of,
+    subqueries,
+)
+from dpsql.kernel.check.sources import check_name, check_row, relation_of, tied_to_outer
+from dpsql.kernel.check.unit_groups import (
+    relation_of_bounded,
     relation_of_cells,
     relation_of_decided,
     relation_of_marked,
     relation_of_on_domain,
+    relation_of_parents,
     relation_of_part,
+    relation_of_sampled,
+    relation_of_units,
 )
-from dpsql.kernel.check.implied import as_stored, equal_columns
-from dpsql.kernel.check.joins import relation_of
-from dpsql.kernel.check.orders import conjuncts
-from dpsql.kernel.check.proof import Proof, equalities, has_aggregate
-from dpsql.kernel.check.relation import NONE, Kind, Names, Relation, name_of
-from dpsql.kernel.check.searches import relation_of_above, relation_of_beyond, relation_of_scores
-from dpsql.kernel.check.setops import relation_of_operation
-from dpsql.kernel.check.sources import check_name
-from dpsql.kernel.check.subqueries import check_row, tied_to_outer
-from dpsql.kernel.check.units import relation_of_units
-from dpsql.kernel.check.weighted import relation_of_weighted
-from dpsql.kernel.check.windows import check_windows, follows_from, unique_by_number
+from dpsql.kernel.check.unit_numbers import (
+    relation_of_above,
+    relation_of_beyond,
+    relation_of_scores,
+    relation_of_weighted,
+)
 from dpsql.kernel.tree import (
     Above,
+    Aggregate,
     Beyond,
     Bounded,
+    Call,
     CellsOfDecided,
     Column,
     Constant,
@@ -58,7 +84,148 @@ from dpsql.kernel.tree import (
     Select,
     SetOperation,
     Weighted,
+    Window,
 )
+
+WORDS = frozenset({"UNION", "UNION ALL", "INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL"})
+
+
+def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
+    """Return the relation of a set operation."""
+    _check_written(proof, query)
+    a, b = proof.query(query.left, "left"), proof.query(query.right, "right")
+    if query.word not in WORDS or len(a.columns) != len(b.columns):
+        proof.refuse("an unknown set operation", query)
+    if a.outside and b.outside:
+        kind = Kind.TIED if Kind.TIED in (a.kind, b.kind) else Kind.PUBLIC
+        return Relation(kind, a.columns, unique=proof.unique(query))
+    if a.by_row or b.by_row or not all(r.outside or r.kind is Kind.OWNED for r in (a, b)):
+        proof.refuse("a set operation of rows without units", query)
+    if Kind.TIED in (a.kind, b.kind):
+        proof.refuse("a set operation of rows of an outer unit", query)
+    places = _unit_places(a) & _unit_places(b) if a.kind is b.kind else _unit_places(a) | _unit_places(b)
+    if query.word == "UNION ALL":
+        places = {p for p in places if _null_at(query.left, a, p) and _null_at(query.right, b, p)}
+    elif a.kind is Kind.PUBLIC or (b.kind is Kind.PUBLIC and query.word.startswith("UNION")):
+        proof.refuse(f"{query.word} of public and private rows", query)
+    places = {place for place in places if _same_types(proof, query, place)}
+    if not places:
+        proof.refuse("a set operation of rows with units in different columns", query)
+    proof.note("set operation", f"{query.word} compares the units of the rows, too")
+    unit = frozenset(Column("", a.columns[place]) for place in places)
+    columns = frozenset(a.columns) - {a.columns[place] for place in places}
+    unique: frozenset[Names] = frozenset()
+    if not query.word.endswith("ALL"):
+        unique = frozenset((columns,))
+    if not query.word.startswith("UNION"):
+        unique |= a.unique
+    facts = (NONE, frozenset(a.columns[place] for place in places))
+    same = all(_same_types(proof, query, place) for place in range(len(a.columns)))
+    if not same:  # what differs may be equal after the conversion
+        unique = frozenset((columns,)) if not query.word.endswith("ALL") else frozenset()
+    depends = a.depends if same and not query.word.startswith("UNION") else ()
+    return Relation(
+        Kind.OWNED,
+        a.columns,
+        unit,
+        strays=a.strays or (query.word.startswith("UNION") and (b.strays or a.kind is not b.kind)),
+        unique=unique,
+        depends=(facts, *depends),
+        few=a.few if same and not query.word.startswith("UNION") else (),
+    )
+
+
+def _check_written(proof: Proof, query: SetOperation) -> None:
+    """Refuse operands that the text would not have as the tree has them: it has no parentheses."""
+    for side in (query.left, query.right):
+        if isinstance(side, Select) and (side.order or side.limit is not None):
+            proof.refuse("an ordered operand of a set operation", query)
+    left, right = query.left, query.right
+    if isinstance(right, SetOperation) and not query.word == right.word == "UNION ALL":
+        proof.refuse("operands of set operations in another order", query)
+    looser = isinstance(left, SetOperation) and not left.word.startswith("INTERSECT")
+    if looser and query.word.startswith("INTERSECT"):
+        proof.refuse("operands of set operations in another order", query)
+
+
+def _same_types(proof: Proof, query: SetOperation, place: int) -> bool:
+    """Return whether a column has one type on both sides, or whole numbers."""
+    one, other = ([*proof.rows(side).columns.values()][place].type for side in (query.left, query.right))
+    return one == other or (exact(one) and exact(other))
+
+
+def _unit_places(relation: Relation) -> set[int]:
+    names = {unit.name for unit in relation.unit if isinstance(unit, Column)}
+    return {place for place, name in enumerate(relation.columns) if name in names}
+
+
+def _null_at(query: Query, relation: Relation, place: int) -> bool:
+    """Return whether rows have their unit in a column, or NULL if they are public."""
+    if relation.kind is Kind.OWNED:
+        return True
+    return isinstance(query, Select) and is_null(query.items[place].expr)
+
+
+RANKS = frozenset({"ROW_NUMBER", "RANK", "DENSE_RANK"})
+
+
+def check_windows(proof: Proof, expr: Expr, relation: Relation) -> None:
+    """Refuse windows over rows of several units."""
+    if not has_window(expr) or relation.kind is not Kind.OWNED:
+        return
+    for node in nodes_of_row(expr):
+        if isinstance(node, Window):
+            if relation.by_row or not any(part in relation.unit for part in node.partition):
+                proof.refuse("a window over rows of several units", node)
+            proof.note("window of the unit", "the window function reads the rows of one unit")
+
+
+def follows_from(expr: Expr, relation: Relation) -> Names | None:
+    """Return columns from which an expression follows, within a unit; None if that is not known."""
+    if not has_window(expr):
+        return reads_of(expr)
+    if relation.kind is not Kind.OWNED:
+        return None
+    found: set[str] = set()
+    waiting = [expr]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Window):
+            if node.order or node.frame is not None or _function(node) in RANKS:
+                return None
+            for part in node.partition:
+                found |= reads_of(part)
+        elif has_window(node):
+            waiting += [n for n in nodes_of_row(node) if isinstance(n, Window)]
+            found |= _outside_windows(node)
+        else:
+            found |= reads_of(node)
+    return frozenset(found)
+
+
+def _outside_windows(expr: Expr) -> Names:
+    """Return the columns that an expression reads beside its windows."""
+    inside: set[int] = set()
+    for node in nodes_of_row(expr):
+        if isinstance(node, Window):
+            inside |= {id(n) for n in nodes_of_row(node)}
+    return frozenset(name_of(n) for n in nodes_of_row(expr) if isinstance(n, Column) and id(n) not in inside)
+
+
+def _function(window: Window) -> str:
+    name = window.function.name if isinstance(window.function, (Call, Aggregate)) else ""
+    return name.upper()
+
+
+def unique_by_number(expr: Expr, relation: Relation) -> Names | None:
+    """Return the columns that are unique together with an expression, if it numbers the rows of a unit."""
+    window = unwrap(expr)
+    if not isinstance(window, Window) or _function(window) != "ROW_NUMBER" or relation.kind is not Kind.OWNED:
+        return None
+    rest = [part for part in window.partition if part not in relation.unit]
+    if len(rest) == len(window.partition) or any(subqueries(part) or has_window(part) for part in rest):
+        return None
+    return frozenset[str]().union(*map(reads_of, rest))
 
 
 def relation_of_query(proof: Proof, query: Query) -> Relation:

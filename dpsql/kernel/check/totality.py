@@ -26,10 +26,13 @@ from dpsql.kernel.check.derive import (
     Around,
     Rows,
     Scope,
+    Value,
     check_decided,
     derive,
+    exact,
     unify_values,
     unwrap,
+    whole,
 )
 from dpsql.kernel.check.orders import (
     From,
@@ -42,7 +45,6 @@ from dpsql.kernel.check.orders import (
     unique_in_join,
     unique_kept,
 )
-from dpsql.kernel.check.types_of import Value, exact, whole
 from dpsql.kernel.check.values import condition
 from dpsql.kernel.facts import Facts
 from dpsql.kernel.tree import (

@@ -1,6 +1,6 @@
 """What is known of the values of a query: types, exact intervals, NULL, and that no row makes it fail.
 
-This is the second, independent proof of what `dpsql.kernel.tree.guards` ensures when a query is made.
+This is the second, independent proof of what `dpsql.kernel.tree.exact` ensures when a query is made.
 `value_of` derives one expression from the scope of its query, each from its parts; `totality.check_total`
 walks a whole query. Here are the rules of columns, constants, conditions and CASE; `arithmetic`, `functions`
 and `aggregates` have the others.
@@ -18,22 +18,26 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpsql.kernel.check import aggregates, functions  # noqa: F401  their rules
+from dpsql.kernel.check.aggregates import whole_total
 from dpsql.kernel.check.arithmetic import arithmetic
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
+    INFINITY,
+    NOTHING,
     Around,
     Rows,
     Scope,
+    Value,
     comparable,
     derive,
+    exact,
+    natural,
     needs_try,
     rule,
     unify_values,
     unwrap,
     whole_number,
 )
-from dpsql.kernel.check.types_of import INFINITY, NOTHING, Value, exact, natural
-from dpsql.kernel.check.whole_totals import whole_total
 from dpsql.kernel.facts import fold
 from dpsql.kernel.tree import (
     Between,

@@ -1,4 +1,7 @@
-"""The life of a charge: reserve, step, then settle, fail or cancel. Each inside one write transaction."""
+"""The life of a charge: reserve, step, then settle, fail or cancel. Each inside one write transaction.
+
+A refinement is a release whose noise depends on that of an earlier one: what both may cost is reserved.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,94 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import Any
 
-from dpsql.errors import InterfaceError, InternalError
-from dpsql.kernel.ledger import events, limits, process_identity, refinements
-from dpsql.kernel.ledger.amounts import read_charge, read_loss, rounded_up, too_wide, write_charge
-from dpsql.kernel.ledger.events import Event
-from dpsql.kernel.ledger.records import Request, Reservation, Settled
-from dpsql.kernel.ledger.scopes import Caps, order_of, policy_budget
-from dpsql.kernel.ledger.spending import add_loss, admit, exceeded, spend_own
-from dpsql.kernel.ledger.totals import POLICY, added_amounts, names_of, total_at_order, write_total
-from dpsql.kernel.loss import Charge, PrivacyLoss, is_within
+from dpsql.errors import InterfaceError, InternalError, OperationalError
+from dpsql.kernel.ledger import events, limits, process_identity
+from dpsql.kernel.ledger.events import Event, RefinementStep, Request, Reservation, Settled
+from dpsql.kernel.ledger.scopes import Caps, add_loss, admit, exceeded, order_of, policy_budget, spend_own
+from dpsql.kernel.ledger.totals import (
+    POLICY,
+    added_amounts,
+    names_of,
+    read,
+    read_charge,
+    read_loss,
+    rounded_up,
+    too_wide,
+    total_at_order,
+    write,
+    write_charge,
+    write_total,
+)
+from dpsql.kernel.loss import Charge, PrivacyLoss, Stream, is_within
 from dpsql.kernel.loss import settle as settle_loss
+
+
+def reserved_loss(connection: sqlite3.Connection, request: Request) -> PrivacyLoss:
+    """Return the largest loss of a release.
+
+    One that refines another has noise that depends on the other's. Together they are as private as the new
+    one, which basic composition knows; given the other, the new one's loss may be both their epsilons.
+    """
+    if request.refines is None:
+        return request.reserved
+    paid = request.charge.epsilon
+    before = paid_before(connection, request.refines.parent)
+    return PrivacyLoss((Stream(paid, paid + 2 * before),)) if before else PrivacyLoss.of(paid)
+
+
+def begin(
+    connection: sqlite3.Connection, entry: int, analyst: str, charge: Charge, refines: RefinementStep
+) -> None:
+    """Record, with its charge, that an entry refines a release, if no other entry does."""
+    if connection.execute("SELECT 1 FROM refinement WHERE parent = ?", (refines.parent,)).fetchone():
+        raise OperationalError(
+            f"release {refines.parent} was refined by another statement; nothing was charged"
+        )
+    problem = problem_of(connection, analyst, charge.epsilon, refines)
+    if problem:
+        raise InternalError(f"a refinement {problem}")
+    connection.execute(
+        "INSERT INTO refinement VALUES (?, ?, ?)", (entry, refines.parent, write(refines.epsilon))
+    )
+
+
+def paid_before(connection: sqlite3.Connection, number: int) -> Fraction:
+    """Return the epsilon of a release and of those that it refines; 0 if it has none or is not there."""
+    row = connection.execute(
+        "SELECT e.entry, e.charged_loss FROM release r JOIN entry e ON e.entry = r.entry WHERE r.number = ?",
+        (number,),
+    ).fetchone()
+    if row is None:
+        return Fraction(0)
+    before = step_of(connection, row[0])
+    return (read_loss(row[1]).epsilon or Fraction(0)) if before is None else before.epsilon
+
+
+def problem_of(
+    connection: sqlite3.Connection, analyst: str, price: Fraction, refines: RefinementStep
+) -> str | None:
+    """Say why a refinement at this price is not allowed; None: it is."""
+    row = connection.execute(
+        "SELECT e.entry, e.analyst, e.shared, e.charged_loss FROM release r JOIN entry e"
+        " ON e.entry = r.entry WHERE r.number = ?",
+        (refines.parent,),
+    ).fetchone()
+    if row is None or row[1] != analyst or row[2]:
+        return "is of a release that is not the analyst's own"
+    before = step_of(connection, row[0])
+    spent = read_loss(row[3]).epsilon if before is None else before.epsilon
+    if spent is None:
+        return "is of a release that has no epsilon"
+    if price <= 0 or spent + price < refines.epsilon:
+        return "costs less than what it adds"
+    return None
+
+
+def step_of(connection: sqlite3.Connection, entry: int) -> RefinementStep | None:
+    """Return what an entry refines; None: nothing."""
+    row = connection.execute("SELECT parent, epsilon FROM refinement WHERE entry = ?", (entry,)).fetchone()
+    return None if row is None else RefinementStep(row[0], read(row[1]))
+
 
 _FIXED = ("entry", "at", "analyst", "statement", "reading", "mechanism", "reserved_loss", "shared", "holder")
 """The columns of an entry that never change."""
@@ -39,7 +120,7 @@ def reserve(
     price = sum((request.charge for request in requests), Charge())
     if not requests or any(request.charge.epsilon <= 0 for request in requests) or price.delta >= 1:
         raise InternalError("a private statement costs an epsilon above 0 and a delta below 1")
-    losses = [refinements.reserved_loss(connection, request) for request in requests]
+    losses = [reserved_loss(connection, request) for request in requests]
     if not all(loss.parts for loss in losses):
         raise InternalError("a private statement has a loss")
     loss = sum(losses, PrivacyLoss())
@@ -56,7 +137,7 @@ def reserve(
         who = (analyst, statement, request.selection, request.mechanism)
         entries.append(enter(connection, reserved, who, shared=False, at=at))
         if request.refines is not None:
-            refinements.begin(connection, entries[-1], analyst, request.charge, request.refines)
+            begin(connection, entries[-1], analyst, request.charge, request.refines)
         if request.places > 1:
             place = (entries[-1], entries[0], request.place, request.places)
             connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", place)

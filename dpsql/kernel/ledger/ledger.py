@@ -9,9 +9,9 @@ from typing import Final, Protocol, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.kernel.facts import Facts
-from dpsql.kernel.ledger import charging, events, ladders, limits, releases
-from dpsql.kernel.ledger.events import Event
-from dpsql.kernel.ledger.records import (
+from dpsql.kernel.ledger import charging, events, kept_results, limits
+from dpsql.kernel.ledger.events import (
+    Event,
     LadderRequest,
     LadderReservation,
     RefinementStep,
@@ -171,7 +171,7 @@ class ChargeLedger:
             self._guard.hold(connection)
             self._adopt_facts(connection, facts)
             for key in shared:
-                releases.share(connection, self._caps, key, name)
+                kept_results.share(connection, self._caps, key, name)
             reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
@@ -241,12 +241,12 @@ class ChargeLedger:
     def find(self, reuse_key: str, analyst: str) -> StoredRelease | None:
         """Return the analyst's own latest release under a reuse key, which costs nothing again."""
         name = name_of(analyst)
-        return self._covered(lambda connection: releases.find(connection, reuse_key, name))
+        return self._covered(lambda connection: kept_results.find(connection, reuse_key, name))
 
     def release(self, number: int, analyst: str) -> StoredRelease:
         """Return one of the analyst's own releases; `ProgrammingError` if there is none."""
         name = name_of(analyst)
-        found = self._covered(lambda connection: releases.find_number(connection, number, name))
+        found = self._covered(lambda connection: kept_results.find_number(connection, number, name))
         if found is None:
             raise ProgrammingError(f"you have no release {number}")
         return found
@@ -269,7 +269,7 @@ class ChargeLedger:
         with self._store.write() as connection:
             self._guard.hold(connection)
             for key in reuse_keys:
-                releases.share(connection, self._caps, key, name_of(analyst))
+                kept_results.share(connection, self._caps, key, name_of(analyst))
 
     def reserve_ladders(
         self, requests: Sequence[LadderRequest], facts: Facts | None = None
@@ -300,30 +300,30 @@ class ChargeLedger:
         with self._store.write() as connection:
             self._guard.hold(connection)
             self._adopt_facts(connection, facts)
-            return ladders.reserve(connection, self._caps, asked)
+            return kept_results.reserve(connection, self._caps, asked)
 
     def check_ladders(self, loss: PrivacyLoss) -> None:
         """Raise `BudgetExceeded`, as `reserve_ladders` would, if ladders of this loss together do not fit."""
         with self._store.read() as connection:
-            ladders.check_room(connection, self._caps, loss)
+            kept_results.check_room(connection, self._caps, loss)
 
     def settle_ladder(self, reservation: LadderReservation, payload: bytes) -> StoredLadder:
         """Keep a ladder that was measured; only after that may it be shown or used."""
         with self._store.write() as connection:
             self._guard.hold(connection)
-            found = ladders.settle(connection, reservation, payload)
+            found = kept_results.settle(connection, reservation, payload)
         self._guard.cover(self._store, found.event)
         return found
 
     def fail_ladder(self, reservation: LadderReservation) -> None:
         """End a ladder that was not measured: it stays charged in full."""
         with self._store.write() as connection:
-            ladders.fail(connection, reservation)
+            kept_results.fail(connection, reservation)
 
     def ladders(self) -> list[StoredLadder]:
         """Return all ladders that are kept, the newest last."""
         with self._store.read() as connection:
-            found = ladders.kept(connection)
+            found = kept_results.kept(connection)
         if found:
             self._guard.cover(self._store, max((each.event for each in found), key=lambda event: event.n))
         return found

@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpsql.errors import Error, InterfaceError, InternalError, OperationalError
-from dpsql.kernel.ledger.amounts import DamagedError
 from dpsql.kernel.ledger.events import check_newest
 from dpsql.kernel.ledger.schema import Migrate, check_present, create, recognise, update
+from dpsql.kernel.ledger.totals import DamagedError
 
 _PRAGMAS = (
     "PRAGMA foreign_keys = ON",

@@ -22,10 +22,6 @@
 """
 
 from dpsql.kernel.loss.charge import Charge, Number, exact
-from dpsql.kernel.loss.conversion import OrderLimit, approximate_epsilon
-from dpsql.kernel.loss.domination import is_within
-from dpsql.kernel.loss.filter import Accounting, Filter, Totals
-from dpsql.kernel.loss.parallel import largest_loss
-from dpsql.kernel.loss.parts import BoundedRange, Gaussian, Part, PureDP, Realised, Stream
-from dpsql.kernel.loss.privacy_loss import PrivacyLoss
-from dpsql.kernel.loss.settling import settle
+from dpsql.kernel.loss.composing import is_within, largest_loss, settle
+from dpsql.kernel.loss.filter import Accounting, Filter, OrderLimit, Totals, approximate_epsilon
+from dpsql.kernel.loss.privacy_loss import BoundedRange, Gaussian, Part, PrivacyLoss, PureDP, Realised, Stream

@@ -23,39 +23,42 @@ output and changes nothing else: each group has independent noise of the same la
 random ranks.
 """
 
-from dpsql.kernel.mechanisms.arguments import Noise
-from dpsql.kernel.mechanisms.bins import Binned, Bins
-from dpsql.kernel.mechanisms.box import Box, BoxMeasured
-from dpsql.kernel.mechanisms.existence import Existing, ExistingGroups
-from dpsql.kernel.mechanisms.exponential import Exponential
-from dpsql.kernel.mechanisms.extremes import Extreme, Extremes
+from dpsql.kernel.mechanisms.exponential import Exponential, GumbelChoice, GumbelTopK
 from dpsql.kernel.mechanisms.gaussian import Gaussian, GaussianMeasured
-from dpsql.kernel.mechanisms.grid import NoiseSource, usual_grid
 from dpsql.kernel.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
-from dpsql.kernel.mechanisms.gumbel import GumbelChoice, GumbelTopK
-from dpsql.kernel.mechanisms.histogram import Histograms
-from dpsql.kernel.mechanisms.hybrid_sparse_vector import HybridSparseVector
-from dpsql.kernel.mechanisms.hybrid_top_k import Hybrid, HybridTopK
 from dpsql.kernel.mechanisms.joint import Joint, JointTopK
-from dpsql.kernel.mechanisms.ladder import FULL, Ladder, Rung, excess_score, excess_scores
-from dpsql.kernel.mechanisms.limited_domain import LimitedDomain, LimitedTopK
-from dpsql.kernel.mechanisms.limited_then_stable import LimitedThenStable, OrderedThenSet
-from dpsql.kernel.mechanisms.measure import Laplace, Measured
-from dpsql.kernel.mechanisms.median_oracle import MedianOracle
-from dpsql.kernel.mechanisms.peeled import PeeledTopK
-from dpsql.kernel.mechanisms.quantile import Quantile, Quantiles
-from dpsql.kernel.mechanisms.refine import Refined, Refinement
-from dpsql.kernel.mechanisms.rung_bins import RungBins
-from dpsql.kernel.mechanisms.sparse import TopK, check_sparse
-from dpsql.kernel.mechanisms.sparse_vector import AdaptiveSparseVector
-from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVector, best_share
-from dpsql.kernel.mechanisms.sparse_vector_rounds import SparseVectorByRounds
-from dpsql.kernel.mechanisms.stable import (
-    StabilityTests,
+from dpsql.kernel.mechanisms.ladder import (
+    FULL,
+    Binned,
+    Bins,
+    Ladder,
+    Rung,
+    RungBins,
+    excess_score,
+    excess_scores,
 )
-from dpsql.kernel.mechanisms.top_k import NoisyTopK
-from dpsql.kernel.mechanisms.top_stable import StableSet, TopStable
-from dpsql.kernel.order import OrderedCounts, SparseCounts, in_public_order
+from dpsql.kernel.mechanisms.limited_domain import (
+    LimitedDomain,
+    LimitedThenStable,
+    LimitedTopK,
+    OrderedThenSet,
+)
+from dpsql.kernel.mechanisms.measure import Box, BoxMeasured, Laplace, Measured, Refined, Refinement
+from dpsql.kernel.mechanisms.mechanism import Noise, NoiseSource, usual_grid
+from dpsql.kernel.mechanisms.median_oracle import MedianOracle
+from dpsql.kernel.mechanisms.noisy_order import TopK, check_sparse
+from dpsql.kernel.mechanisms.quantile import Extreme, Extremes, Quantile, Quantiles
+from dpsql.kernel.mechanisms.sparse_vector import (
+    AdaptiveSparseVector,
+    HybridSparseVector,
+    SparseVectorByRounds,
+)
+from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVector, best_share
+from dpsql.kernel.mechanisms.top_k import Hybrid, HybridTopK, NoisyTopK, PeeledTopK
+from dpsql.kernel.mechanisms.top_stable import StabilityTests, StableSet, TopStable
+from dpsql.kernel.mechanisms.unknown_domain import Existing, ExistingGroups
+from dpsql.kernel.mechanisms.weights import Histograms
+from dpsql.kernel.public_order import OrderedCounts, SparseCounts, in_public_order
 
 __all__ = [
     "FULL",

@@ -14,12 +14,25 @@ from numpy.typing import NDArray
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Charge, Number, PrivacyLoss, exact
-from dpsql.kernel.mechanisms.arguments import Noise, between, bound, in_order, kind, positive, whole
-from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource, grid_of, in_counts, placed
-from dpsql.kernel.mechanisms.mechanism import Mechanism, Result
-from dpsql.kernel.mechanisms.ragged import padded
+from dpsql.kernel.mechanisms.mechanism import (
+    SYSTEM,
+    Mechanism,
+    Noise,
+    NoiseSource,
+    Result,
+    between,
+    bound,
+    grid_of,
+    in_counts,
+    in_order,
+    kind,
+    padded,
+    placed,
+    positive,
+    whole,
+)
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
-from dpsql.kernel.order import OrderedCounts
+from dpsql.kernel.public_order import OrderedCounts
 
 ANSWER_SHARE = Fraction(1, 3)
 """Share of a miss's budget for its noisy count. Checks are not monotone, so 1/3 gives both the same scale."""

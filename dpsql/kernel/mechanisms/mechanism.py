@@ -1,18 +1,260 @@
-"""The base classes of mechanisms, which are planned from public facts, and of their results."""
+"""The base of all mechanisms: their classes, checks of public arguments, one grid for counts and noise."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar, cast, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
-from dpsql.kernel.loss import Charge, Part, PrivacyLoss, PureDP, settle
-from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
+from dpsql.kernel.loss import Charge, Number, Part, PrivacyLoss, PureDP, exact, settle
+from dpsql.kernel.public_order import OrderedCounts, SparseCounts
+
+Noise = Literal["exponential", "laplace", "geometric"]
+"""Law of the noise; geometric noise is exponential noise on the grid of integers."""
+
+
+def counted(counts: ArrayLike, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:
+    """Convert counts to int64 of one dimension, or of two if independent trials are allowed.
+
+    With `groups`, there must be that many of them: the number that the mechanism was planned for.
+    """
+    array = np.asarray(counts)
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.int64)  # numpy reads an empty list as float64
+    if array.dtype.kind not in "iu" or not np.can_cast(array.dtype, np.int64, casting="safe"):
+        raise ValueError("counts must be signed integers of at most 64 bits")
+    if array.ndim != 1 and not (trials and array.ndim == 2):
+        raise ValueError("counts must have one dimension" + (", or two: (trials, groups)" if trials else ""))
+    if groups is not None and array.shape[-1] != groups:
+        raise ValueError(f"planned for {groups} counts")
+    return array.astype(np.int64, copy=False)
+
+
+def sparsely_counted(counts: SparseCounts, groups: int) -> SparseCounts:
+    """Check the counts of a domain of so many groups, of which some are listed."""
+    values, positions = counted(counts.values, trials=True), counted(counts.positions)
+    if counts.size != groups or values.shape[-1] != len(positions):
+        raise ValueError(f"planned for {groups} counts")
+    if (np.diff(positions, prepend=-1, append=groups) <= 0).any():
+        raise ValueError("positions must ascend within the domain")
+    return SparseCounts(values, positions, groups)
+
+
+def in_order(counts: OrderedCounts, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:
+    """Convert counts in a public order, as `counted`; a bare array is refused, its order may be private."""
+    if not isinstance(counts, OrderedCounts):
+        raise TypeError("this mechanism depends on positions: declare them public by in_public_order(counts)")
+    if isinstance(counts.values, SparseCounts):
+        raise TypeError("this mechanism takes the counts of all groups")
+    return counted(counts.values, groups, trials=trials)
+
+
+def whole(value: int, name: str) -> int:
+    """Check a number of rows: an int of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise ValueError(f"{name} must be a whole number, at least 1")
+    return int(value)
+
+
+def positive(value: Number, name: str) -> Fraction:
+    """Convert a positive budget or scale to an exact fraction."""
+    number = exact(value)
+    if number.numerator <= 0:
+        raise ValueError(f"{name} must be positive")
+    return number
+
+
+def between(value: Number, name: str) -> Fraction:
+    """Convert a number strictly between 0 and 1: a share of the budget, or a delta."""
+    number = exact(value)
+    if not 0 < number < 1:
+        raise ValueError(f"{name} must lie between 0 and 1")
+    return number
+
+
+def bound(sensitivity: Number) -> Fraction:
+    """Check a sensitivity: a whole number of at least 1, because counts are whole numbers."""
+    number = exact(sensitivity)
+    if number.denominator != 1 or number.numerator < 1:
+        raise ValueError("sensitivity must be a whole number, at least 1")
+    return number
+
+
+def kind(noise: str) -> Noise:
+    """Check the name of a noise law."""
+    for known in get_args(Noise):
+        if noise == known:
+            return cast("Noise", known)
+    raise ValueError("noise must be 'exponential', 'laplace' or 'geometric'")
+
+
+def firsts(trial: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return for each entry where the entries of its trial begin; `trial` is ascending.
+
+    >>> firsts(np.array([0, 0, 3, 3, 3]))
+    array([0, 0, 2, 2, 2])
+    """
+    number = np.bincount(trial)
+    return np.repeat(np.cumsum(number) - number, number)
+
+
+def padded(trial: NDArray[np.int64], shape: tuple[int, int], *parts: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return each part in rows, one a trial, filled up with -1, or NaN among floats; `trial` is ascending.
+
+    >>> padded(np.array([0, 0, 2]), (3, 2), np.array([7, 8, 9]))[0].tolist()
+    [[7, 8], [-1, -1], [9, -1]]
+    """
+    slot, found = np.arange(len(trial)) - firsts(trial), []
+    for part in parts:
+        rows = np.full(shape, np.nan if part.dtype.kind == "f" else -1, dtype=part.dtype)
+        rows[trial, slot] = part
+        found.append(rows)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseSource:
+    """Exact noise and random ranks, the only random inputs of a mechanism; tests replace it by given values.
+
+    Attributes
+    ----------
+    entropy
+        Source of random bits; None: the operating system's generator.
+    """
+
+    entropy: exact_noise.Entropy | None = None
+
+    @property
+    def bits(self) -> exact_noise.Entropy:
+        """The source of random bits itself, for laws other than that of noise."""
+        return self.entropy or exact_noise.SystemEntropy()
+
+    def draw(
+        self, noise: Noise, scale: Fraction, bits: int, size: int | tuple[int, ...]
+    ) -> NDArray[np.int64]:
+        """Draw noise in grid steps, for a scale in counts: one-sided, or two-sided for Laplace."""
+        sampler = exact_noise.laplace if noise == "laplace" else exact_noise.geometric
+        return sampler(exact_noise.rate(scale, bits), size, entropy=self.entropy)
+
+    def draw_reaching(
+        self, noise: Noise, scale: Fraction, bits: int, need: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw noise for each entry of `need`; return where it is at least `need`, and its values there."""
+        sampler = exact_noise.laplace_reaching if noise == "laplace" else exact_noise.geometric_reaching
+        return sampler(exact_noise.rate(scale, bits), need, entropy=self.entropy)
+
+    def draw_band(
+        self, noise: Noise, scale: Fraction, bits: int, trials: int, low: int, high: int | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Draw noise of `trials` variables below `high`; return where it is at least `low`, and it."""
+        band = exact_noise.Band(exact_noise.rate(scale, bits), low, high, noise == "laplace")
+        return exact_noise.reaching(band, trials, entropy=self.entropy)
+
+    def draw_below(self, noise: Noise, scale: Fraction, bits: int, size: int, high: int) -> NDArray[np.int64]:
+        """Draw noise that is below `high`."""
+        rate = exact_noise.rate(scale, bits)
+        return exact_noise.below(rate, high, size, two_sided=noise == "laplace", entropy=self.entropy)
+
+    def box(self, rate: Fraction, dimension: int, trials: int) -> NDArray[np.int64]:
+        """Draw box noise in grid steps, of shape (trials, dimension)."""
+        return exact_noise.box(rate, dimension, trials, entropy=self.entropy)
+
+    def cube(self, rate: Fraction, dimension: int, trials: int) -> NDArray[np.int64]:
+        """Draw cube noise in grid steps, of shape (trials, dimension)."""
+        return exact_noise.cube(rate, dimension, trials, entropy=self.entropy)
+
+    def gaussian(self, variance: int, size: int | tuple[int, ...]) -> NDArray[np.int64]:
+        """Draw Gaussian noise in grid steps, for a variance in squared grid steps."""
+        return exact_noise.gaussian(variance, size, entropy=self.entropy)
+
+    def ranks(self, n: int, *, trials: int | None = None) -> NDArray[np.int64]:
+        """Draw a uniformly random permutation of 0..n-1, or one a trial; the larger rank wins a tie."""
+        return exact_noise.ranks(n, trials=trials, entropy=self.entropy)
+
+
+SYSTEM = NoiseSource()
+"""Noise made of the operating system's random bits."""
+
+
+def grid_of(noise: Noise, resolution: int | None, *scales: Fraction) -> int:
+    """Choose b of the grid 2^-b counts: 0 for geometric noise, else by the smallest scale.
+
+    Raises `ValueError` if `resolution` is not allowed or a scale too large for the grid.
+    """
+    if noise == "geometric" and resolution not in {None, 0}:
+        raise ValueError("geometric noise lives on whole counts: resolution must be 0 or left out")
+    bits = usual_grid(noise, *scales) if resolution is None else resolution
+    for scale in scales:
+        exact_noise.rate(scale, bits)
+    return bits
+
+
+def usual_grid(noise: Noise, *scales: Fraction) -> int:
+    """Return the default b of the grid of 2^-b counts, as chosen by `grid_of`."""
+    return 0 if noise == "geometric" else exact_noise.resolution(min(scales))
+
+
+def placed(counts: NDArray[np.int64], bits: int, *, negated: bool) -> NDArray[np.int64]:
+    """Convert counts to grid steps; negated, before any noise, if the smallest are wanted."""
+    values = exact_noise.place(counts, bits)
+    if negated:
+        np.negative(values, out=values)
+    return values
+
+
+def in_counts(steps: NDArray[np.int64] | NDArray[np.float64], bits: int) -> NDArray[np.float64]:
+    """Convert released grid steps to counts; exact up to 2^53 steps, rounded to nearest beyond."""
+    return np.multiply(steps, 0.5**bits, dtype=np.float64)
+
+
+_MOST_STEPS = 1 << exact_noise.FINEST
+"""Most grid steps of a count, as for other noise: each step takes a bit of the limit of counts."""
+
+
+def bounds_of(groups: int, sensitivity: Number | Sequence[Number]) -> tuple[tuple[int, ...], int]:
+    """Return the bounds of counts, and how often they repeat until there is one a count.
+
+    `sensitivity` is one bound, or one for each count; fewer are repeated, group by group.
+    """
+    one = isinstance(sensitivity, (int, str, float, Fraction, Decimal))
+    given: Sequence[Number] = (sensitivity,) if one else sensitivity  # type: ignore[assignment]  # it is no number
+    repeats, rest = divmod(groups, max(len(given), 1))
+    if rest or (groups and not given):
+        raise ValueError("one sensitivity a count is needed")
+    whole_bounds = {each: int(bound(each)) for each in set(given)}
+    return tuple(whole_bounds[each] for each in given), repeats
+
+
+def common_unit(bounds: Sequence[int], scale: Fraction, resolution: int | None = None) -> int:
+    """Return the grid steps in the largest change of any count: one of count a is `unit // bounds[a]` steps.
+
+    So a change by the bound is at most that many steps for every count, and it is exactly that many where the
+    unit is a multiple of the bound. `scale` is that of the noise over the largest change; the grid is so fine
+    that the noise has 1024 steps, or as `resolution` says.
+    """
+    unit = math.lcm(*set(bounds))
+    finest = _MOST_STEPS * min(bounds, default=1)
+    if unit > finest:
+        unit = max(bounds)
+        if unit > finest:
+            raise ValueError("the bounds of these counts differ too much for one noise")
+        unit <<= (finest // unit).bit_length() - 1
+    bits = resolution
+    if bits is None:
+        bits = min(exact_noise.resolution(unit * scale), (finest // unit).bit_length() - 1)
+    elif not 0 <= whole(bits + 1, "resolution + 1") - 1 <= exact_noise.FINEST or unit << bits > finest:
+        raise ValueError("resolution must be between 0 and 20, and less for bounds that differ much")
+    return unit << bits
+
 
 R = TypeVar("R")
 M = TypeVar("M", bound="Mechanism[Any]")

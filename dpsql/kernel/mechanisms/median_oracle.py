@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel.loss import Charge, Number, exact
-from dpsql.kernel.mechanisms.arguments import counted
 from dpsql.kernel.mechanisms.guess_and_check import Checked, GuessAndCheck
+from dpsql.kernel.mechanisms.mechanism import counted
 
 _LARGEST = 1 << 40
 

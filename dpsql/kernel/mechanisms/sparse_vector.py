@@ -1,4 +1,4 @@
-"""The adaptive sparse vector mechanism with gap: the first groups above a threshold, with their gaps."""
+"""The sparse vector mechanisms with gap: adaptive, by rounds, and hybrid, which has the largest groups."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from dpsql.kernel.loss import Number
-from dpsql.kernel.mechanisms.arguments import Noise, in_order, sparsely_counted
-from dpsql.kernel.mechanisms.grid import SYSTEM, NoiseSource
-from dpsql.kernel.mechanisms.ragged import firsts
-from dpsql.kernel.mechanisms.sparse_scan import hits_of
-from dpsql.kernel.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan
-from dpsql.kernel.order import OrderedCounts, SparseCounts
+from dpsql.kernel.loss import Number, PrivacyLoss
+from dpsql.kernel.mechanisms.mechanism import (
+    SYSTEM,
+    Noise,
+    NoiseSource,
+    counted,
+    firsts,
+    in_order,
+    sparsely_counted,
+    whole,
+)
+from dpsql.kernel.mechanisms.noisy_order import ascending
+from dpsql.kernel.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan, hits_of
+from dpsql.kernel.public_order import OrderedCounts, SparseCounts
 
 _BLOCK = 1 << 15
 """Counts of a trial that are compared at once, before it is known whether the scan goes on."""
@@ -166,3 +173,195 @@ class AdaptiveSparseVector(SparseVectorPlan):
         """Return whether the scan goes on after so many units and hits: a base hit fits, and the limit."""
         goes_on: NDArray[np.bool_] = spent <= (self.hits - 1) << (len(self.scales) - 1)
         return goes_on if self.limit is None else goes_on & (hits < self.limit)
+
+
+_ROUND_BLOCK = 1 << 12
+"""Counts of a trial that are compared at once, before it is known whether the round goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparseVectorByRounds(SparseVectorPlan):
+    """Finds the first k groups at or above a threshold, each in a round with its own noisy threshold.
+
+    A round scans what the one before left, up to the first hit, with fresh noise of the threshold and of
+    each group. All rounds have the same epsilon e. A run with t hits is charged t + 1 rounds; or t, if t = k
+    or the last hit is the last group.
+
+    Attributes
+    ----------
+    hits
+        The most rounds, and hits: k, or the number of groups if that is smaller.
+    share
+        The part of a round's epsilon that pays for its threshold's noise.
+
+    Notes
+    -----
+    Each round is the plain sparse vector with one hit (dissertation, Algorithm 17); that rounds which did not
+    run are not charged is ours.
+    *Private:* a round runs on the counts after the last hit. Its position was released, so the round is one
+    mechanism, fixed by what was released before, on counts that a unit moves as it moves all. Its noise is
+    fresh, so it is e-DP given all earlier outputs: the proof of `AdaptiveSparseVector`, with one branch and
+    one hit. Let there be k rounds, of which those after the run's end release nothing. They compose
+    adaptively to k e. A round that releases nothing whatever the counts are has loss 0, and which ones these
+    are is told by the released positions: so the loss of an output is at most e for each round that ran, and
+    the charge bounds it both ways.
+    *Order:* as for `AdaptiveSparseVector`, the scan order must be public.
+
+    The variance of a gap is 8 (c/e)^2 with exponential noise on monotone counts, whatever k is. That of one
+    threshold for all hits is (1 + k^(2/3))^3 (c/epsilon)^2, which is less by basic composition, where e is
+    epsilon/k; where k rounds of e cost as much as one of e sqrt(k), rounds have 8 k against it.
+    """
+
+    ordered = True
+
+    @classmethod
+    def plan(
+        cls,
+        groups: int,
+        threshold: Number,
+        k: int,
+        epsilon: Number,
+        *,
+        share: Number | None = None,
+        sensitivity: Number = 1,
+        threshold_sensitivity: Number | None = None,
+        monotone: bool = True,
+        noise: Noise = "exponential",
+        resolution: int | None = None,
+        below: bool = False,
+    ) -> Self:
+        """Plan a scan for the first k groups of a public domain above a threshold.
+
+        `epsilon` is that of all min(k, groups) rounds together, by basic composition: each has an equal part.
+        `share` is the part of each that pays for its threshold, `best_share` of one hit by default. Other
+        arguments as in `AdaptiveSparseVector.plan`.
+        """
+        return cls._planned(
+            groups,
+            threshold,
+            1,
+            epsilon,
+            rounds=min(whole(k, "k"), max(groups, 1)),
+            share=share,
+            sensitivity=sensitivity,
+            threshold_sensitivity=threshold_sensitivity,
+            monotone=monotone,
+            noise=noise,
+            resolution=resolution,
+            below=below,
+        )
+
+    def realised(self, units: int) -> PrivacyLoss:
+        """Return the loss of a run of so many rounds."""
+        return PrivacyLoss.of(self.loss.charge.epsilon / self.hits, times=units)
+
+    def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> SparseVector:
+        """Scan counts in a public order; hits are released in this order."""
+        array = in_order(counts, self.groups, trials=True)
+        rows = np.atleast_2d(array)
+        trials, found = len(rows), [Hits.none()]
+        after, begun = np.zeros((2, trials), dtype=np.int64)
+        level = np.zeros((trials, 1), dtype=np.int64)
+        starts = running = np.full(trials, self.groups > 0)
+        for start in range(0, self.groups, _ROUND_BLOCK):
+            if not running.any():
+                break
+            part, scanning = rows[:, start : start + _ROUND_BLOCK], running
+            while scanning.any():
+                if starts.any():
+                    begun += starts
+                    level[starts] = self.threshold_noise(trials, source)[starts]
+                first = max(int(after[scanning].min()) - start, 0)
+                hits = self.passing(part[:, first:], level, source)
+                hits = hits._replace(place=hits.place + first + start)
+                hits = hits.take(scanning[hits.trial] & (hits.place >= after[hits.trial]))
+                hits = hits.take(np.diff(hits.trial, prepend=-1) > 0)
+                found.append(hits)
+                after[hits.trial] = hits.place + 1
+                # A round begins only where a group is left to scan.
+                hit = np.bincount(hits.trial, minlength=trials) > 0
+                starts = hit & (begun < self.hits) & (after < self.groups)
+                running = running & (starts | ~hit)
+                scanning = starts & (after < start + part.shape[1])
+        every = Hits(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        return self.released(every, begun, single=array.ndim == 1)
+
+
+@dataclass(frozen=True, slots=True)
+class HybridSparseVector(SparseVectorPlan):
+    """A sparse vector that takes the groups in the order of their noisy counts, the largest first.
+
+    Noisier than `HybridTopK`, but every gap plus the threshold estimates a count.
+
+    Notes
+    -----
+    Dissertation, Algorithm 20. *Private:* the alignment of `AdaptiveSparseVector`. Measured from
+    the noisy threshold, what is released keeps its noisy value, and all else keeps it or falls; so
+    with the same ranks the order, ties by rank, and the cut at k stay as they are. The charge is
+    (share + t/k (1 - share)) epsilon for t groups.
+
+    *Order:* a tie goes to the larger rank of a uniformly random permutation, drawn for the hits alone: which
+    they are depends on counts and noise, and a uniform permutation of all groups restricted to them is again
+    uniform. So the law does not depend on positions, and the groups may come in any order, even one that
+    depends on a privacy unit. Trials draw one permutation of all their hits, whose restrictions to the hits
+    of each trial are independent.
+    """
+
+    @classmethod
+    def plan(
+        cls,
+        groups: int,
+        threshold: Number,
+        k: int,
+        epsilon: Number,
+        *,
+        share: Number | None = None,
+        sensitivity: Number = 1,
+        threshold_sensitivity: Number | None = None,
+        monotone: bool = True,
+        noise: Noise = "exponential",
+        resolution: int | None = None,
+        below: bool = False,
+    ) -> Self:
+        """Plan a choice of at most k largest groups above a threshold; epsilon pays for k of them.
+
+        Further arguments are as in `AdaptiveSparseVector.plan`.
+        """
+        return cls._planned(
+            groups,
+            threshold,
+            k,
+            epsilon,
+            share=share,
+            sensitivity=sensitivity,
+            threshold_sensitivity=threshold_sensitivity,
+            monotone=monotone,
+            noise=noise,
+            resolution=resolution,
+            below=below,
+        )
+
+    def least_gaps(self, found: SparseVector) -> NDArray[np.float64]:
+        """Return the least gaps; where the cut at k took effect, a hit had to exceed another group too.
+
+        That group is not released. Its gap is at most the least one released, and ties went by rank: so that
+        gap plus one grid step is a bound for every hit.
+        """
+        least = SparseVectorPlan.least_gaps(self, found)
+        if self.hits == self.groups:
+            return least
+        hit = found.index >= 0
+        smallest = np.where(hit, found.gap, np.inf).min(axis=-1, keepdims=True, initial=np.inf)
+        full = hit.sum(axis=-1, keepdims=True) == self.hits
+        return np.where(full, np.maximum(least, smallest + 0.5**self.resolution), least)
+
+    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> SparseVector:
+        """Choose from counts in any order; the largest noisy count is released first."""
+        array = counted(counts, self.groups, trials=True)
+        rows = np.atleast_2d(array)
+        hits = self.passing(rows, self.threshold_noise(len(rows), source), source)
+        ranks = source.ranks(len(hits.trial))
+        hits = hits.take(ascending(hits.steps, ranks)[::-1])
+        hits = hits.take(np.argsort(hits.trial, kind="stable"))
+        hits = hits.take(np.arange(len(ranks)) - firsts(hits.trial) < self.hits)
+        return self.released(hits, np.bincount(hits.trial, minlength=len(rows)), single=array.ndim == 1)

@@ -10,18 +10,35 @@ the operating system's, except in audits and tests. No result depends on floatin
 """
 
 from dpsql.kernel.exact_bounds import exp_bounds, scaled_exp_bounds
-from dpsql.kernel.noise.box import box, box_side, check_box, check_cube, cube
-from dpsql.kernel.noise.entropy import Entropy, SimulationEntropy, SystemEntropy, uniform
-from dpsql.kernel.noise.gaussian import LARGEST_VARIANCE, check_variance, gaussian
-from dpsql.kernel.noise.geometric import (
+from dpsql.kernel.noise.entropy import (
+    FINEST,
+    STEP_LIMIT,
+    Entropy,
+    SimulationEntropy,
+    SystemEntropy,
+    place,
+    ranks,
+    rate,
+    resolution,
+    uniform,
+)
+from dpsql.kernel.noise.geometric_noise import (
     LARGEST,
     geometric,
     geometric_reaching,
     laplace,
     laplace_reaching,
 )
-from dpsql.kernel.noise.grid import FINEST, STEP_LIMIT, place, rate, resolution
-from dpsql.kernel.noise.ranks import ranks
+from dpsql.kernel.noise.shared_noise import (
+    LARGEST_VARIANCE,
+    box,
+    box_side,
+    check_box,
+    check_cube,
+    check_variance,
+    cube,
+    gaussian,
+)
 from dpsql.kernel.noise.skips import Band, below, reaching
 
 __all__ = [

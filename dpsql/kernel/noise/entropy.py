@@ -1,8 +1,16 @@
-"""Sources of random bits: the operating system, and a fast generator for audits."""
+"""Random bits, uniform whole numbers, ranks, a law drawn by its distribution function, and the one grid.
+
+Bits come from the operating system, or from a fast generator for audits. A draw uses as many as it needs.
+Ranks break ties. The common grid of counts and noise are the multiples of 2^-resolution. The parameters of
+samplers are checked to be exact.
+"""
 
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
@@ -86,3 +94,177 @@ def _bits(n: int, source: Entropy, *, narrow: bool) -> NDArray[np.int64]:
     if narrow:
         return source.words(-(-n // 2)).view(np.uint32)[:n].astype(np.int64)
     return (source.words(n) >> np.uint64(1)).astype(np.int64)
+
+
+def positive_rational(value: Fraction | int, name: str) -> Fraction:
+    """Check a positive rational parameter of a sampler; raises `ValueError`."""
+    if isinstance(value, bool) or not isinstance(value, (int, Fraction)):
+        raise ValueError(f"{name} must be an int or a Fraction")  # noqa: TRY004  one error type for callers
+    if value.numerator <= 0:
+        raise ValueError(f"{name} must be positive")
+    return value if type(value) is Fraction else Fraction(value)
+
+
+GUIDE_BITS = 16
+"""Random bits a draw starts with."""
+
+AMBIGUOUS = -1
+"""Guide entry of a cell that contains a CDF value, so that 16 bits do not determine the draw."""
+
+WORD = 64
+"""Random bits that are drawn at a time."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class InverseCDF(ABC):
+    """A law on {0, 1, ..} by certified digits of its distribution function F_j = P(Y < j).
+
+    A draw is Y = #{j : F_j <= U} for U uniform on [0, 1), known by its first bits only. U is decided against
+    F_j as soon as their known prefixes differ; while they are equal both are extended. F_j must be
+    irrational, so that its digits can always be certified and the extension ends with probability 1. The law
+    is exact: truncation never stands in for comparison.
+
+    Attributes
+    ----------
+    prefixes
+        uint64, floor(2^64 F_j) for j = 1.., certified.
+    guide
+        int32, one entry for each value of the first 16 bits: Y, or `AMBIGUOUS`.
+    """
+
+    prefixes: NDArray[np.uint64]
+    guide: NDArray[np.int32]
+
+    @abstractmethod
+    def digits(self, j: int, bits: int) -> int:
+        """Compute floor(2^bits F_j) with certified bounds."""
+
+    def compare(self, words: NDArray[np.uint64], entropy: Entropy) -> NDArray[np.int64]:
+        """Count the entries below each U, whose first 64 bits are given.
+
+        A count of all entries means that U is beyond the last.
+        """
+        last = len(self.prefixes)
+        if last == 0:
+            return np.zeros(len(words), dtype=np.int64)
+        below = np.searchsorted(self.prefixes, words).astype(np.int64, copy=False)
+        for i in np.flatnonzero(self.prefixes[np.minimum(below, last - 1)] == words):
+            below[i] = self._extend(int(words[i]), entropy)
+        return below
+
+    def _extend(self, word: int, entropy: Entropy) -> int:
+        """Decide a word that equals a prefix, against all entries that share it."""
+        key = np.uint64(word)
+        below = int(np.searchsorted(self.prefixes, key, side="left"))
+        above = int(np.searchsorted(self.prefixes, key, side="right"))
+        bits = WORD
+        while below < above:
+            bits += WORD
+            word = (word << WORD) | int(entropy.words(1)[0])
+            digits = [self.digits(j + 1, bits) for j in range(below, above)]
+            below, above = below + sum(d < word for d in digits), above - sum(d > word for d in digits)
+        return below
+
+
+def completed(cells: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.uint64]:
+    """Return words of 64 random bits that begin with given ones."""
+    fresh = entropy.words(len(cells)) >> np.uint64(GUIDE_BITS)
+    return (cells.astype(np.uint64) << np.uint64(WORD - GUIDE_BITS)) | fresh
+
+
+def guided(found: list[int]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+    """Return prefixes as an array that cannot be written to, and their guide."""
+    prefixes = np.array(found, dtype=np.uint64)
+    held = np.bincount((prefixes >> np.uint64(WORD - GUIDE_BITS)).astype(np.intp), minlength=1 << GUIDE_BITS)
+    guide = (np.cumsum(held) - held).astype(np.int32)
+    guide[held > 0] = AMBIGUOUS
+    prefixes.setflags(write=False)
+    guide.setflags(write=False)
+    return prefixes, guide
+
+
+def ranks(n: int, *, trials: int | None = None, entropy: Entropy | None = None) -> NDArray[np.int64]:
+    """Draw a uniformly random permutation of 0..n-1, exactly; the larger rank wins a tie.
+
+    Every position gets a stream of random bits, extended until all are distinct, and the positions are sorted
+    by them. By symmetry every order is equally likely.
+
+    Parameters
+    ----------
+    n
+        Number of items.
+    trials
+        If given, so many independent permutations, as rows.
+    entropy
+        For tests; the operating system's generator otherwise.
+
+    Returns
+    -------
+    numpy.ndarray
+        int64, of shape (n,) or (trials, n).
+    """
+    source = entropy or SystemEntropy()
+    rows = 1 if trials is None else trials
+    columns: list[NDArray[np.uint64]] = []
+    tied = True
+    while tied:
+        columns.append(source.words(rows * n).reshape(rows, n))
+        order = np.lexsort(columns[::-1], axis=-1) if len(columns) > 1 else np.argsort(columns[0], axis=-1)
+        ordered = [np.take_along_axis(column, order, axis=-1) for column in columns]
+        tied = bool(np.logical_and.reduce([column[:, 1:] == column[:, :-1] for column in ordered]).any())
+    return order[0] if trials is None else order
+
+
+FINEST = 20
+"""The finest grid is 2^-20 of a count."""
+
+STEP_LIMIT = 1 << 60
+"""Counts are clamped to this many grid steps, which preserves their sensitivity and their monotonicity.
+
+Noise saturates at 2^61 steps, so two noisy counts differ by at most 6 * 2^60 steps: int64 does not overflow.
+"""
+
+_SCALE_LIMIT = 1 << 50
+
+
+def resolution(smallest: Fraction) -> int:
+    """Choose the grid of a mechanism: the coarsest that is at most 1/1024 of its smallest noise scale.
+
+    Parameters
+    ----------
+    smallest
+        The smallest scale among the mechanism's noises, in counts. All of them share one grid.
+
+    Returns
+    -------
+    int
+        b, for a grid of step 2^-b counts, 0 <= b <= 20.
+    """
+    fraction = positive_rational(smallest, "scale")
+    number, least = fraction.numerator, 1024 * fraction.denominator
+    wanted = 0
+    while wanted < FINEST and number << wanted < least:
+        wanted += 1
+    return wanted
+
+
+def rate(scale: Fraction, bits: int) -> Fraction:
+    """Return the geometric rate, per grid step of 2^-bits, of noise with this scale in counts.
+
+    Raises `ValueError` if the grid is outside 0..20 or the scale over 2^50 steps: both depend on
+    public parameters alone.
+    """
+    if not 0 <= bits <= FINEST:
+        raise ValueError("resolution must be between 0 and 20")
+    steps = positive_rational(scale, "scale") * (1 << bits)
+    if steps > _SCALE_LIMIT:
+        raise ValueError("the noise's scale is over 2^50 grid steps")
+    return 1 / steps
+
+
+def place(counts: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """Return the counts in grid steps, as a new array, clamped to plus and minus 2^60 steps."""
+    limit = STEP_LIMIT >> bits
+    placed = np.clip(counts, -limit, limit)
+    placed <<= bits
+    return placed

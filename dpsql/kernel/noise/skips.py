@@ -19,9 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.kernel.exact_bounds import exp_bounds
-from dpsql.kernel.noise.entropy import Entropy, SystemEntropy
-from dpsql.kernel.noise.geometric import LARGEST, geometric, laplace
-from dpsql.kernel.noise.inverse import WORD
+from dpsql.kernel.noise.entropy import WORD, Entropy, SystemEntropy
+from dpsql.kernel.noise.geometric_noise import LARGEST, geometric, laplace
 
 _GAPS = 1 << 14
 """Gaps that are drawn at once."""

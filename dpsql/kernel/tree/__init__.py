@@ -34,10 +34,21 @@ functions; ``guards`` the TRY around what could fail; ``exact`` sums of whole nu
 ``build`` lists of nodes.
 """
 
-from dpsql.kernel.tree.bounded import Bounded, Sampled
-from dpsql.kernel.tree.build import columns, conjunction, items, kept
-from dpsql.kernel.tree.counted import CappedRows, Counted, FewUnits, KeptValues, Units, WeightedRows
-from dpsql.kernel.tree.counted_sums import CappedSum, Moment, RowSum, UnitMean, UnitValue
+from dpsql.kernel.tree.bounding import Bounded, Sampled, Weighted
+from dpsql.kernel.tree.counted import (
+    CappedRows,
+    CappedSum,
+    Counted,
+    FewUnits,
+    KeptValues,
+    Moment,
+    RowSum,
+    UnitMean,
+    Units,
+    UnitValue,
+    WeightedRows,
+)
+from dpsql.kernel.tree.exact import guarded, total
 from dpsql.kernel.tree.expressions import (
     EXACT,
     MOST,
@@ -82,17 +93,6 @@ from dpsql.kernel.tree.expressions import (
     Window,
 )
 from dpsql.kernel.tree.forms import Form, listed_forms
-from dpsql.kernel.tree.groups import (
-    Candidates,
-    CellsOfDecided,
-    Decided,
-    Marked,
-    Numbered,
-    OfDomain,
-    OnDomain,
-)
-from dpsql.kernel.tree.guards import guarded, total
-from dpsql.kernel.tree.measured import Above, Beyond
 from dpsql.kernel.tree.node import (
     OPAQUE,
     Expr,
@@ -111,17 +111,27 @@ from dpsql.kernel.tree.node import (
 )
 from dpsql.kernel.tree.relations import (
     DOMAIN_SCHEMA,
+    Candidates,
+    CellsOfDecided,
+    Decided,
     Derived,
     DomainScan,
     Item,
     Join,
+    Marked,
+    Numbered,
+    OfDomain,
+    OnDomain,
     Range,
     Scan,
     Select,
     SetOperation,
     Unnest,
     Values,
+    columns,
+    conjunction,
+    items,
+    kept,
 )
-from dpsql.kernel.tree.scores import FULL, Scores, Sums
-from dpsql.kernel.tree.weighted import Weighted
+from dpsql.kernel.tree.searches import FULL, Above, Beyond, Scores, Sums
 from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql, with_text

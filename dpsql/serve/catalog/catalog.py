@@ -11,26 +11,33 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import duckdb
 import pyarrow as pa
 
-from dpsql.engines.worker import RunningStatement, run, running_statement
+from dpsql.engines.worker import RunningStatement, run_in_thread, running_statement
 from dpsql.fair_cache import FairCache
 from dpsql.policy import Policy
-from dpsql.serve.answer import Answer, AnswerColumn, Described
-from dpsql.serve.catalog import pg_types, routing
-from dpsql.serve.catalog.database import Names, check_sql, open_database, set_session
+from dpsql.serve.answers import Answer, AnswerColumn, Described
+from dpsql.serve.catalog import parse, postgres
+from dpsql.serve.catalog.database import (
+    ANALYST,
+    OWNER,
+    ObjectNames,
+    check_sql,
+    open_database,
+    relations,
+    set_session,
+)
 from dpsql.serve.catalog.facts import (
     SERVER_STARTED,
-    Facts,
     QuestionTimedOut,
     QuestionTooLarge,
     Route,
+    SessionFacts,
     Signal,
     UnknownObject,
     UnknownQuestion,
     UnknownSetting,
 )
-from dpsql.serve.catalog.postgres_data import data
-from dpsql.serve.catalog.relations import ANALYST, OWNER, relations
-from dpsql.serve.catalog.translate import Question, Translator
+from dpsql.serve.catalog.postgres import data
+from dpsql.serve.catalog.translate import TranslatedQuestion, Translator
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
@@ -50,14 +57,14 @@ _Key = TypeVar("_Key", bound=Hashable)
 _Kept = TypeVar("_Kept")
 
 
-class Columns(Protocol):
+class TableColumns(Protocol):
     """What knows the columns of the policy's tables: the schema database, in a server."""
 
     def columns(self, table: str) -> tuple[tuple[str, SqlType], ...]:
         """Return the names and types of a table's columns."""
 
 
-class Catalog:
+class PgCatalog:
     """The catalogue of one policy, for the sessions of all analysts and any number of threads.
 
     All of it but `knows` blocks.
@@ -71,7 +78,7 @@ class Catalog:
     def __init__(
         self,
         policy: Policy,
-        schema: Columns,
+        schema: TableColumns,
         name: str,
         *,
         views: Mapping[str, Sequence[tuple[str, SqlType]]] | None = None,
@@ -83,9 +90,9 @@ class Catalog:
         columns = {table: schema.columns(table) for table in policy.tables}
         shown = relations(policy, columns, views or {}, oids or {})
         self._tables = frozenset(table.lower() for table in policy.tables)
-        self._connection = open_database(shown, self._session(Facts("", 0), ""))
-        self._names = Names(self._connection)
-        self._questions: FairCache[_Asked, Question | UnknownQuestion] = FairCache(_KEPT)
+        self._connection = open_database(shown, self._session(SessionFacts("", 0), ""))
+        self._names = ObjectNames(self._connection)
+        self._questions: FairCache[_Asked, TranslatedQuestion | UnknownQuestion] = FairCache(_KEPT)
         self._routes: FairCache[str, Route] = FairCache(_KEPT)
 
     def close(self) -> None:
@@ -97,10 +104,10 @@ class Catalog:
         return _get_or_make(self._routes, text, text, lambda: self._route(text))
 
     def _route(self, text: str) -> Route:
-        found = routing.route(text, self._tables)
+        found = parse.route(text, self._tables)
         if found is not None:
             return found
-        if routing.described_signal(text) is not None:
+        if parse.described_signal(text) is not None:
             return Route.CATALOG
         # It has no relation: a constant, or a function of dpsql's own language.
         return Route.DATA if isinstance(self._find(text, ()), UnknownQuestion) else Route.CATALOG
@@ -109,28 +116,28 @@ class Catalog:
         """Return whether a statement is a question that was translated before; it does not parse."""
         if self._routes.get(text) is not Route.CATALOG:
             return False
-        return isinstance(self._questions.get((text, _oids(types))), Question)
+        return isinstance(self._questions.get((text, _oids(types))), TranslatedQuestion)
 
     def signal(self, text: str, parameters: Sequence[object] = ()) -> Signal | None:
         """Return the connection that a statement cancels or terminates; None for other statements."""
-        return routing.signal(text, parameters)
+        return parse.signal(text, parameters)
 
-    def describe(self, text: str, facts: Facts, types: Sequence[pa.DataType | None] = ()) -> Described:
+    def describe(self, text: str, facts: SessionFacts, types: Sequence[pa.DataType | None] = ()) -> Described:
         """Return the columns that an answer will have, and the types of the parameters. Asks nothing."""
-        called = routing.described_signal(text)
+        called = parse.described_signal(text)
         if called is not None:
-            columns: tuple[AnswerColumn, ...] = (AnswerColumn(called[0], pa.bool_(), pg_types.BOOL),)
-            oids: tuple[int, ...] = (pg_types.INT4,) * called[1]
+            columns: tuple[AnswerColumn, ...] = (AnswerColumn(called[0], pa.bool_(), postgres.BOOL),)
+            oids: tuple[int, ...] = (postgres.INT4,) * called[1]
         else:
             question = self._question(text, types)
             self._check_settings(question, facts)
             columns, oids = question.columns, question.parameters
-        return Described(tuple(map(pg_types.arrow_type, oids)), columns, oids)
+        return Described(tuple(map(postgres.arrow_type, oids)), columns, oids)
 
     def answer(
         self,
         text: str,
-        facts: Facts,
+        facts: SessionFacts,
         parameters: Sequence[object] = (),
         types: Sequence[pa.DataType | None] = (),
     ) -> Answer:
@@ -154,16 +161,16 @@ class Catalog:
 
     # Translation.
 
-    def _question(self, text: str, types: Sequence[pa.DataType | None]) -> Question:
+    def _question(self, text: str, types: Sequence[pa.DataType | None]) -> TranslatedQuestion:
         found = self._find(text, _oids(types))
         if isinstance(found, UnknownQuestion):
             raise UnknownQuestion(found.shape)
         return found
 
-    def _find(self, text: str, oids: tuple[int | None, ...]) -> Question | UnknownQuestion:
+    def _find(self, text: str, oids: tuple[int | None, ...]) -> TranslatedQuestion | UnknownQuestion:
         return _get_or_make(self._questions, (text, oids), text, lambda: self._translate(text, oids))
 
-    def _translate(self, text: str, oids: tuple[int | None, ...]) -> Question | UnknownQuestion:
+    def _translate(self, text: str, oids: tuple[int | None, ...]) -> TranslatedQuestion | UnknownQuestion:
         try:
             return Translator(self._names, oids).question(text, self._bind)
         except UnknownQuestion as problem:
@@ -178,7 +185,7 @@ class Catalog:
 
         def describe(cursor: duckdb.DuckDBPyConnection) -> list[str]:
             check_sql(cursor, sql)
-            set_session(cursor, self._session(Facts("", 0), ""))
+            set_session(cursor, self._session(SessionFacts("", 0), ""))
             found = cursor.execute(f"DESCRIBE {sql}", [None] * parameters)
             return [str(row[1]) for row in found.fetchall()]
 
@@ -187,14 +194,14 @@ class Catalog:
 
     # The facts of a session.
 
-    def _check_settings(self, question: Question, facts: Facts) -> None:
+    def _check_settings(self, question: TranslatedQuestion, facts: SessionFacts) -> None:
         """Raise `UnknownSetting` if a question reads a setting that does not exist."""
         known = facts.all_settings() if question.settings else {}
         for name in question.settings:
             if name.lower() not in known:
                 raise UnknownSetting(f'unrecognized configuration parameter "{name}"')
 
-    def _session(self, facts: Facts, sql: str) -> dict[str, object]:
+    def _session(self, facts: SessionFacts, sql: str) -> dict[str, object]:
         """Return the facts of a session, as `session.sql` has them; long ones only if the SQL reads them."""
         settings = facts.all_settings() if "current_setting" in sql.lower() else {}
         prepared = facts.prepared if "pg_prepared_statements" in sql else ()
@@ -218,7 +225,7 @@ class Catalog:
             "setting_values": list(settings.values()),
             "connections": [asdict(one) for one in facts.connections if "pg_stat_" in sql],
             "prepared": [
-                asdict(one) | {"parameters": [oids.get(name, pg_types.TEXT) for name in one.parameters]}
+                asdict(one) | {"parameters": [oids.get(name, postgres.TEXT) for name in one.parameters]}
                 for one in prepared
             ],
             "cursors": [asdict(one) for one in facts.cursors if "pg_cursors" in sql],
@@ -249,7 +256,9 @@ class Catalog:
 
         begun = time.monotonic()
         message = "the catalogue question was cancelled"
-        found = run(run_on_cursor, stop, lambda error: isinstance(error, Exception), message, MAX_SECONDS)
+        found = run_in_thread(
+            run_on_cursor, stop, lambda error: isinstance(error, Exception), message, MAX_SECONDS
+        )
         if found is not None:
             return found
         problem = problems[0] if problems else None
@@ -265,20 +274,20 @@ class Catalog:
 
     def _present(self, table: pa.Table, columns: Sequence[AnswerColumn], user: str) -> pa.Table:
         """Return the rows with PostgreSQL's names of columns, each column of the Arrow type of its OID."""
-        kinds = [one.oid or pg_types.TEXT for one in columns]
+        kinds = [one.oid or postgres.TEXT for one in columns]
         arrays = [self._column(*both, user) for both in zip(table.columns, kinds, strict=True)]
         return pa.Table.from_arrays(arrays, names=[one.name for one in columns])
 
     def _column(self, column: pa.ChunkedArray, oid: int, user: str) -> pa.ChunkedArray | pa.Array:
-        target, item = pg_types.arrow_type(oid), pg_types.element(oid)
-        kind = pg_types.NAMED_OIDS.get(oid if item is None else item)
+        target, item = postgres.arrow_type(oid), postgres.element(oid)
+        kind = postgres.NAMED_OIDS.get(oid if item is None else item)
         if kind is not None:
             names = {OWNER: "dpsql", ANALYST: user} if kind == "role" else self._names.shown[kind]
             return pa.array([_show_names(value, names) for value in column.to_pylist()], target)
-        if oid in pg_types.VECTORS:
+        if oid in postgres.VECTORS:
             vectors = column.to_pylist()
             return pa.array([None if one is None else " ".join(map(str, one)) for one in vectors], target)
-        if oid in (pg_types.RECORD, pg_types.RECORD_ARRAY) or pa.types.is_struct(column.type):
+        if oid in (postgres.RECORD, postgres.RECORD_ARRAY) or pa.types.is_struct(column.type):
             return pa.array([_show_record(value) for value in column.to_pylist()], pa.string())
         return column if column.type == target else column.cast(target)
 
@@ -331,8 +340,8 @@ def _fetch(cursor: duckdb.DuckDBPyConnection, sql: str, given: list[object]) -> 
 
 
 def _oids(types: Sequence[pa.DataType | None]) -> tuple[int | None, ...]:
-    return tuple(None if kind is None else pg_types.arrow_oid(kind) for kind in types)
+    return tuple(None if kind is None else postgres.arrow_oid(kind) for kind in types)
 
 
-MakeCatalog = Callable[[Policy, "SchemaDatabase", str], Catalog]
+MakeCatalog = Callable[[Policy, "SchemaDatabase", str], PgCatalog]
 """What opens the catalogue of a policy, under the name of the database that clients use."""

@@ -8,12 +8,10 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.database import Names
+from dpsql.serve.catalog import postgres
+from dpsql.serve.catalog.database import ANALYST, OWNER, ObjectNames
 from dpsql.serve.catalog.facts import UnknownObject, UnknownQuestion, UnknownType
-from dpsql.serve.catalog.pg_types import NAMED_OIDS, TEXT, TEXTS, UNKNOWN, VECTORS
-from dpsql.serve.catalog.postgres_data import PREFIX
-from dpsql.serve.catalog.relations import ANALYST, OWNER
+from dpsql.serve.catalog.postgres import NAMED_OIDS, PREFIX, TEXT, TEXTS, UNKNOWN, VECTORS
 
 MAX_PARAMETERS = 1000
 
@@ -29,7 +27,7 @@ Tables = dict[str, list[SourceColumn]]
 """Common table expressions and their columns."""
 
 
-class Source(NamedTuple):
+class FromItem(NamedTuple):
     """An item of a FROM clause."""
 
     name: str
@@ -38,24 +36,24 @@ class Source(NamedTuple):
     """The OID of a relation of the catalogue: its `tableoid`."""
 
 
-class Scope:
+class SelectScope:
     """The names that the expressions of one SELECT see: its sources and their columns."""
 
-    def __init__(self, outer: Scope | None, tables: Tables) -> None:
+    def __init__(self, outer: SelectScope | None, tables: Tables) -> None:
         self.outer = outer
         self.tables = dict(tables)
-        self.sources: list[Source] = []
+        self.sources: list[FromItem] = []
         self.merged: list[str] = []
         """Columns that USING and NATURAL have merged."""
 
-    def source(self, column: str, table: str) -> Source | None:
+    def source(self, column: str, table: str) -> FromItem | None:
         """Return the source that has a column, from the innermost SELECT that has it."""
         for source in self.sources:
             if table in ("", source.name) and any(known.name == column for known in source.columns):
                 return source
         return None if self.outer is None else self.outer.source(column, table)
 
-    def source_of_name(self, table: str) -> Source | None:
+    def source_of_name(self, table: str) -> FromItem | None:
         """Return the source of a name, from the innermost SELECT that has it."""
         found = next((source for source in self.sources if source.name == table), None)
         return found if found is not None or self.outer is None else self.outer.source_of_name(table)
@@ -87,7 +85,7 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
 
 def cast(node: exp.Expr, oid: int) -> exp.Cast:
     """Return a cast to the DuckDB type that holds a type."""
-    return exp.Cast(this=node, to=exp.DataType.build(pg_types.duckdb_type(oid), dialect="duckdb"))
+    return exp.Cast(this=node, to=exp.DataType.build(postgres.duckdb_type(oid), dialect="duckdb"))
 
 
 def put(node: exp.Expr, build: Callable[[exp.Expr], exp.Expr]) -> None:
@@ -97,7 +95,7 @@ def put(node: exp.Expr, build: Callable[[exp.Expr], exp.Expr]) -> None:
     place.replace(build(node))
 
 
-class Value(NamedTuple):
+class TypedNode(NamedTuple):
     """A translated expression, and its type."""
 
     node: exp.Expr
@@ -111,42 +109,42 @@ class Conversions:
     where DuckDB is to tell it.
     """
 
-    def __init__(self, names: Names, types: Sequence[int | None]) -> None:
+    def __init__(self, names: ObjectNames, types: Sequence[int | None]) -> None:
         self._names = names
         self._types: dict[int, int | None] = dict(enumerate(types, start=1))
         self.settings: list[str] = []
         self.changes: list[tuple[str, str, bool]] = []
         """What `set_config` sets."""
 
-    def query(self, node: exp.Expr, outer: Scope | None, tables: Tables) -> list[SourceColumn]:
+    def query(self, node: exp.Expr, outer: SelectScope | None, tables: Tables) -> list[SourceColumn]:
         """Translate a query; return its columns."""
         raise NotImplementedError
 
-    def expression(self, node: exp.Expr, scope: Scope) -> Value:
+    def expression(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate an expression, and put it in its place."""
         raise NotImplementedError
 
-    def values(self, parts: object, scope: Scope) -> list[Value]:
+    def values(self, parts: object, scope: SelectScope) -> list[TypedNode]:
         """Translate an expression or several, and put them in their places."""
         nodes = [*parts] if isinstance(parts, Iterable) and not isinstance(parts, exp.Expr) else [parts]
         return [self.expression(node, scope) for node in nodes if isinstance(node, exp.Expr)]
 
     # Parameters.
 
-    def parameter(self, node: exp.Expr, scope: Scope) -> Value:
+    def parameter(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate `$1`; its type is that which the client announced, or is decided later."""
         place = node.this
         number = int(place.name) if isinstance(place, exp.Literal) and place.name.isdigit() else 0
         if not 1 <= number <= MAX_PARAMETERS:
             raise UnknownQuestion("parameter")
         oid = self._types.setdefault(number, None)
-        return Value(node, UNKNOWN) if oid is None else Value(cast(node, oid), oid)
+        return TypedNode(node, UNKNOWN) if oid is None else TypedNode(cast(node, oid), oid)
 
     def settle_parameters(self, tree: exp.Expr) -> None:
         """Give the parameters that nothing has decided the type `text`."""
         for node in list(tree.find_all(exp.Parameter)):
             if not isinstance(node.parent, exp.Cast):
-                put(node, lambda inner: self.settle(Value(inner, UNKNOWN), TEXT))
+                put(node, lambda inner: self.settle(TypedNode(inner, UNKNOWN), TEXT))
 
     def parameter_types(self) -> tuple[int, ...]:
         """Return the types of all parameters."""
@@ -159,25 +157,25 @@ class Conversions:
     def common(self, types: Iterable[int | None]) -> int | None:
         """Return the type in which values meet."""
         known = list(types)
-        return None if None in known else pg_types.common(oid for oid in known if oid is not None)
+        return None if None in known else postgres.common(oid for oid in known if oid is not None)
 
-    def meet(self, values: Sequence[Value]) -> int | None:
+    def meet(self, values: Sequence[TypedNode]) -> int | None:
         """Give values that are not decided, in their places, the type in which all meet; return it."""
         oid = self.common(value.type for value in values)
         self._settle_all(values, oid)
         return oid
 
-    def alike(self, values: Sequence[Value]) -> Sequence[Value]:
+    def alike(self, values: Sequence[TypedNode]) -> Sequence[TypedNode]:
         """Give values that are compared, and are not decided, the type of the first that is."""
         self._settle_all(values, next((value.type for value in values if value.type != UNKNOWN), TEXT))
         return values
 
-    def _settle_all(self, values: Sequence[Value], target: int | None) -> None:
+    def _settle_all(self, values: Sequence[TypedNode], target: int | None) -> None:
         for value in values:
             if value.type == UNKNOWN:
-                put(value.node, lambda inner: self.settle(Value(inner, UNKNOWN), target))
+                put(value.node, lambda inner: self.settle(TypedNode(inner, UNKNOWN), target))
 
-    def settle(self, value: Value, target: int | None) -> exp.Expr:
+    def settle(self, value: TypedNode, target: int | None) -> exp.Expr:
         """Return a literal or parameter as a value of a type, if it has none."""
         node = value.node.unnest()
         target = None if target == UNKNOWN else target
@@ -185,7 +183,7 @@ class Conversions:
             return value.node
         if isinstance(node, exp.Parameter):
             decided = TEXT if target is None else target
-            announced = TEXT if decided in {*NAMED_OIDS, pg_types.CHAR, pg_types.RECORD} else decided
+            announced = TEXT if decided in {*NAMED_OIDS, postgres.CHAR, postgres.RECORD} else decided
             number = int(node.this.name)
             self._types[number] = self._types[number] or announced
             given = cast(node, announced)
@@ -198,12 +196,12 @@ class Conversions:
         """Return the value of a literal of a type."""
         if target in NAMED_OIDS:
             return cast(exp.Literal.number(self._object(text, NAMED_OIDS[target])), target)
-        item = pg_types.element(target)
+        item = postgres.element(target)
         if item is not None and target not in VECTORS and text.strip().startswith("{"):
             cells = [exp.Null() if part is None else self._literal(part, item) for part in array_items(text)]
             return cast(exp.Array(expressions=cells), target)
         if target in TEXTS:
-            return exp.Literal.string(text[:1] if target == pg_types.CHAR else text)
+            return exp.Literal.string(text[:1] if target == postgres.CHAR else text)
         return cast(exp.Literal.string(text), target)
 
     def _object(self, text: str, kind: str) -> int:
@@ -226,7 +224,7 @@ class Conversions:
 
     # Conversions of values.
 
-    def convert(self, value: Value, target: int) -> exp.Expr:
+    def convert(self, value: TypedNode, target: int) -> exp.Expr:
         """Return a value as one of another type."""
         if value.type == UNKNOWN:
             return self.settle(value, target)
@@ -234,21 +232,21 @@ class Conversions:
             return self.text(value)
         if target in NAMED_OIDS and value.type in TEXTS:
             return _look_up(value.node, target)
-        if pg_types.element(target) in TEXTS and pg_types.element(value.type) in NAMED_OIDS:
+        if postgres.element(target) in TEXTS and postgres.element(value.type) in NAMED_OIDS:
             return call(f"{PREFIX}show_types", value.node)
         return value.node
 
-    def text(self, value: Value) -> exp.Expr:
+    def text(self, value: TypedNode) -> exp.Expr:
         """Return a value as PostgreSQL shows it."""
         node, own = value
-        item = pg_types.element(own)
+        item = postgres.element(own)
         if own in TEXTS:
             return self.settle(value, TEXT)
         if own in NAMED_OIDS or own in VECTORS:
             return call(f"{PREFIX}show_{NAMED_OIDS.get(own or 0, 'vector')}", node)
         if item is not None:
-            types = item == pg_types.REGTYPE
-            texts = call(f"{PREFIX}show_types", node) if types else cast(node, pg_types.array_of(TEXT))
+            types = item == postgres.REGTYPE
+            texts = call(f"{PREFIX}show_types", node) if types else cast(node, postgres.array_of(TEXT))
             return call(f"{PREFIX}show_array", texts)
         return cast(node, TEXT)
 

@@ -1,4 +1,4 @@
-"""The in-memory DuckDB database of one policy's catalogue, and the check of SQL before it runs there.
+"""The in-memory DuckDB database of one policy's catalogue: its tables and views, and the check of its SQL.
 
 It holds tables, names and macros, and is then locked. sqlglot writes the SQL; whatever the question was, a
 statement that is not one query, and a function or a relation outside the closed lists, never runs: no file,
@@ -7,6 +7,7 @@ no network, no setting and no catalogue of the engine.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections import Counter
@@ -15,13 +16,138 @@ from importlib.resources import files
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
-from dpsql.engines.duckdb.settings import connect, lock
+from dpsql.engines.duckdb.duckdb_settings import connect, lock
 from dpsql.kernel.tree import quote
-from dpsql.serve.catalog import pg_types
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, Table, UnitColumn, UnitVia, describe_protected, fold
+from dpsql.serve.catalog import postgres
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.postgres_data import AGGREGATES, FUNCTIONS, PREFIX, SCHEMAS, Function, Relation, data
-from dpsql.serve.catalog.relations import PolicyRelation, given_tables
+from dpsql.serve.catalog.postgres import (
+    AGGREGATES,
+    FUNCTIONS,
+    PREFIX,
+    SCHEMAS,
+    CatalogRelation,
+    Function,
+    data,
+)
+from dpsql.types import SqlType
+
+OWNER, ANALYST, DATABASE = 10, 16385, 16384
+"""The OIDs of the role that owns everything, of the analyst who asks, and of the database."""
+_FIRST = 16400
+
+ColumnTypes = Sequence[tuple[str, SqlType]]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRelation:
+    """A table or view of the policy, as the catalogue shows it."""
+
+    name: str
+    oid: int
+    columns: tuple[tuple[str, SqlType], ...]
+    kind: str
+    """`r` for a table, `v` for a view."""
+    comment: str
+    comments: Mapping[str, str]
+    """Comments of columns."""
+
+    @property
+    def row_type(self) -> int:
+        """The OID of the type of the relation's rows."""
+        return self.oid + 2
+
+    @property
+    def array_type(self) -> int:
+        """The OID of the type of arrays of the relation's rows."""
+        return self.oid + 1
+
+
+def relations(
+    policy: Policy,
+    columns: Mapping[str, ColumnTypes],
+    views: Mapping[str, ColumnTypes],
+    oids: Mapping[str, int],
+) -> tuple[PolicyRelation, ...]:
+    """Return the tables and views of a policy. OIDs depend on names alone, so they survive restarts."""
+    taken = set(oids.values())
+    found = []
+    for name in sorted([*policy.tables, *policy.views], key=fold):
+        table = policy.table(name)
+        shown = name if table is None else table.name
+        oid = oids.get(shown) or _free_oid(fold(shown), taken)
+        taken.add(oid)
+        if table is None:
+            found.append(PolicyRelation(shown, oid, tuple(views.get(name, ())), "v", "a view", {}))
+        else:
+            comments = _column_comments(table)
+            said = _comment(policy, table)
+            found.append(PolicyRelation(shown, oid, tuple(columns[name]), "r", said, comments))
+    return tuple(found)
+
+
+def _free_oid(name: str, taken: set[int]) -> int:
+    number = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") % (1 << 28)
+    while (oid := _FIRST + 4 * number) in taken:
+        number += 1
+    return oid
+
+
+def _comment(policy: Policy, table: Table) -> str:
+    if table.public:
+        return "public"
+    match table.unit:
+        case UnitColumn(column):
+            return f"private, the privacy unit is {column}"
+        case UnitVia():
+            return f"private, protects {describe_protected(policy.tables, table)}"
+    return "private, the privacy unit is the row"
+
+
+def _column_comments(table: Table) -> dict[str, str]:
+    if table.public:
+        return {}
+    found = dict.fromkeys(table.domain, "has a public domain")
+    if isinstance(table.unit, UnitColumn):
+        found[table.unit.column] = f"the privacy unit ({table.unit.kind})"
+    return {fold(name): text for name, text in found.items()}
+
+
+def given_tables(name: str, relations: Sequence[PolicyRelation]) -> dict[str, pa.Table]:
+    """Return the tables that `policy.sql` reads, by name: PostgreSQL's own rows, and those of the policy."""
+    known = data()
+    columns = [
+        (own.oid, number, name, postgres.column_oid(kind), postgres.type_modifier(kind), comment)
+        for own in relations
+        for number, (name, kind) in enumerate(own.columns, start=1)
+        for comment in [own.comments.get(fold(name))]
+    ]
+    own_relations = [
+        (own.oid, own.name, own.kind, own.row_type, own.array_type, len(own.columns), own.comment)
+        for own in relations
+    ]
+    objects = [(one.schema, one.name, one.oid) for one in known.relations.values()]
+    return {
+        **{name: pa.Table.from_pylist(rows) for name, rows in known.tables.items()},
+        "given_database": _table("name", [(name,)]),
+        "given_relations": _table("oid name kind row_type array_type width comment", own_relations),
+        "given_columns": _table("relation number name type modifier comment", columns),
+        "given_objects": _table("schema name oid", objects),
+        "given_types": _table("oid shown", list(known.type_names.items())),
+        "given_settings": pa.Table.from_pylist(known.settings),
+        "given_functions": _table("oid result arguments definition signature", known.functions),
+        "given_keywords": _table("word catcode barelabel catdesc baredesc", known.keywords),
+    }
+
+
+def _table(names: str, rows: Sequence[Sequence[object]]) -> pa.Table:
+    """Return rows as a table, whose columns have these names."""
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(names.split())
+    return pa.table(columns, names.split())
+
 
 OWN_TABLE = "q:"
 """Prefix of the names of common table expressions in DuckDB's SQL: no table of DuckDB begins so."""
@@ -80,23 +206,23 @@ def _read_script(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
-def _definition(relation: Relation) -> str:
-    columns = ", ".join(f"{quote(name)} {pg_types.duckdb_type(oid)}" for name, oid in relation.columns)
+def _definition(relation: CatalogRelation) -> str:
+    columns = ", ".join(f"{quote(name)} {postgres.duckdb_type(oid)}" for name, oid in relation.columns)
     return f"CREATE TABLE {SCHEMAS[relation.schema]}.{quote(relation.name)} ({columns})"
 
 
-def _view(connection: duckdb.DuckDBPyConnection, relation: Relation) -> str:
+def _view(connection: duckdb.DuckDBPyConnection, relation: CatalogRelation) -> str:
     """Return the definition of a relation about the session: all its columns, with their types."""
     told = {str(row[0]) for row in connection.execute(f"DESCRIBE _session.{relation.name}").fetchall()}
     columns = ", ".join(
-        f"CAST({quote(name) if name in told else 'NULL'} AS {pg_types.duckdb_type(oid)}) AS {quote(name)}"
+        f"CAST({quote(name) if name in told else 'NULL'} AS {postgres.duckdb_type(oid)}) AS {quote(name)}"
         for name, oid in relation.columns
     )
     view = f"{SCHEMAS[relation.schema]}.{relation.name}"
     return f"CREATE VIEW {view} AS SELECT {columns} FROM _session.{relation.name}"
 
 
-class Names:
+class ObjectNames:
     """The names of objects, as `'name'::regclass` and the like read them, and as OIDs are shown."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Literal
 
 from dpsql.errors import NotSupportedError, OperationalError, ProgrammingError
-from dpsql.serve.catalog.postgres_data import ALL_SCHEMAS, data
+from dpsql.serve.catalog.postgres import ALL_SCHEMAS, data
 
 
 class Route(Enum):
@@ -71,7 +71,7 @@ class CursorRow:
 
 
 @dataclass(frozen=True)
-class Facts:
+class SessionFacts:
     """The facts of the session that asks."""
 
     user: str

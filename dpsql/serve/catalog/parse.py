@@ -1,10 +1,18 @@
-"""Parse a question as PostgreSQL reads it, within limits; the names of what its tree has."""
+"""Parse a question as PostgreSQL reads it, within limits, and decide on its tree who answers it.
+
+Answers come from the catalogue, from the data, or, of a signal, from the server.
+
+DuckDB does not hear that the time is over while it parses, binds and plans, and counts no memory for it. It
+copies arguments: those of a macro as often as its body names them, the operand of CASE for each WHEN. So the
+size of what it makes of a question is bounded on the tree, before anything is sent to it.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Container, Iterator, Sequence
+from itertools import pairwise
+from typing import ClassVar, Literal
 
 from sqlglot import exp
 from sqlglot.dialects.postgres import Postgres
@@ -13,10 +21,10 @@ from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
-from dpsql.language.dollars import split_tokens
-from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.postgres_data import SCHEMAS, data
+from dpsql.language.tokens import split_tokens
+from dpsql.serve.catalog import postgres
+from dpsql.serve.catalog.facts import Route, Signal, UnknownQuestion
+from dpsql.serve.catalog.postgres import FUNCTIONS, PREFIX, SCHEMAS, CatalogRelation, Function, data
 
 MAX_TEXT = 65_536
 MAX_TOKENS = 16_000
@@ -203,7 +211,7 @@ def _figure_query(query: exp.Expr) -> tuple[str, int]:
 def _type_name(kind: exp.Expr) -> str:
     oid = type_oid(kind)
     if oid is not None and kind.this == exp.DType.ARRAY:
-        oid = pg_types.element(oid) or oid
+        oid = postgres.element(oid) or oid
     return next((name for name, known in data().type_oids.items() if known == oid), "")
 
 
@@ -213,13 +221,169 @@ def type_oid(kind: exp.Expr) -> int | None:
         return None
     if kind.this == exp.DType.ARRAY:
         item = type_oid(kind.expressions[0]) if len(kind.expressions) == 1 else None
-        if item == pg_types.RECORD:
-            return pg_types.RECORD_ARRAY
+        if item == postgres.RECORD:
+            return postgres.RECORD_ARRAY
         return None if item is None else data().arrays.get(item)
     if kind.this == exp.DType.USERDEFINED:
         name = kind.args["kind"]
         if isinstance(name, exp.Dot):
             name = name.expression if name.this.name in SCHEMAS else None
         internal = isinstance(name, exp.Identifier) and name.name == "char"
-        return pg_types.CHAR if internal else pg_types.oid_of_name(getattr(name, "name", str(name)).lower())
-    return pg_types.oid_of_name(re.sub(r"\(.*", "", kind.sql("postgres")).lower())
+        return postgres.CHAR if internal else postgres.oid_of_name(getattr(name, "name", str(name)).lower())
+    return postgres.oid_of_name(re.sub(r"\(.*", "", kind.sql("postgres")).lower())
+
+
+def find(schema: str, name: str) -> CatalogRelation | None:
+    """Return the relation of the catalogue that a name means; without a schema, one of `pg_catalog`."""
+    return data().relations.get((schema or "pg_catalog", name))
+
+
+def route(text: str, tables: Container[str] = ()) -> Route | None:
+    """Return who answers a statement; None if it names no relation, so that its functions decide.
+
+    `tables` are the policy's, in lower case: a statement over them that names nothing of the catalogue need
+    not be parsed.
+    """
+    try:
+        tokens = tokenize(text)
+    except UnknownQuestion:
+        return Route.DATA
+    if tokens[0].token_type not in BEGINNINGS:
+        return Route.DATA
+    sources = {
+        token.text.lower()
+        for before, token in pairwise(tokens)
+        if before.token_type in (TokenType.FROM, TokenType.JOIN)
+    }
+    words = {token.text.lower() for token in tokens}
+    if any(source in tables for source in sources) and not any(map(_is_catalog_name, words)):
+        return Route.DATA
+    try:
+        tree = parse(text, tokens)
+    except UnknownQuestion:
+        return Route.CATALOG if any(map(_is_catalog_name, sources)) else Route.DATA
+    return _route_tree(tree)
+
+
+def _is_catalog_name(word: str) -> bool:
+    return word in SCHEMAS or find("", word) is not None
+
+
+def _route_tree(tree: exp.Expr) -> Route | None:
+    own = {table.alias for table in tree.find_all(exp.CTE)}
+    found = set()
+    for table in tree.find_all(exp.Table):
+        schema, name = table.db, table.name
+        if not isinstance(table.this, exp.Identifier) or (not schema and name in own):
+            continue  # a function, or a common table expression
+        known = schema in SCHEMAS or (not schema and find("", name) is not None)
+        found.add(Route.CATALOG if known else Route.DATA)
+    return Route.BOTH if len(found) > 1 else next(iter(found), None)
+
+
+_NUMBER = r"(?:CAST)?\(*'?(?P<{}>[0-9]{{1,11}}|\$[0-9]{{1,4}})'?(?:(?: AS \w+)?\))*"
+_PID = r'(?:\w+\.)?"?pid"?'
+_LISTED = (
+    rf"FROM (?:pg_catalog\.)?pg_stat_activity(?: AS \w+)? WHERE \(?{_PID} = {_NUMBER.format('compared')}\)?"
+)
+_SIGNAL = re.compile(
+    rf"SELECT pg_(?P<kind>cancel|terminate)_backend\((?:{_NUMBER.format('number')}|(?P<listed>{_PID}))\)"
+    rf'(?: AS (?:\w+|"[^"]*"))?(?(listed) {_LISTED})'
+)
+"""The statements that are signals, as sqlglot writes them."""
+
+
+def signal(text: str, parameters: Sequence[object]) -> Signal | None:
+    """Return what a statement of one of these shapes asks for; None for every other statement.
+
+    ``SELECT pg_cancel_backend(4711)`` and ``SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE
+    pid = 4711``, also with a parameter for the number.
+    """
+    if "_backend" not in text.lower():
+        return None
+    try:
+        tree = parse(text)
+    except UnknownQuestion:
+        return None
+    found = _SIGNAL.fullmatch(tree.sql("postgres", normalize_functions=False, comments=False))
+    if found is None or not isinstance(tree, exp.Select) or len(tree.selects) != 1:
+        return None
+    number = found["number"] or found["compared"]
+    if number.startswith("$"):
+        number = str(dict(enumerate(parameters, start=1)).get(int(number[1:]), ""))
+    if not (number.isascii() and number.isdigit() and len(number) < 12):
+        return None
+    kind: Literal["cancel", "terminate"] = "cancel" if found["kind"] == "cancel" else "terminate"
+    return Signal(kind, int(number), output_name(tree.selects[0]), found["listed"] is not None)
+
+
+def described_signal(text: str) -> tuple[str, int] | None:
+    """Return the name of the one column, and the number of parameters, of a statement that is a signal."""
+    found = signal(text, ("0",))
+    return None if found is None else (found.column, int(signal(text, ()) is None))
+
+
+MAX_RELATIONS = 60
+"""The most relations of a question: the time to order its joins grows with the third power."""
+MAX_SIZE = 50_000
+"""The most nodes of a question after DuckDB has copied arguments."""
+MAX_LOOK_UPS = 5
+"""The most calls inside calls of macros that read a table: the time to plan doubles with each."""
+MAX_SUBQUERIES = 50
+"""The most subqueries outside of FROM and calls of macros that read a table, all together: the time to bind
+them grows with the square of their number and more."""
+
+
+def _most_copies(function: Function) -> int:
+    """Return how often a macro copies an argument; binding one takes twice the time of its argument."""
+    return max(2, *(len(re.findall(rf"\b{each}\b", function.body)) for each in function.parameters), 0)
+
+
+_COPIES = dict.fromkeys(("coalesce", "greatest", "least"), 1)
+for _known in FUNCTIONS.values():
+    _name = f"{PREFIX}{_known.name}"
+    _COPIES[_name] = max(_COPIES.get(_name, 0), _most_copies(_known))
+_LOOK_UPS = frozenset(f"{PREFIX}{known.name}" for known in FUNCTIONS.values() if "SELECT" in known.body)
+"""The macros that read a table."""
+
+
+def check_size(tree: exp.Expr) -> None:
+    """Raise `UnknownQuestion` for a translated question that DuckDB would take long to plan."""
+    inside: dict[int, tuple[int, int]] = {}
+    relations = subqueries = size = 0
+    for node in tree.walk():  # a node after its parent
+        copies, look_ups = inside.get(id(node.parent), (1, 0))
+        size += copies
+        relations += isinstance(node, exp.Table)
+        subqueries += _is_subquery(node)
+        inside[id(node)] = copies * _copies_of(node), look_ups + _is_look_up(node)
+        if look_ups + _is_look_up(node) > MAX_LOOK_UPS or size > MAX_SIZE:
+            raise UnknownQuestion("nested calls")
+        if relations > MAX_RELATIONS:
+            raise UnknownQuestion("too many relations")
+        if subqueries > MAX_SUBQUERIES:
+            raise UnknownQuestion("so many subqueries")
+
+
+def _copies_of(node: exp.Expr) -> int:
+    """Return how often DuckDB copies what is in a node, at most."""
+    match node:
+        case exp.Anonymous():
+            return _COPIES.get(node.name.lower(), 2)
+        case exp.Case() if node.this is not None:
+            return max(1, len(node.args.get("ifs") or ()))
+    return 1
+
+
+def _is_look_up(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Anonymous) and node.name in _LOOK_UPS
+
+
+def _is_subquery(node: exp.Expr) -> bool:
+    """Return whether a node reads a table for each row: a call of a macro that does, or a subquery."""
+    if isinstance(node, exp.Anonymous):
+        return _is_look_up(node)
+    return isinstance(node, (exp.Select, exp.SetOperation)) and not isinstance(
+        node.parent if not isinstance(node.parent, exp.Subquery) else node.parent.parent,
+        (exp.From, exp.Join, exp.Lateral, exp.CTE, exp.SetOperation, type(None)),
+    )

@@ -13,17 +13,14 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.answer import AnswerColumn
-from dpsql.serve.catalog import pg_types
-from dpsql.serve.catalog.conversions import Scope, Source, SourceColumn, Tables, call, rename
-from dpsql.serve.catalog.database import OWN_TABLE, Names
+from dpsql.serve.answers import AnswerColumn
+from dpsql.serve.catalog import postgres
+from dpsql.serve.catalog.conversions import FromItem, SelectScope, SourceColumn, Tables, call, rename
+from dpsql.serve.catalog.database import OWN_TABLE, ObjectNames
 from dpsql.serve.catalog.expressions import Expressions
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.parse import output_name, parse
-from dpsql.serve.catalog.pg_types import TEXT, UNKNOWN
-from dpsql.serve.catalog.postgres_data import FUNCTIONS, SCHEMAS
-from dpsql.serve.catalog.routing import find
-from dpsql.serve.catalog.size import MAX_RELATIONS, check_size
+from dpsql.serve.catalog.parse import MAX_RELATIONS, check_size, find, output_name, parse
+from dpsql.serve.catalog.postgres import FUNCTIONS, SCHEMAS, TEXT, UNKNOWN
 
 Bind = Callable[[str, int], Sequence[str]]
 """Returns DuckDB's types of the columns of SQL with so many parameters."""
@@ -50,7 +47,7 @@ _REFUSED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class TranslatedQuestion:
     """A translated question, for every session and any values of its parameters."""
 
     sql: str
@@ -65,12 +62,12 @@ class Question:
 class Translator(Expressions):
     """Translates one question: its queries and their sources."""
 
-    def __init__(self, names: Names, types: Sequence[int | None] = ()) -> None:
+    def __init__(self, names: ObjectNames, types: Sequence[int | None] = ()) -> None:
         super().__init__(names, types)
         self._expanded = 0
         """The columns that `*` has stood for until now."""
 
-    def question(self, text: str, bind: Bind) -> Question:
+    def question(self, text: str, bind: Bind) -> TranslatedQuestion:
         """Translate a whole question; `bind` gives DuckDB's types of its columns."""
         tree = parse(text)
         if any(isinstance(node, _REFUSED) for node in tree.walk()):
@@ -83,7 +80,7 @@ class Translator(Expressions):
         check_size(holder)
         sql = holder.this.sql("duckdb", identify=True, comments=False, unsupported_level=ErrorLevel.RAISE)
         told = bind(sql, len(self.parameter_types()))
-        return Question(
+        return TranslatedQuestion(
             sql=sql,
             columns=tuple(_column_of(column, kind) for column, kind in zip(columns, told, strict=True)),
             parameters=self.parameter_types(),
@@ -91,12 +88,12 @@ class Translator(Expressions):
             changes=tuple(self.changes),
         )
 
-    def query(self, node: exp.Expr, outer: Scope | None, tables: Tables) -> list[SourceColumn]:
+    def query(self, node: exp.Expr, outer: SelectScope | None, tables: Tables) -> list[SourceColumn]:
         """Translate a query; return its columns."""
         with_ = node.args.get("with_")
         if with_ is not None:
             tables = self._common_tables(with_, outer, dict(tables))
-        scope = Scope(outer, tables)
+        scope = SelectScope(outer, tables)
         match node:
             case exp.Subquery():
                 columns = self.query(node.this, outer, tables)
@@ -114,7 +111,7 @@ class Translator(Expressions):
             self.values(node.args.get(part), scope)
         return columns
 
-    def _common_tables(self, with_: exp.Expr, outer: Scope | None, tables: Tables) -> Tables:
+    def _common_tables(self, with_: exp.Expr, outer: SelectScope | None, tables: Tables) -> Tables:
         for table in with_.expressions:
             alias, body = table.args["alias"], table.this
             names = [column.name for column in alias.args.get("columns") or []]
@@ -125,7 +122,7 @@ class Translator(Expressions):
             table.set("materialized", None)  # else it is planned anew wherever it is named
         return tables
 
-    def _select(self, node: exp.Select, scope: Scope) -> list[SourceColumn]:
+    def _select(self, node: exp.Select, scope: SelectScope) -> list[SourceColumn]:
         from_ = node.args.get("from_")
         if from_ is not None:
             self._source(from_.this, scope)
@@ -139,7 +136,7 @@ class Translator(Expressions):
                 self.values(part, scope)
         return columns
 
-    def _items(self, node: exp.Select, scope: Scope) -> list[exp.Expr]:
+    def _items(self, node: exp.Select, scope: SelectScope) -> list[exp.Expr]:
         """Return the items of a SELECT; instead of each `*`, its columns."""
         items: list[exp.Expr] = []
         for item in node.expressions:
@@ -157,7 +154,7 @@ class Translator(Expressions):
 
     # Sources.
 
-    def _joins(self, node: exp.Expr, scope: Scope) -> None:
+    def _joins(self, node: exp.Expr, scope: SelectScope) -> None:
         """Translate the sources that an item of FROM, or a SELECT, is joined with."""
         for join in node.args.get("joins") or []:
             before = {column.name for source in scope.sources for column in source.columns}
@@ -170,7 +167,7 @@ class Translator(Expressions):
             scope.merged += [name for name in using if name not in scope.merged]
             self.values(join.args.get("on"), scope)
 
-    def _source(self, node: exp.Expr, scope: Scope) -> None:
+    def _source(self, node: exp.Expr, scope: SelectScope) -> None:
         """Translate an item of FROM, which comes into the scope, and its joins."""
         match node:
             case exp.Table(this=exp.Identifier()):
@@ -193,7 +190,7 @@ class Translator(Expressions):
         self._joins(node, scope)
 
     def _add(
-        self, node: exp.Expr, scope: Scope, columns: Sequence[SourceColumn], default: str, oid: int = 0
+        self, node: exp.Expr, scope: SelectScope, columns: Sequence[SourceColumn], default: str, oid: int = 0
     ) -> None:
         """Put an item of FROM into the scope under its alias, which it gets if it has none."""
         if len(scope.sources) >= MAX_RELATIONS:
@@ -203,9 +200,9 @@ class Translator(Expressions):
             alias.set("this", exp.to_identifier(default, quoted=True))
         node.set("alias", alias)
         names = [column.name for column in alias.args.get("columns") or []]
-        scope.sources.append(Source(alias.name, rename(columns, names), oid))
+        scope.sources.append(FromItem(alias.name, rename(columns, names), oid))
 
-    def _relation(self, node: exp.Table, scope: Scope) -> None:
+    def _relation(self, node: exp.Table, scope: SelectScope) -> None:
         name, schema = node.name, node.db
         own = scope.tables.get(name) if not schema else None
         if own is not None:
@@ -220,7 +217,7 @@ class Translator(Expressions):
         columns = [SourceColumn(column, oid) for column, oid in relation.columns]
         self._add(node, scope, columns, name, relation.oid)
 
-    def _function(self, node: exp.Expr, scope: Scope) -> None:
+    def _function(self, node: exp.Expr, scope: SelectScope) -> None:
         """Replace a function in FROM by a query: a row for each element of its list, or for its value."""
         alias, function, name = node.args.get("alias"), node.this, node.this.name
         if node.text("db"):
@@ -229,13 +226,13 @@ class Translator(Expressions):
         known = FUNCTIONS.get((name, len(function.expressions)))
         if name == "unnest" and len(function.expressions) > 1:
             values = self.values(function.expressions, scope)
-            columns = [SourceColumn("unnest", pg_types.element(value.type)) for value in values]
+            columns = [SourceColumn("unnest", postgres.element(value.type)) for value in values]
             lists = [value.node for value in values]
             cells: list[exp.Expr] = [call("unnest", part) for part in lists]
         elif known is not None and known.returns_set:
             found, oid = self.macro(known, function, scope)
             lists, rows = [found], call("unnest", found)
-            fields = [SourceColumn(field, pg_types.function_type(kind)) for field, kind in known.fields]
+            fields = [SourceColumn(field, postgres.function_type(kind)) for field, kind in known.fields]
             columns = fields or [SourceColumn(single, oid)]
             keys = [exp.Literal.string(column.name) for column in fields]
             cells = [call("struct_extract", rows.copy(), key) for key in keys] or [rows]
@@ -250,13 +247,13 @@ class Translator(Expressions):
                 raise UnknownQuestion("ordinality")
             place = call("generate_subscripts", lists[0].copy(), exp.Literal.number(1))
             items.append(exp.alias_(place, "ordinality", quoted=True))
-            columns.append(SourceColumn("ordinality", pg_types.INT8))
+            columns.append(SourceColumn("ordinality", postgres.INT8))
         query = exp.Subquery(this=exp.Select(expressions=items), alias=alias, joins=node.args.get("joins"))
         node.replace(query)
         self._add(query, scope, columns, name)
 
 
-def _star_columns(item: exp.Expr, scope: Scope) -> list[tuple[str, str]] | None:
+def _star_columns(item: exp.Expr, scope: SelectScope) -> list[tuple[str, str]] | None:
     """Return columns and sources that `*` or `x.*` stands for; None for another item of a SELECT."""
     if not item.is_star or isinstance(item, exp.Anonymous):
         return None
@@ -284,6 +281,6 @@ def _name_columns(values: exp.Expr) -> None:
 
 def _column_of(column: SourceColumn, kind: str) -> AnswerColumn:
     """Return a column with a type: PostgreSQL's if it was followed, else that of DuckDB."""
-    oid = pg_types.oid_of_duckdb(kind) if column.type is None else column.type
+    oid = postgres.oid_of_duckdb(kind) if column.type is None else column.type
     oid = TEXT if oid == UNKNOWN else oid
-    return AnswerColumn(column.name, pg_types.arrow_type(oid), oid)
+    return AnswerColumn(column.name, postgres.arrow_type(oid), oid)

@@ -1,40 +1,180 @@
-"""What a user asks over HTTP, and the answers as JSON: exact rows for programs, texts and bars for people."""
+"""Requests of a page over HTTP and their answers as JSON: exact rows for programs, texts and bars for people.
+
+Also the files of the pages, which are read once.
+
+A refusal is an object with `refused` and `hint`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from starlette.responses import Response
+from starlette.routing import Route
 
-from dpsql.errors import ProgrammingError
+from dpsql.errors import (
+    BudgetExceeded,
+    Error,
+    NotSupportedError,
+    PriceNotAgreed,
+    ProgrammingError,
+    StatementFailed,
+    TooManyFailures,
+)
 from dpsql.kernel.loss import Charge
 from dpsql.language.options import KEYWORDS, OPTION_VALUES, OPTIONS
 from dpsql.release import told
-from dpsql.render.charts import release_svg
-from dpsql.render.data import write_csv, write_parquet
+from dpsql.render.data import as_json, write_csv, write_parquet
+from dpsql.render.figures import value_text, values
 from dpsql.render.grid import Style
+from dpsql.render.html import release_svg
 from dpsql.render.readable import assumptions, ordering, orders, places, summary
 from dpsql.render.table import public_columns, release_columns
-from dpsql.render.values import text, values
 from dpsql.serve import json_facts
-from dpsql.serve.confirm import ConfirmedStatements
-from dpsql.serve.json_facts import MOST_ROWS, Facts
-from dpsql.serve.page.requests import RefusedError, body, fields
+from dpsql.serve.json_facts import MOST_ROWS, JsonObject, refusal
+from dpsql.serve.limits import (
+    LimitExceeded,
+    PolicyReloaded,
+    QueueFull,
+    ShuttingDown,
+    StatementTooLong,
+    check_json,
+)
+from dpsql.serve.statement_service import ConfirmedStatements
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pyarrow as pa
     from starlette.requests import Request
 
     from dpsql.release import Release
     from dpsql.render.grid import TextColumn
-    from dpsql.serve.answer import Answer
+    from dpsql.serve.answers import Answer
     from dpsql.serve.client import Client
-    from dpsql.serve.confirm import SpendingRule
     from dpsql.serve.gate import Login
-    from dpsql.sessions import StatementResult
+    from dpsql.serve.statement_service import SpendingRule
+    from dpsql.session_api import StatementResult
+
+FOLDER = Path(__file__).with_name("static")
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+}
+LARGEST = 256 << 10
+SMALL = 4 << 10
+"""Bytes of a request's body: a statement is 64 KiB at most; before somebody has signed in it is less."""
+
+_STATUSES: tuple[tuple[type[Error], int], ...] = (
+    (PriceNotAgreed, 409),
+    (BudgetExceeded, 402),
+    (TooManyFailures, 403),
+    (StatementFailed, 500),
+    (QueueFull, 429),
+    (StatementTooLong, 413),
+    (PolicyReloaded, 503),
+    (ShuttingDown, 503),
+    (ProgrammingError, 422),
+    (NotSupportedError, 422),
+)
+"""Kinds of errors with the status of HTTP, the first that fits; others have 500."""
+
+
+class RefusedError(Exception):
+    """A request that is refused before any statement is read."""
+
+    def __init__(self, status: int, refused: str, hint: str = "") -> None:
+        super().__init__(refused)
+        self.status = status
+        self.facts = {"refused": refused} | ({"hint": hint} if hint else {})
+
+
+def body(facts: object) -> bytes:
+    """Write an object of JSON, with values as results have them."""
+    return as_json(facts).encode("utf-8", "backslashreplace")
+
+
+def answer(facts: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer of JSON; bytes are JSON already."""
+    return Response(facts if isinstance(facts, bytes) else body(facts), status, headers, "application/json")
+
+
+def refusal_response(problem: Exception) -> Response:
+    """Return an error as an answer: of an unexpected one only the type is told."""
+    if isinstance(problem, RefusedError):
+        return answer(problem.facts, problem.status)
+    status = next((status for kind, status in _STATUSES if isinstance(problem, kind)), 500)
+    facts = refusal(problem)
+    if isinstance(problem, Error):
+        facts["code"] = problem.sqlstate
+    return answer(facts, status)
+
+
+async def fields(
+    request: Request, kind: Literal["request", "sign in"] = "request", **kinds: type
+) -> dict[str, Any]:
+    """Read an object of JSON with these fields alone; one that may be left out is None.
+
+    `kind` is that of the table of limits, by which it is measured before it is read.
+    """
+    most = LARGEST if kind == "request" else SMALL
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise RefusedError(415, "the body is no JSON", "send Content-Type: application/json")
+    data = bytearray()
+    async for chunk in request.stream():
+        data += chunk
+        if len(data) > most:
+            raise RefusedError(413, f"the body has more than {most:,} bytes")
+    try:
+        check_json(bytes(data), kind)
+        found = json.loads(bytes(data).decode())
+    except LimitExceeded as problem:
+        raise RefusedError(400, f"the body is more than an object of texts: {problem}") from None
+    except (ValueError, RecursionError):
+        raise RefusedError(400, "the body is no JSON in UTF-8") from None
+    if not isinstance(found, dict):
+        raise RefusedError(400, "the body is no object of JSON")
+    for name in found:
+        if name not in kinds:
+            raise RefusedError(400, "the body has a field that is not known", "known: " + ", ".join(kinds))
+    for name, of_value in kinds.items():
+        value = found.setdefault(name, None)
+        if value is not None and not isinstance(value, of_value):
+            raise RefusedError(400, f"the field {name} has another type")
+    return found
+
+
+@cache
+def _read_file(name: str) -> tuple[bytes, str]:
+    data = (FOLDER / name).read_bytes()
+    return data, f'"{hashlib.sha256(data).hexdigest()[:24]}"'
+
+
+def file_routes(files: Iterable[tuple[str, str]]) -> list[Route]:
+    """Return the routes of files: pairs of a path and the file's name."""
+    return [_file_route(path, name) for path, name in files]
+
+
+def _file_route(path: str, name: str) -> Route:
+    async def file(request: Request) -> Response:
+        data, tag = _read_file(name)
+        headers = {"cache-control": "no-cache", "etag": tag}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(data, headers=headers, media_type=_TYPES[Path(name).suffix])
+
+    return Route(path, file, methods=["GET"])
+
 
 _LARGEST_NUMBER = 1 << 53
 _LONG = 1 << 16
@@ -66,24 +206,24 @@ class UserRequest:
         self._request, self._login = request, login
         self._free, self._asks, self._rule = free, asks, rule
 
-    async def who(self) -> Facts:
+    async def who(self) -> JsonObject:
         """Return who asks."""
         return {"user": self._login.user.name, "analyst": self._login.analyst}
 
-    async def language(self) -> Facts:
+    async def language(self) -> JsonObject:
         """Return the words that an editor completes."""
         options = {name: list(OPTION_VALUES.get(name, ())) for name in OPTIONS}
         return {"keywords": list(KEYWORDS), "options": options}
 
-    async def tables(self) -> Facts:
+    async def tables(self) -> JsonObject:
         """Return tables, units, columns, declared values, and the limits that hold for everybody."""
         return await json_facts.describe_policy(self._free)
 
-    async def budget(self) -> Facts:
+    async def budget(self) -> JsonObject:
         """Return what may be spent, is spent and is left."""
         return json_facts.budget_facts(await self._free.budget())
 
-    async def explain(self) -> Facts:
+    async def explain(self) -> JsonObject:
         """Return the price of a statement, the error to expect, how it is answered; read no data."""
         given = await fields(self._request, sql=str)
         statements = ConfirmedStatements(self._free, self._rule)
@@ -103,7 +243,7 @@ class UserRequest:
 
         return await self._beside(write)
 
-    async def cancel(self) -> Facts:
+    async def cancel(self) -> JsonObject:
         """Stop what the user asks over HTTP now; what was charged stays charged."""
         running = self._asks.running
         self._asks.cancel()
@@ -151,7 +291,7 @@ class UserRequest:
             ) from None
 
 
-def answer_facts(found: Answer | StatementResult, first: int = 0, total: Charge | None = None) -> Facts:
+def answer_facts(found: Answer | StatementResult, first: int = 0, total: Charge | None = None) -> JsonObject:
     """Return what a statement is answered; `total` is the whole budget, for "epsilon 1 of 10"."""
     if found.release is None:
         rows = _count_fitting_rows(found.table, first)
@@ -165,7 +305,7 @@ def answer_facts(found: Answer | StatementResult, first: int = 0, total: Charge 
     return released_facts(found.release, first, total)
 
 
-def released_facts(release: Release, first: int = 0, total: Charge | None = None) -> Facts:
+def released_facts(release: Release, first: int = 0, total: Charge | None = None) -> JsonObject:
     """Return a release: its rows from one on with their intervals, its price, what is said below it."""
     rows = _count_fitting_rows(release.table, first)
     part = _slice(release, first, rows)
@@ -190,14 +330,14 @@ def _count_fitting_rows(table: pa.Table, first: int) -> int:
     return rows
 
 
-def _rows_facts(table: pa.Table, first: int, rows: int) -> Facts:
+def _rows_facts(table: pa.Table, first: int, rows: int) -> JsonObject:
     part = table.slice(first, rows)
     columns = [{"name": field.name, "type": str(field.type)} for field in table.schema]
     listed = [list(row) for row in zip(*(values(column) for column in part.columns), strict=True)]
     return {"columns": columns, "rows": listed, "first_row": first, "rows_in_all": table.num_rows}
 
 
-def _texts_facts(columns: list[TextColumn]) -> list[Facts]:
+def _texts_facts(columns: list[TextColumn]) -> list[JsonObject]:
     """Return columns of texts as people read them; blanks align numbers in a terminal only."""
     return [
         {
@@ -215,7 +355,7 @@ def _slice(release: Release, first: int, rows: int) -> Release:
     return replace(release, rows=release.rows.slice(first, rows), table=release.table.slice(first, rows))
 
 
-def chart_facts(release: Release) -> Facts | None:
+def chart_facts(release: Release) -> JsonObject | None:
     """Return the bars of a release: labels, numbers, ends of intervals, free gaps; None if it has none."""
     number, found_at = orders(release), places(release)
     if number is None or not release.rows.num_rows:
@@ -249,7 +389,7 @@ def chart_facts(release: Release) -> Facts | None:
 
 
 def _label(keys: tuple[object, ...]) -> str:
-    return ", ".join("NULL" if part is None else text(part) for part in keys)
+    return ", ".join("NULL" if part is None else value_text(part) for part in keys)
 
 
 def _gap_texts(release: Release, place: int | None) -> list[str]:

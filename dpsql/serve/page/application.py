@@ -1,28 +1,279 @@
-"""The application for analysts: its routes, who makes a request, the cookie of a login."""
+"""The application for analysts: its routes, who makes a request, the refusal of requests from other sites.
+
+People sign in by a password; `Logins` keeps each login under a random cookie and a random key. `Guard` adds
+headers that browsers obey.
+
+A browser sends a cookie to every port of a host, so whoever serves another page there gets it. The key is
+kept by the page itself, which no other origin can read; the cookie is of no use without it, nor is the key
+without the cookie, which no script reads.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import hmac
+import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dpsql.serve.confirm import Confirmations, SpendingRule
-from dpsql.serve.page.answers import FORMS, UserRequest
-from dpsql.serve.page.guard import MARK, Guard
-from dpsql.serve.page.requests import RefusedError, answer, fields, file_routes, refusal_response
-from dpsql.serve.page.sign_in import LONGEST, Logins
-from dpsql.serve.tls import CLIENT
+from dpsql.lazy_dataclass import dataclass
+from dpsql.login import draw_text
+from dpsql.serve.gate import network
+from dpsql.serve.limits import MOST_QUERY_STRING
+from dpsql.serve.page.answers import (
+    FORMS,
+    RefusedError,
+    UserRequest,
+    answer,
+    body,
+    fields,
+    file_routes,
+    refusal_response,
+)
+from dpsql.serve.state import CLIENT
+from dpsql.serve.statement_service import Confirmations, SpendingRule
 
 if TYPE_CHECKING:
     from starlette.requests import Request
 
     from dpsql.policy import Address, HttpConfig
-    from dpsql.serve.gate import Login
+    from dpsql.serve.gate import Gate, Login
+    from dpsql.serve.scram import ScramKeys
     from dpsql.serve.service import Service
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+
+MARK = b"x-dpsql"
+"""A header that a page of another site cannot send without being asked for permission, which nobody gives."""
+_POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+_SAFE = ("GET", "HEAD")
+_PORTS = {"http": "80", "https": "443"}
+
+
+class RequestGuard:
+    """An ASGI application around another one; `hosts` are the accepted values of the header Host."""
+
+    def __init__(
+        self,
+        application: Application,
+        routes: Sequence[Route],
+        hosts: Iterable[str],
+        origins: Iterable[str] = (),
+        page: str = "/",
+    ) -> None:
+        self._application = application
+        self.routes = tuple(routes)
+        """The routes of the application."""
+        self._page = page
+        self._hosts = {host.lower() for host in hosts}
+        self._origins = {origin.lower() for origin in origins}
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        begun = False
+
+        async def sent(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                given = {name for name, _ in message["headers"]}
+                more = [pair for pair in HEADERS if pair[0] not in given]
+                if b"cache-control" not in given:
+                    more.append((b"cache-control", b"no-store"))
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        refused = self._find_refusal(scope)
+        if refused is not None:
+            await _answer(sent, *refused)
+            return
+        try:
+            await self._application(scope, receive, sent)
+        except Exception as problem:  # noqa: BLE001  its text may hold private values
+            if not begun:
+                what = f"internal error ({type(problem).__name__}): this is a bug of dpsql"
+                await _answer(sent, 500, what, "report it to the owner of the data")
+
+    def _find_refusal(self, scope: Message) -> tuple[int, str, str] | None:
+        """Return how a request is refused; None if it is not."""
+        if len(scope.get("query_string", b"")) > MOST_QUERY_STRING:
+            return (
+                414,
+                f"what stands behind ? has more than {MOST_QUERY_STRING:,} bytes",
+                "shorten the address",
+            )
+        headers = _headers_of(scope)
+        hosts = headers.get(b"host", [])
+        if len(hosts) != 1 or not self._is_known(hosts[0].lower(), scope["scheme"]):
+            hint = "use the address that the server was started with, or name this one in allowed_hosts"
+            return 421, "this server has another name", hint
+        if any(len(headers.get(name, [])) > 1 for name in (b"origin", b"authorization", b"cookie", MARK)):
+            return 400, "a header is given twice", "send it once"
+        origin = headers.get(b"origin", [None])[0]
+        own = f"{scope['scheme']}://{hosts[0]}".lower()
+        if origin is not None and origin.lower() != own and origin.lower() not in self._origins:
+            return 403, "another site sent this request", "open the page itself"
+        site = headers.get(b"sec-fetch-site", ["none"])[0]
+        if site not in ("same-origin", "none") and not self._follows_link(scope, headers):
+            return 403, "another site sent this request", "open the page itself"
+        return None
+
+    def _follows_link(self, scope: Message, headers: dict[bytes, list[str]]) -> bool:
+        """Whether somebody follows a link to the page, which shows nothing by itself."""
+        navigates = headers.get(b"sec-fetch-mode") == ["navigate"]
+        return navigates and scope["method"] in _SAFE and scope["path"] == self._page
+
+    def _is_known(self, host: str, scheme: str) -> bool:
+        return host in self._hosts or f"{host}:{_PORTS.get(scheme, '')}" in self._hosts
+
+
+def _headers_of(scope: Message) -> dict[bytes, list[str]]:
+    found: dict[bytes, list[str]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.lower(), []).append(value.decode("latin-1"))
+    return found
+
+
+async def _answer(send: Send, status: int, refused: str, hint: str) -> None:
+    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body({"refused": refused, "hint": hint})})
+
+
+IDLE = 3_600.0
+"""Seconds without a request after which a login ends."""
+LONGEST = 43_200.0
+"""Seconds after which it ends in any case."""
+MOST = 20
+"""Logins of one user; another one ends the one that was used least recently."""
+_AT_ONCE = 5
+"""Attempts by one name from one network that wait at the same time."""
+_NAME, _PASSWORD = 200, 1_024
+"""The most characters of a name and of a password."""
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """What a browser is given for a login: a cookie, and the key that the page sends in a header."""
+
+    cookie: str
+    key: str
+
+
+@dataclass(slots=True)
+class SignedIn:
+    """A browser that is signed in."""
+
+    login: Login
+    key: bytes
+    """The hash of the key."""
+    began: float
+    seen: float
+
+
+class Logins:
+    """The logins of the browsers. Only the thread of the event loop uses it."""
+
+    def __init__(
+        self,
+        gate: Gate,
+        log: Callable[[str, Mapping[str, object]], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._gate = gate
+        self._log = log
+        self._clock = clock
+        self._logins: dict[bytes, SignedIn] = {}
+        """By the hash of the cookie, so that no time tells anything of one."""
+        self._waiting: Counter[tuple[str, str]] = Counter()
+        self._hashing = asyncio.Semaphore(1)
+        """A password is hashed here, not by the client: strangers take one processor with that at most."""
+
+    async def sign_in(self, name: str, password: str, address: str, certified: str | None) -> Secrets:
+        """Return cookie and key of a new login; raises `RefusedError`, with one text for all that is wrong.
+
+        `certified` is the name in the client's certificate, if one is needed.
+        """
+        at = name[:_NAME], network(address)
+        if self._waiting[at] >= _AT_ONCE:
+            raise RefusedError(429, "too many attempts at the same time", "wait until they are answered")
+        self._waiting[at] += 1
+        try:
+            await asyncio.sleep(self._gate.delay(name, address))
+            keys = await self._match(name, password)
+        finally:
+            self._waiting[at] -= 1
+            if not self._waiting[at]:
+                del self._waiting[at]
+        login = self._gate.login(name, address, keys, certified)
+        if login is None:
+            fields = {"address": address, "protocol": "http", "reason": "wrong password", "outcome": "28P01"}
+            self._log("handshake failed", fields | self._gate.log_field(name))
+            raise RefusedError(401, "name or password is wrong")
+        fields = {"user": name, "analyst": login.analyst, "address": address, "protocol": "http"}
+        self._log("connected", fields)
+        return self._new(login)
+
+    async def _match(self, name: str, password: str) -> ScramKeys | None:
+        if len(name) > _NAME or len(password) > _PASSWORD:
+            return None
+        verifier = self._gate.verifier(name)
+        async with self._hashing:
+            return await asyncio.to_thread(verifier.match, password)  # it takes milliseconds on purpose
+
+    def _new(self, login: Login) -> Secrets:
+        now, made = self._clock(), Secrets(draw_text(32), draw_text(32))
+        self._logins = {key: each for key, each in self._logins.items() if not _has_ended(each, now)}
+        name = login.user.name
+        own = sorted((each.seen, key) for key, each in self._logins.items() if each.login.user.name == name)
+        for _, key in own[: max(0, len(own) - MOST + 1)]:
+            del self._logins[key]
+        self._logins[_hash(made.cookie)] = SignedIn(login, _hash(made.key), now, now)
+        return made
+
+    def login(self, cookie: str, key: str) -> Login | None:
+        """Return whose cookie and key these are; None if the login has ended, or holds no longer."""
+        found, now = self._logins.get(_hash(cookie)), self._clock()
+        if found is None or not hmac.compare_digest(found.key, _hash(key)):
+            return None
+        if _has_ended(found, now) or not self._gate.holds(found.login):
+            self.sign_out(cookie)
+            return None
+        found.seen = now
+        return found.login
+
+    def sign_out(self, cookie: str) -> None:
+        """End a login."""
+        self._logins.pop(_hash(cookie), None)
+
+
+def _has_ended(login: SignedIn, now: float) -> bool:
+    return now - login.seen > IDLE or now - login.began > LONGEST
+
+
+def _hash(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode(errors="surrogatepass")).digest()
+
 
 FILES = (
     ("/", "index.html"),
@@ -174,11 +425,11 @@ def http_app(
     address: Address,
     config: HttpConfig,
     log: Callable[[str, Mapping[str, object]], None],
-) -> Guard:
+) -> RequestGuard:
     """Return the application of the analysts at an address."""
     routes = [*file_routes(FILES), *Pages(service, log).routes()]
     hosts = hosts_of(address, config.allowed_hosts)
-    return Guard(Starlette(routes=routes), routes, hosts, config.allowed_origins)
+    return RequestGuard(Starlette(routes=routes), routes, hosts, config.allowed_origins)
 
 
 def _cookie_name(request: Request) -> str:

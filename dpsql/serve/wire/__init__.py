@@ -1,19 +1,16 @@
 """The PostgreSQL wire protocol, version 3: messages of a client in, answers out.
 
-=====================================  ==============================================================
-``protocol``                           one connection from its first byte to its last
-``channel``                            its bytes: buffers, TLS, the end at any time
-``messages``                           messages as bytes, read and written
-``startup``                            until the client has logged in
-``connection``                         the loop behind that: simple queries
-``extended``                           the messages of the extended query
-``prepared``                           its statements and portals
-``session``, ``statement``             running one statement, whatever it is
-``transactions``                       the status byte: nothing is written, so there is nothing more
-``commands``, ``cursors``              the commands of a session; results that are read in parts
-``sending``                            rows, copies, notices
-``types``, ``copy``                    values and rows as bytes
-``registry``                           all connections, their cancel keys and rates; what they share
-``errors``                             what a client sees of an error
-=====================================  ==============================================================
+==============================  =====================================================================
+``connection``                  one connection from its first byte to its last
+``startup``                     until the client has logged in; all connections and their cancel keys
+``channel``                     its bytes: buffers, TLS, the end at any time
+``messages``                    messages as bytes, read and written; what a client sees of an error
+``extended``, ``portals``       the extended query; prepared statements, portals and cursors by name
+``session``                     running one statement, whatever it is; the state of the transaction
+``commands``, ``command_words`` the commands of a session
+``results``                     statements, what they give, and sending it: rows, copies, notices
+``types``                       values and rows as bytes
+==============================  =====================================================================
 """
+
+from __future__ import annotations

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.catalog.facts import Encryption
-from dpsql.serve.tls import Tls, common_name
+from dpsql.serve.state import Tls, common_name
 
 SEND_BUFFER = 1 << 20
 """Bytes that may wait to be sent before the connection's work waits."""

@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from dpsql.serve.limits import MOST_COLUMNS, MOST_PARAMETERS, Budget, size_of
+from dpsql.serve.limits import MOST_COLUMNS, MOST_PARAMETERS, DecodingBudget, size_of
 from dpsql.serve.wire import messages
-from dpsql.serve.wire.errors import ProtocolViolation, WireError
-from dpsql.serve.wire.prepared import Portal, Prepared
-from dpsql.serve.wire.sending import Rows, send_copy, send_remarks
-from dpsql.serve.wire.statement import Description, Result, Statement
+from dpsql.serve.wire.messages import ProtocolViolation, WireError
+from dpsql.serve.wire.portals import Portal, Prepared
+from dpsql.serve.wire.results import Description, Result, ResultRows, SentStatement, send_copy, send_remarks
+from dpsql.serve.wire.types.encoding import format_codes, row_description
 from dpsql.serve.wire.types.oids import parameter_type
 from dpsql.serve.wire.types.parameters import decode_parameter
-from dpsql.serve.wire.types.rows import format_codes, row_description
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpsql.serve.answer import AnswerColumn
+    from dpsql.serve.answers import AnswerColumn
     from dpsql.serve.wire.channel import Channel
     from dpsql.serve.wire.messages import Body
     from dpsql.serve.wire.session import WireSession
@@ -72,7 +71,7 @@ class Extended:
         formats = format_codes(codes, len(oids))
         if prepared.description.columns:
             format_codes(columns, len(prepared.description.columns))  # raises for a wrong number
-        with Budget("bind", self._session.account) as budget:
+        with DecodingBudget("bind", self._session.account) as budget:
             budget.take(size_of(name) + 2 * len(columns), 0)
 
             def decode() -> tuple[object, ...]:
@@ -104,7 +103,7 @@ class Extended:
                 portal.result = _without_rows(portal.result)
                 return
             if portal.result.table is not None:
-                portal.rows = Rows(portal.result, portal.codes, self._session.settings)
+                portal.rows = ResultRows(portal.result, portal.codes, self._session.settings)
         sent = 0
         if portal.rows is not None:
             with self._session.sending() as check:
@@ -116,7 +115,7 @@ class Extended:
         self._channel.write(messages.complete(portal.result.complete(sent)))
         portal.rows, portal.result = None, _without_rows(portal.result)
 
-    async def _run(self, portal: Portal, statement: Statement) -> Result:
+    async def _run(self, portal: Portal, statement: SentStatement) -> Result:
         await self._check_columns(portal.prepared, statement)
         result = await self._session.run(statement, portal.parameters, portal.prepared.description.types)
         send_remarks(self._channel, result, self._session.settings)
@@ -125,7 +124,7 @@ class Extended:
             raise _changed("; what was released is stored, and costs nothing when it is asked again")
         return result
 
-    async def _check_columns(self, prepared: Prepared, statement: Statement) -> None:
+    async def _check_columns(self, prepared: Prepared, statement: SentStatement) -> None:
         """Raise, before anything is charged, if a setting or the policy changes the columns of the answer."""
         known, form = prepared.description, self._session.form
         if statement.command is not None or form == prepared.form:

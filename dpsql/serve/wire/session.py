@@ -1,4 +1,7 @@
-"""`WireSession`: runs the statements of one connection, commands of the session and questions alike."""
+"""`WireSession`: runs the statements of one connection, commands and questions alike; its transaction.
+
+There is nothing to write, so a transaction holds no data.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +12,121 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpsql.lazy_dataclass import dataclass
 from dpsql.release import told
-from dpsql.serve.answer import AnswerColumn
-from dpsql.serve.limits import Account
-from dpsql.serve.wire import command_types as c
-from dpsql.serve.wire.cursors import Cursors
-from dpsql.serve.wire.errors import WireError
-from dpsql.serve.wire.prepared import Portals, PreparedStatements
-from dpsql.serve.wire.statement import (
+from dpsql.serve.answers import AnswerColumn
+from dpsql.serve.limits import MemoryAccount
+from dpsql.serve.wire import command_words as c
+from dpsql.serve.wire.command_words import Transaction
+from dpsql.serve.wire.messages import WireError
+from dpsql.serve.wire.portals import Cursors, Portals, PreparedStatements
+from dpsql.serve.wire.results import (
     Description,
     LocatedError,
     Result,
-    Statement,
+    SentStatement,
     check_length,
     split,
     split_plain,
 )
-from dpsql.serve.wire.transactions import Transactions
 from dpsql.serve.wire.types.oids import parameter_oid
 
 if TYPE_CHECKING:
-    from dpsql.serve.answer import Answer
+    from dpsql.serve.answers import Answer
     from dpsql.serve.client import Client
-    from dpsql.serve.settings import Settings
+    from dpsql.serve.settings import Changes, Settings, Values
+
+_NONE = ("25P01", "there is no transaction in progress")
+_ALREADY = ("25001", "there is already a transaction in progress")
+ABORTED = "the transaction has failed: statements are ignored until ROLLBACK or COMMIT"
+_MOST_SAVEPOINTS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionChange:
+    """What a command of transactions did."""
+
+    tag: str
+    ended: bool | None = None
+    """None: no transaction ended; True: it was committed; False: it was rolled back."""
+    changes: Changes = ()
+    """The reported settings that changed."""
+    warning: tuple[str, str] | None = None
+    """SQLSTATE and text."""
+
+
+class Transactions:
+    """Whether a transaction is open, whether it has failed, and the settings at its savepoints."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._savepoints: list[tuple[str, Values]] = []
+        self.status = "I"
+        """As ReadyForQuery says it: I (none), T (open), E (failed)."""
+
+    @property
+    def open(self) -> bool:
+        """Whether a transaction is open, even if it has failed."""
+        return self.status != "I"
+
+    def failed(self) -> None:
+        """Note that a statement failed."""
+        if self.status == "T":
+            self.status = "E"
+
+    def check(self, command: object) -> None:
+        """Raise if the transaction has failed and the command does not end it."""
+        if self.status == "E" and not (
+            isinstance(command, Transaction) and command.kind in ("COMMIT", "ROLLBACK", "ROLLBACK TO")
+        ):
+            raise WireError("25P02", ABORTED)
+
+    def run(self, command: Transaction) -> TransactionChange:
+        """Run a command of transactions."""
+        match command.kind:
+            case "BEGIN" | "START TRANSACTION":
+                if self.open:
+                    return TransactionChange(command.tag, warning=_ALREADY)
+                self.status = "T"
+                self._settings.begin()
+                return TransactionChange(command.tag)
+            case "COMMIT":
+                committed = self.status != "E"
+                return self._end(command.tag if committed else "ROLLBACK", command.chain, committed)
+            case "ROLLBACK":
+                return self._end(command.tag, command.chain, committed=False)
+        if not self.open:
+            raise WireError("25P01", "savepoints need a transaction", "begin one with BEGIN")
+        match command.kind:
+            case "SAVEPOINT":
+                if len(self._savepoints) >= _MOST_SAVEPOINTS:
+                    raise WireError("54000", f"a transaction has at most {_MOST_SAVEPOINTS:,} savepoints")
+                self._savepoints.append((command.name, self._settings.values))
+            case "RELEASE":
+                del self._savepoints[self._place(command.name) :]
+            case _:
+                del self._savepoints[self._place(command.name) + 1 :]
+                self.status = "T"
+                return TransactionChange(command.tag, changes=self._settings.restore(self._savepoints[-1][1]))
+        return TransactionChange(command.tag)
+
+    def _end(self, tag: str, chain: bool, committed: bool) -> TransactionChange:
+        if not self.open:
+            if chain:
+                raise WireError(*_NONE)
+            return TransactionChange(tag, warning=_NONE)
+        self._savepoints.clear()
+        self.status = "T" if chain else "I"
+        changes = self._settings.end(committed=committed)
+        if chain:
+            self._settings.begin()
+        return TransactionChange(tag, committed, changes)
+
+    def _place(self, name: str) -> int:
+        for place in reversed(range(len(self._savepoints))):
+            if self._savepoints[place][0] == name:
+                return place
+        raise WireError("3B001", f'there is no savepoint "{name}"')
 
 
 MOST_OF_ANALYST = 256 << 20
@@ -46,7 +141,7 @@ class WireSession:
         client: Client,
         settings: Settings,
         held_by_analyst: Callable[[], int] = lambda: 0,
-        account: Account | None = None,
+        account: MemoryAccount | None = None,
     ) -> None:
         self.client = client
         self._held_by_analyst = held_by_analyst
@@ -55,7 +150,7 @@ class WireSession:
         self._stoppable = self._stopped = False
         """Whether rows are being sent, and whether the client has cancelled that."""
         self.settings = settings
-        self.account = account or Account()
+        self.account = account or MemoryAccount()
         """Counts what is decoded and kept for the client."""
         self.cursors = Cursors()
         self.prepared = PreparedStatements(self.account)
@@ -64,7 +159,7 @@ class WireSession:
         self.asking = False
         """Whether the client's question is being described or answered, which can be cancelled."""
 
-    async def statements(self, text: str, longest: int) -> Sequence[Statement]:
+    async def statements(self, text: str, longest: int) -> Sequence[SentStatement]:
         """Split what a client sent into its statements; raise if it is too long."""
         check_length(text, longest)
         found = split_plain(text)
@@ -78,7 +173,7 @@ class WireSession:
         return self.settings.values, self.client.policy
 
     async def describe(
-        self, statement: Statement, types: Sequence[pa.DataType | None] = (), oids: Sequence[int] = ()
+        self, statement: SentStatement, types: Sequence[pa.DataType | None] = (), oids: Sequence[int] = ()
     ) -> Description:
         """Return the types of a statement's parameters and its columns; run and charge nothing.
 
@@ -100,7 +195,7 @@ class WireSession:
         announced = [oid or other or parameter_oid(kind) for kind, oid, other in known]
         return Description(tuple(announced), found.parameters, found.columns if command is None else ())
 
-    async def _command_of(self, statement: Statement) -> c.Command | None:
+    async def _command_of(self, statement: SentStatement) -> c.Command | None:
         if not statement.may_be_command:
             return None
         return await self.client.beside(len(statement.text), lambda: statement.command)
@@ -119,7 +214,7 @@ class WireSession:
     # -- running
 
     async def run(
-        self, statement: Statement, parameters: Sequence[object] = (), types: Sequence[pa.DataType] = ()
+        self, statement: SentStatement, parameters: Sequence[object] = (), types: Sequence[pa.DataType] = ()
     ) -> Result:
         """Run a statement and return what it gives; raises `LocatedError`."""
         with _locate_errors(statement):
@@ -284,7 +379,7 @@ def _result_of_texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str
 
 
 @contextmanager
-def _locate_errors(part: Statement) -> Iterator[None]:
+def _locate_errors(part: SentStatement) -> Iterator[None]:
     """Say of an error in this block in which text its positions count."""
     try:
         yield

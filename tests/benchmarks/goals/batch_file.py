@@ -15,9 +15,9 @@ from pathlib import Path
 import duckdb
 
 from dpsql.analysis import CompiledQuery
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.kernel.counts import Counts
-from dpsql.language import split
+from dpsql.language import split_script
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.benchmarks.measures import Figure, Goal, Pairs
@@ -57,7 +57,7 @@ def figures(setting: Setting) -> Iterator[Figure]:
     copies, rounds = COPIES[setting.size], setting.rounds
     where = setting.folder / f"clinic{copies}"
     where.mkdir(parents=True, exist_ok=True)
-    cookbook = [s for s in split((ROOT / "examples/cookbook.sql").read_text()) if not s.isspace()]
+    cookbook = [s for s in split_script((ROOT / "examples/cookbook.sql").read_text()) if not s.isspace()]
     policies = {keep: _policy(where, copies, keep) for keep in ("0", KEPT)}
     time.sleep(2.5)  # counts of a file that was just written are not kept
 

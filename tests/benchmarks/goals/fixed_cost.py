@@ -9,8 +9,8 @@ from itertools import count
 
 import duckdb
 
+from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.release import Run
-from dpsql.kernel.step_costs import Spending
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.benchmarks.events import top

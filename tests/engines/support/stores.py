@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.engines import open_engine
-from dpsql.engines.remote import RemoteEngine, _as_declared
+from dpsql.engines.remote_engine import RemoteEngine, _cast_to_declared
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.writer import write
 from dpsql.policy import Policy, Table, UnitColumn, load
@@ -173,4 +173,4 @@ def compare(engine: RemoteEngine, sql: str) -> pa.Table:
     """Run any text of the compiled language, translated, and give its columns DuckDB's types."""
     made = write(query_of(sql), engine.dialect, engine.schema_database, engine._private, {})
     engine.bind(made)
-    return _as_declared(engine._run(made), [c.type for c in made.columns])
+    return _cast_to_declared(engine._run(made), [c.type for c in made.columns])

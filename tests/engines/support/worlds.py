@@ -14,10 +14,10 @@ import duckdb
 from fuzz.data import PERSONAL, PLACE, TABLES, Data, small_data
 from fuzz.world import World, _public, _tables
 
-from dpsql.engines.duckdb import settings
-from dpsql.engines.remote import RemoteEngine
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Source, Table
-from dpsql.policy.parts import EnumDomain, ValuesDomain
+from dpsql.policy.table_parts import EnumDomain, ValuesDomain
 from dpsql.types import column_type
 from support.stores import Store
 
@@ -95,7 +95,7 @@ def _source(text: str) -> Source:
 def town(store: Store, rng: Random) -> Iterator[Town]:
     """Fill a world and open it in the engine."""
     columns = {name: c for name, (c, _) in declared().items()}
-    with settings.connect() as duck:
+    with duckdb_settings.connect() as duck:
         duck.execute("SET threads = 1")
         for name, rows in _public("single", "integer").items():
             duck.register("incoming", rows)

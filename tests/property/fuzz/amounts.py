@@ -13,7 +13,7 @@ import duckdb
 
 from dpsql.analysis import CompiledQuery, Plan, analyse, complete
 from dpsql.composition.block import separate
-from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb import duckdb_settings
 from dpsql.errors import QueryRefused
 from dpsql.language import Query, parse
 from dpsql.policy import load
@@ -208,7 +208,7 @@ class Amounts:
                 each.close()
 
     def _copy(self, folder: Path, threads: int, optimizer: bool) -> duckdb.DuckDBPyConnection:
-        connection = settings.connect()
+        connection = duckdb_settings.connect()
         connection.execute(f"SET threads = {threads}")
         for table in TABLES:
             connection.execute(f"CREATE TABLE main.{table} AS FROM '{folder}/{table}.parquet'")

@@ -7,7 +7,7 @@ from functools import cache
 
 import duckdb
 
-from dpsql.engines.duckdb import settings
+from dpsql.engines.duckdb import duckdb_settings
 from dpsql.kernel.tree import Form, listed_forms
 from fuzz.world import kind_of
 
@@ -75,7 +75,7 @@ def literals(name: str, want: str, place: int = 1) -> list[str]:
 def by_result() -> dict[str, list[Call]]:
     """Sort every listed form by the kind of its result."""
     found: dict[str, list[Call]] = {}
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         for forms in listed_forms().values():
             for form in forms:
                 made = _call(form)

@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.analysis import Plan, analyse, complete, with_values
-from dpsql.analysis.released.counts import DistinctValues
+from dpsql.analysis.released.unit_counts import DistinctValues
 from dpsql.composition import parts_of
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, parse

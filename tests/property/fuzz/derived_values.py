@@ -10,9 +10,8 @@ from fractions import Fraction
 import duckdb
 
 from dpsql.kernel.check import NotCertified
-from dpsql.kernel.check.derive import Around, Rows, Scope, derive
+from dpsql.kernel.check.derive import Around, Rows, Scope, Value, derive
 from dpsql.kernel.check.totality import Checked
-from dpsql.kernel.check.types_of import Value
 from dpsql.kernel.tree import (
     Aggregate,
     Constant,

@@ -10,8 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis.grids import Grid, least_step
-from dpsql.analysis.released.aggregate import Part
-from dpsql.analysis.released.sums import CappedSum, GroupSum, Moment, RowSum, UnitMean
+from dpsql.analysis.released.unit_numbers import CappedSum, GroupSum, Moment, RowSum, UnitMean, UnitNumber
 from dpsql.types import DOUBLE
 
 __all__ = ["Row", "numbers_of"]
@@ -31,7 +30,7 @@ class Row:
 
 
 def numbers_of(
-    part: Part,
+    part: UnitNumber,
     rows: Iterable[Row],
     column: str,
     groups: Sequence[str | None],
@@ -57,7 +56,7 @@ def numbers_of(
     return {g: max(-LARGEST, min(LARGEST, n)) for g, n in made.items()}
 
 
-def _of_unit(part: Part, groups: list[list[tuple[Value, bool]]]) -> list[int]:
+def _of_unit(part: UnitNumber, groups: list[list[tuple[Value, bool]]]) -> list[int]:
     """Return what a unit adds to each of its groups."""
     match part:
         case GroupSum():

@@ -15,20 +15,20 @@ import pyarrow as pa
 
 from dpsql.cli.output import FORMATS, AnswerOutput
 from dpsql.composition import ends, schema_of, with_ends
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.dbapi.cursor import Cursor
 from dpsql.kernel.loss import Charge
 from dpsql.places import distinct, renamed_columns
-from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.release import Release, cell, from_arrow, from_bytes, places_of, to_arrow, to_bytes
 from dpsql.render.data import as_json
 from dpsql.render.readable import estimates
-from dpsql.serve.answer import columns_of, messages_of
+from dpsql.serve.answers import columns_of, messages_of
 from dpsql.serve.mcp_tools import released_facts as of_agent
 from dpsql.serve.page.answers import released_facts as of_page
 from dpsql.serve.page.answers import write_file as page_file
-from dpsql.serve.wire.command_types import CopyOptions
-from dpsql.serve.wire.copy import copy_messages
-from dpsql.serve.wire.types.rows import RowEncoder
+from dpsql.serve.wire.command_words import CopyOptions
+from dpsql.serve.wire.results import copy_messages
+from dpsql.serve.wire.types.encoding import RowEncoder
 from dpsql.session import Session
 
 Problem = str

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from dpsql.analysis import tables
-from dpsql.analysis.typed import Typed
+from dpsql.analysis import from_tables
+from dpsql.analysis.typed_expression import Typed
 from tests.support.claimed import certify_claims
 
 __all__ = ["Mutant", "without_second_guard"]
@@ -53,7 +53,7 @@ class Mutant:
             else:
                 patch.setattr(holder, name, wrong)
         # What is kept of tables was made by the correct rules.
-        patch.setattr(tables, "base_table", tables._base_table)
+        patch.setattr(from_tables, "base_table", from_tables._base_table)
 
 
 def without_second_guard(patch: pytest.MonkeyPatch) -> None:
@@ -100,11 +100,11 @@ def _made(place: str, function: str, text: str) -> object:
 
 def _in_tables(right: object, wrong: Any) -> list[tuple[Any, Any, Any]]:
     """Find a function in the visible tables of rules, aggregates and SQL texts."""
-    from dpsql.analysis import aggregates
-    from dpsql.analysis import rules as expression_rules
+    from dpsql.analysis import aggregate_functions
+    from dpsql.analysis import call_rules as expression_rules
     from dpsql.kernel.tree import writer
 
-    rules, forms = expression_rules.RULES_BY_NODE, aggregates.AGGREGATES
+    rules, forms = expression_rules.RULES_BY_NODE, aggregate_functions.AGGREGATES
     found: list[tuple[Any, Any, Any]] = []
     found += [(rules, n, replace(r, compile=wrong)) for n, r in rules.items() if r.compile is right]
     found += [(forms, n, replace(a, form=wrong)) for n, a in forms.items() if a.form is right]

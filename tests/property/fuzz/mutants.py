@@ -20,7 +20,7 @@ MERGED = """by = tuple(v.guarded_node for v in values) if merged and unit is not
         listed = select_list(Aggregate("MIN", (unit,)), "c", by)
     query = Select(listed, rows, condition, group=by, distinct=merged and not by)"""
 
-TYING = """        if tied([(far, near)]) and far.node in visible:
+TYING = """        if tie_units([(far, near)]) and far.node in visible:
             assert made.unit is not None  # noqa: S101  owned rows have a unit
             assert block.unit is not None  # noqa: S101
             return Paren(Binary("=", made.unit, block.unit))"""
@@ -40,14 +40,14 @@ MUTANTS = (
         "private tables meet on anything",
         (
             (
-                "analysis.joins",
-                "_owned",
-                "if not tied(pairs):",
+                "analysis.from_joins",
+                "_join_owned",
+                "if not tie_units(pairs):",
                 "if False:",
             ),
             (
-                "analysis.joins",
-                "_owned",
+                "analysis.from_joins",
+                "_join_owned",
                 'same = Paren(Binary("=", left.unit, here))',
                 "same = Constant(True, INTEGER)",
             ),
@@ -59,8 +59,8 @@ MUTANTS = (
         "equal parent keys are joined whoever has them",
         (
             (
-                "analysis.joins",
-                "_owned",
+                "analysis.from_joins",
+                "_join_owned",
                 'same = Paren(Binary("=", left.unit, here))',
                 "same = Constant(True, INTEGER)",
             ),
@@ -72,7 +72,7 @@ MUTANTS = (
         "IN a list of everybody's parent keys",
         (
             (
-                "analysis.subqueries",
+                "analysis.nested_queries",
                 "_in",
                 'own = conjunction((Paren(Binary("=", unit, block.unit)), there))',
                 "own = there",
@@ -85,8 +85,8 @@ MUTANTS = (
         "EXISTS a row of anybody with the parent key",
         (
             (
-                "analysis.subqueries",
-                "_tied",
+                "analysis.nested_queries",
+                "_tie_to_outer",
                 TYING,
                 TYING.replace('Paren(Binary("=", made.unit, block.unit))', "Constant(True, BOOLEAN)"),
             ),
@@ -97,10 +97,10 @@ MUTANTS = (
     Mutant(
         "public rows are kept by private ones",
         (
-            ("analysis.joins", "_owned", 'if kind in ("SEMI", "ANTI"):', "if False:"),
+            ("analysis.from_joins", "_join_owned", 'if kind in ("SEMI", "ANTI"):', "if False:"),
             (
-                "analysis.joins",
-                "_owned",
+                "analysis.from_joins",
+                "_join_owned",
                 "        return right.owner, here, []",
                 '        return (None, None, []) if kind in ("SEMI", "ANTI") else (right.owner, here, [])',
             ),
@@ -110,11 +110,11 @@ MUTANTS = (
     ),
     Mutant(
         "COUNT DISTINCT counts rows",
-        (("analysis.released.counts", "_units", "if call.single else", "if True else"),),
+        (("analysis.released.unit_counts", "_units", "if call.single else", "if True else"),),
     ),
     Mutant(
         "a join keeps rows single",
-        (("analysis.joins", "_join", "left.unique if kept else frozenset()", "left.unique"),),
+        (("analysis.from_joins", "_join", "left.unique if kept else frozenset()", "left.unique"),),
         ROWS,
         statement="SELECT l.page, COUNT(*) AS n FROM likes l JOIN vips p ON p.rank IS NOT NULL GROUP BY l.page ORDER BY n DESC LIMIT 2",
     ),
@@ -122,7 +122,7 @@ MUTANTS = (
         "UNNEST keeps rows single",
         (
             (
-                "analysis.joins",
+                "analysis.from_joins",
                 "_unnest",
                 "left.owner, left.unit)",
                 "left.owner, left.unit, left.unique)",
@@ -133,19 +133,33 @@ MUTANTS = (
     ),
     Mutant(
         "UNION ALL keeps rows single",
-        (("analysis.setops", "combined", "unique = frozenset[frozenset[int]]()", "unique = left.unique"),),
+        (
+            (
+                "analysis.nested_queries",
+                "combine_branches",
+                "unique = frozenset[frozenset[int]]()",
+                "unique = left.unique",
+            ),
+        ),
         ("UNION ALL", "set operation", "subquery", *ROWS),
         statement="SELECT page, COUNT(*) AS n FROM (SELECT user_id, page FROM likes UNION ALL SELECT user_id, page FROM likes) x GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "EXCEPT ALL makes rows single",
-        (("analysis.setops", "combined", "if not everything:", "if True:"),),
+        (("analysis.nested_queries", "combine_branches", "if not everything:", "if True:"),),
         ("UNION ALL", "set operation", "subquery", *ROWS),
         statement="SELECT page, COUNT(*) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT user_id, page FROM orders) x GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "a unit's rows are always single",
-        (("analysis.outer_query", "_single", "any(columns <= fixed for columns in made.unique)", "True"),),
+        (
+            (
+                "analysis.outer_query",
+                "_has_single_rows",
+                "any(columns <= fixed for columns in made.unique)",
+                "True",
+            ),
+        ),
         ROWS,
     ),
     Mutant(
@@ -165,8 +179,8 @@ MUTANTS = (
         "the first of each by any window",
         (
             (
-                "analysis.blocks",
-                "_numbered",
+                "analysis.select_blocks",
+                "_partition_keys_of_numbers",
                 '(function_name(node.this) or "").lower() != "row_number"',
                 "not function_name(node.this)",
             ),
@@ -178,8 +192,8 @@ MUTANTS = (
         "a rank within a unit is a number",
         (
             (
-                "analysis.blocks",
-                "_numbered",
+                "analysis.select_blocks",
+                "_partition_keys_of_numbers",
                 '(function_name(node.this) or "").lower() != "row_number"',
                 "not function_name(node.this)",
             ),
@@ -190,7 +204,7 @@ MUTANTS = (
         "a fact of the unit whatever ON reads",
         (
             (
-                "analysis.unit_facts",
+                "analysis.row_conditions",
                 "facts_of_join",
                 "preserved.get(kind) is None or all(c.reads <= both for c in conditions)",
                 "True",
@@ -202,7 +216,7 @@ MUTANTS = (
         "a fact of the unit on both sides of a FULL JOIN",
         (
             (
-                "analysis.unit_facts",
+                "analysis.row_conditions",
                 "facts_of_join",
                 "return before | after if len(units) == parts else _NONE",
                 "return before | after",
@@ -214,7 +228,7 @@ MUTANTS = (
         "a public row meets a unit once",
         (
             (
-                "analysis.unit_facts",
+                "analysis.row_conditions",
                 "facts_of_join",
                 "any(each <= equated for each in unique)",
                 "equated",
@@ -226,7 +240,7 @@ MUTANTS = (
         "parallel composition over the partitions of events",
         (
             (
-                "analysis.partitions",
+                "analysis.group_rules",
                 "partitions_of",
                 "all(block.facts[place] for place in selection.keys)",
                 "True",
@@ -236,7 +250,7 @@ MUTANTS = (
     ),
     Mutant(
         "a unit in all partitions",
-        (("analysis.analyse", "_in_partitions", "if partitions.bounded:", "if False:"),),
+        (("analysis.passes", "_in_partitions", "if partitions.bounded:", "if False:"),),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 2",
         slow=True,
     ),
@@ -244,8 +258,8 @@ MUTANTS = (
         "a fact of both branches of UNION ALL",
         (
             (
-                "analysis.setops",
-                "combined",
+                "analysis.nested_queries",
+                "combine_branches",
                 "bounds=_bounds(x, y, p, word),",
                 "bounds=_bounds(x, y, p, word), fact=True,",
             ),
@@ -268,7 +282,7 @@ MUTANTS = (
         "a number of a unit's rows is a fact",
         (
             (
-                "analysis.blocks",
+                "analysis.select_blocks",
                 "_project",
                 "source.owner is not None and v.reads <= facts",
                 "source.owner is not None",
@@ -286,7 +300,7 @@ MUTANTS = (
         "the nullable side's unit is exact",
         (
             (
-                "analysis.joins",
+                "analysis.from_joins",
                 "_visible",
                 "if column.unit is UnitRole.EXACT else made",
                 "if False else made",
@@ -300,13 +314,13 @@ MUTANTS = (
         "the unit of one branch is the unit of both",
         (
             (
-                "analysis.setops",
+                "analysis.nested_queries",
                 "_role",
                 "if not all(role.held for role in roles):",
                 "if False:",
             ),
             (
-                "analysis.setops",
+                "analysis.nested_queries",
                 "_role",
                 "if roles == [UnitRole.EXACT, UnitRole.EXACT] else UnitRole.NULLABLE",
                 "if True else None",
@@ -327,8 +341,8 @@ MUTANTS = (
         "public rows of UNION ALL have an owner",
         (
             (
-                "analysis.setops",
-                "_unit",
+                "analysis.nested_queries",
+                "_unit_of_branch",
                 "Cast(Constant(None, NULL), owner.type, safe=False)",
                 'Cast(Constant("1", NULL), owner.type)',
             ),
@@ -340,12 +354,12 @@ MUTANTS = (
         "DISTINCT over everybody",
         (
             (
-                "analysis.blocks",
+                "analysis.select_blocks",
                 "_distinct",
                 "if not any(c.unit is UnitRole.EXACT for c in columns):",
                 "if False:",
             ),
-            ("analysis.blocks", "_project", DISTINCT, MERGED),
+            ("analysis.select_blocks", "_project", DISTINCT, MERGED),
         ),
         ("DISTINCT", "subquery", "without unit in a block"),
         statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM (SELECT DISTINCT page FROM visits) x GROUP BY page ORDER BY n DESC LIMIT 2",
@@ -385,13 +399,13 @@ MUTANTS = (
         "windows over everybody",
         (
             (
-                "analysis.windows",
+                "analysis.window_functions",
                 "_parts",
                 "if not any(v.unit is UnitRole.EXACT for v in values):",
                 "if False:",
             ),
             (
-                "analysis.windows",
+                "analysis.window_functions",
                 "_parts",
                 "[*unit, *(v.guarded_node for v in values)]",
                 "[v.guarded_node for v in values]",
@@ -402,13 +416,20 @@ MUTANTS = (
     ),
     Mutant(
         "ties in a window lie as they come",
-        (("analysis.windows", "_window", "if name in _ORDERED or", "if False and"),),
+        (("analysis.window_functions", "_window", "if name in _ORDERED or", "if False and"),),
         ("window", "subquery", "ROW_NUMBER", "neighbour"),
         statement="SELECT page, COUNT(*) AS n FROM (SELECT user_id, page FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY flag) = 1) x GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "ties in FIRST and LIST lie as they come",
-        (("analysis.aggregates", "ordered", 'terms.append(OrderTerm(value.node, "ASC", "LAST"))', "pass"),),
+        (
+            (
+                "analysis.aggregate_functions",
+                "compile_ordered",
+                'terms.append(OrderTerm(value.node, "ASC", "LAST"))',
+                "pass",
+            ),
+        ),
         ("GROUP BY unit", "subquery", "aggregate FIRST({0} ORDER BY {1})"),
         statement="SELECT f, COUNT(*) AS n FROM (SELECT user_id, FIRST(page ORDER BY flag) AS f FROM visits GROUP BY user_id) x GROUP BY f ORDER BY n DESC LIMIT 2",
     ),
@@ -416,8 +437,8 @@ MUTANTS = (
         "ties in ARG_MAX lie as they come",
         (
             (
-                "analysis.aggregates",
-                "ordered",
+                "analysis.aggregate_functions",
+                "compile_ordered",
                 'OrderTerm(x.node, "ASC", "LAST")]',
                 'OrderTerm(Constant(1, BIGINT), "ASC", "LAST")]',
             ),
@@ -429,8 +450,8 @@ MUTANTS = (
         "floating-point sums add up as they come",
         (
             (
-                "analysis.aggregates",
-                "_sum",
+                "analysis.aggregate_functions",
+                "_form_of_sum",
                 "distinct, _in_order(x)",
                 "distinct",
             ),
@@ -441,7 +462,14 @@ MUTANTS = (
     ),
     Mutant(
         "a public LIMIT keeps what comes first",
-        (("analysis.blocks", "_limited", "(*terms, *(OrderTerm(c) for c in cells))", "tuple(terms)"),),
+        (
+            (
+                "analysis.select_blocks",
+                "_apply_limit",
+                "(*terms, *(OrderTerm(c) for c in cells))",
+                "tuple(terms)",
+            ),
+        ),
         ("subquery", "select", "public LIMIT"),
         statement="SELECT x.category, COUNT(DISTINCT v.user_id) AS n FROM visits v JOIN (SELECT page, category, 1 AS same FROM pages ORDER BY same LIMIT 1) x ON x.page = v.page GROUP BY x.category ORDER BY n DESC LIMIT 2",
     ),
@@ -449,7 +477,7 @@ MUTANTS = (
         "NOT IN sees rows without a unit",
         (
             (
-                "analysis.subqueries",
+                "analysis.nested_queries",
                 "_in",
                 "conjunction((IsNull(unit, negated=True), there))",
                 "None",
@@ -460,25 +488,39 @@ MUTANTS = (
     ),
     Mutant(
         "EXISTS asks about everybody",
-        (("analysis.subqueries", "_tied", UNTIED, "    return Constant(True, BOOLEAN)\n" + UNTIED),),
+        (
+            (
+                "analysis.nested_queries",
+                "_tie_to_outer",
+                UNTIED,
+                "    return Constant(True, BOOLEAN)\n" + UNTIED,
+            ),
+        ),
         ("subquery in a condition", "EXISTS tied", "NOT EXISTS tied", "WHERE of the count", "without tie"),
         statement="SELECT COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.page = 'a')",
     ),
     Mutant(
         "contributions are not clamped",
-        (("analysis.released.counts", "BoundedRows.counted", "row, self.most, False", "row, 1000, False"),),
+        (
+            (
+                "analysis.released.unit_counts",
+                "BoundedRows.counted",
+                "row, self.most, False",
+                "row, 1000, False",
+            ),
+        ),
         ("clamped rows",),
         statement="SELECT page, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "a row beyond the bound counts in full",
-        (("analysis.released.counts", "WeightedRows.counted", "row, self.most", "row, self.most + 1"),),
+        (("analysis.released.unit_counts", "WeightedRows.counted", "row, self.most", "row, self.most + 1"),),
         ("weighted rows",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2) page, COUNT(*) AS n FROM visits GROUP BY page",
     ),
     Mutant(
         "groups exist by their rows",
-        (("analysis.existing_groups", "shown_by_units", "existence=counts.index(units)", "existence=0"),),
+        (("analysis.group_rules", "shown_by_units", "existence=counts.index(units)", "existence=0"),),
         ("unknown domain", "all groups of an unknown domain", "clamped rows"),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, max_groups_contributed = 2) note, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM visits GROUP BY note",
     ),
@@ -486,7 +528,7 @@ MUTANTS = (
         "groups of undeclared keys are not bounded",
         (
             (
-                "analysis.counted_groups",
+                "analysis.counting_query",
                 "CountedGroups.counting",
                 "if self.most is not None",
                 "if self.most is not None and self.domains",
@@ -499,7 +541,7 @@ MUTANTS = (
         "a unit decides on one group too many",
         (
             (
-                "analysis.released.counts",
+                "analysis.released.unit_counts",
                 "UnitsOfFew.counted",
                 "row, False, self.most",
                 "row, False, self.most + 1",
@@ -529,7 +571,7 @@ MUTANTS = (
     ),
     Mutant(
         "HAVING is part of the counting query",
-        (("analysis.groups", "Rows.grouped", NUMBERS, HAVING),),
+        (("analysis.counting_query", "Rows.grouped", NUMBERS, HAVING),),
         ("clauses after the release",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) flag, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY flag HAVING n BETWEEN 3 AND 9",
     ),
@@ -555,25 +597,39 @@ MUTANTS = (
     ),
     Mutant(
         "the price of one release for all",
-        (("composition.shares", "divided", "whole / len(sharing)", "whole"),),
+        (("composition.block_clauses", "divided", "whole / len(sharing)", "whole"),),
         ("a block around",),
         statement="SELECT n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a UNION ALL SELECT n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM orders) AS b",
     ),
     Mutant(
         "all values of a unit are kept",
-        (("analysis.released.counts", "DistinctValues.counted", "self.most, self.kept", "self.most, False"),),
+        (
+            (
+                "analysis.released.unit_counts",
+                "DistinctValues.counted",
+                "self.most, self.kept",
+                "self.most, False",
+            ),
+        ),
         ("distinct values",),
         statement="SELECT COUNT(DISTINCT page, contribution_bounds_per_group => (0, 1)) AS n FROM visits",
     ),
     Mutant(
         "rows of each declared value are counted, not units",
-        (("analysis.released.counts", "EachValue.units", "(SingleRows if single else Units)", "SingleRows"),),
+        (
+            (
+                "analysis.released.unit_counts",
+                "EachValue.units",
+                "(SingleRows if single else Units)",
+                "SingleRows",
+            ),
+        ),
         ("distinct values",),
         statement="SELECT COUNT(DISTINCT page) AS n FROM visits",
     ),
     Mutant(
         "one group too many",
-        (("analysis.groups", "Rows.bounded", "groups, pairs", "groups + 1, pairs"),),
+        (("analysis.counting_query", "Rows.bounded", "groups, pairs", "groups + 1, pairs"),),
         ("all groups",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
         slow=True,
@@ -582,12 +638,12 @@ MUTANTS = (
         "the group of NULL is one group too many",
         (
             (
-                "analysis.groups",
+                "analysis.counting_query",
                 "Rows.bounded",
                 "[IsNull(unit, negated=True)]",
                 '[IsNull(Column("s", n), negated=True) for n in ("u", *chosen)]',
             ),
-            ("analysis.groups", "Rows.bounded", BOUNDED, WITH_NULL),
+            ("analysis.counting_query", "Rows.bounded", BOUNDED, WITH_NULL),
         ),
         ("all groups",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 1) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
@@ -596,7 +652,7 @@ MUTANTS = (
         "the rows in no group are one group too many",
         (
             (
-                "analysis.counted_groups",
+                "analysis.counting_query",
                 "CountedGroups.counting",
                 "rows.bounded(self.most, ())",
                 "rows.bounded(self.most, (), tuple(range(rows.keys - 1)))",
@@ -607,17 +663,17 @@ MUTANTS = (
     ),
     Mutant(
         "candidates come from the data",
-        (("kernel.tree.groups", "OnDomain._lower", '"LEFT"', '""'),),
+        (("kernel.tree.relations", "OnDomain._lower", '"LEFT"', '""'),),
     ),
     Mutant(
         "a child has every parent before its own",
-        (("analysis.tables", "_to_owners", 'Binary("=", ', 'Binary(">=", '),),
+        (("analysis.from_tables", "_to_owners", 'Binary("=", ', 'Binary(">=", '),),
         ("table items",),
         statement="SELECT sku, COUNT(DISTINCT user_id) AS n FROM items GROUP BY sku ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "rows that are units may be repeated",
-        (("analysis.joins", "_join", "_single_match(relation, origin, pairs)", "True"),),
+        (("analysis.from_joins", "_join", "_single_match(relation, origin, pairs)", "True"),),
         ("unit row", "INNER", "LEFT"),
         statement="SELECT l.level, COUNT(*) AS n FROM logs l JOIN vips p ON p.page IS NOT NULL GROUP BY l.level ORDER BY n DESC LIMIT 2",
     ),
@@ -625,7 +681,7 @@ MUTANTS = (
         "functions raise",
         (
             (
-                "analysis.functions",
+                "analysis.scalar_functions",
                 "compile_form",
                 "Apply(form,",
                 'Apply(replace(form, template=form.template.replace("TRY(", "(")),',
@@ -639,8 +695,8 @@ MUTANTS = (
         "integers overflow",
         (
             (
-                "analysis.integers",
-                "computed",
+                "analysis.total_forms",
+                "compute_in_full",
                 "Apply(form, tuple",
                 'Apply(replace(form, template=form.template.replace("::HUGEINT", "")), tuple',
             ),
@@ -654,7 +710,7 @@ MUTANTS = (
         "equal doubles keep their bits",
         (
             (
-                "analysis.expressions",
+                "analysis.scalar_rules",
                 "canonical",
                 "if value.type != DOUBLE",
                 "if True or value.type != DOUBLE",
@@ -667,8 +723,8 @@ MUTANTS = (
         "a RIGHT JOIN has the left unit",
         (
             (
-                "analysis.joins",
-                "_owned",
+                "analysis.from_joins",
+                "_join_owned",
                 "return right.owner, here, [same]",
                 "return left.owner, left.unit, [same]",
             ),
@@ -678,24 +734,24 @@ MUTANTS = (
     ),
     Mutant(
         "a FULL JOIN has the left unit",
-        (("analysis.joins", "_owned", 'Call("COALESCE", (left.unit, here))', "left.unit"),),
+        (("analysis.from_joins", "_join_owned", 'Call("COALESCE", (left.unit, here))', "left.unit"),),
         statement="SELECT o.page, COUNT(DISTINCT o.user_id) AS n0 FROM visits v FULL JOIN orders o ON v.user_id = o.user_id AND v.page = o.page GROUP BY o.page ORDER BY n0 DESC LIMIT 2",
         by="meaning",
     ),
     Mutant(
         "the nullable side's unit counts where it is NULL",
-        (("analysis.released.counts", "_units", "if value.unit is UnitRole.NULLABLE:", "if False:"),),
+        (("analysis.released.unit_counts", "_units", "if value.unit is UnitRole.NULLABLE:", "if False:"),),
         statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM visits v LEFT JOIN orders o ON v.user_id = o.user_id AND v.page = o.page",
         by="meaning",
     ),
     Mutant(
         "rows without a unit are read",
-        (("analysis.tables", "_base_table", "source, IsNull(unit, negated=True)", "source"),),
+        (("analysis.from_tables", "_base_table", "source, IsNull(unit, negated=True)", "source"),),
         by="attack",
     ),
     Mutant(
         "identical rows are not told apart",
-        (("analysis.hoist", "Hoist.over", "numbered = windows > 1", "numbered = False"),),
+        (("analysis.window_functions", "Hoist.over", "numbered = windows > 1", "numbered = False"),),
         by="attack",
     ),
     Mutant(
@@ -706,13 +762,13 @@ MUTANTS = (
     ),
     Mutant(
         "conversions raise",
-        (("analysis.coerce", "cast", "safe=not lossless", "safe=False"),),
+        (("analysis.conversions", "cast", "safe=not lossless", "safe=False"),),
         ("cast",),
         by="binder",
     ),
     Mutant(
         "the engine converts on its own",
-        (("analysis.coerce", "unify", "if left.type == right.type:", "if True:"),),
+        (("analysis.conversions", "unify", "if left.type == right.type:", "if True:"),),
         ("number kinds",),
         by="binder",
         statement="SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE note = ms",
@@ -721,7 +777,7 @@ MUTANTS = (
         "rows are bounded in each group, not in all together",
         (
             (
-                "analysis.released.counts",
+                "analysis.released.unit_counts",
                 "WeightedRows.counted",
                 "tree.WeightedRows(row, self.most)",
                 "tree.CappedRows(row, self.most, False)",
@@ -734,8 +790,8 @@ MUTANTS = (
         "the values of a private DISTINCT are read as public",
         (
             (
-                "analysis.spines",
-                "spine",
+                "analysis.public_domains",
+                "declared_values_of",
                 'query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(column.domain.without_null().query, "d"))',
                 'query = Select((Item(TreeColumn("d", "c0"), "c0"),), Derived(rows.query, "d"), distinct=True)',
             ),

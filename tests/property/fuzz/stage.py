@@ -14,8 +14,8 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.sources import _cell, read_sources
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.table_readers import _write_cell, read_sources
 from dpsql.policy import BudgetPolicy, CsvSource, ParquetSource, Policy
 from dpsql.types import column_type
 from fuzz.data import FEW, GIANT, PERSONAL, PLACE, TABLES, TIMES, Data
@@ -41,7 +41,7 @@ class Stage:
         """The whole once more, on several threads."""
         self.ranged = _connect(1)
         """And once with an optimizer that looks at minimum and maximum, for plain statements."""
-        settings._switch_off(self.ranged, settings._UNSAFE_OPTIMIZERS)
+        duckdb_settings._switch_off(self.ranged, duckdb_settings._UNSAFE_OPTIMIZERS)
         for connection in (self.connection, self.twin, self.ranged):
             connection.execute("ATTACH ':memory:' AS whole")
             world.create(connection, "whole")
@@ -114,7 +114,7 @@ class Stage:
         listed = ", ".join(f"{c} {t}" for c, t in columns.items())
         connection.execute(f"CREATE OR REPLACE TABLE whole.main.{table} ({listed})")
         # As the scan of a declared column gives it: one zero, one NaN.
-        cells = ", ".join(_cell(c, t, column_type(t), collated=False) for c, t in columns.items())
+        cells = ", ".join(_write_cell(c, t, column_type(t), collated=False) for c, t in columns.items())
         for begin in range(0, len(rows), 400):
             values = ", ".join("(" + ", ".join(row) + ")" for row in rows[begin : begin + 400])
             names = ", ".join(columns)
@@ -178,6 +178,6 @@ class Stage:
 
 
 def _connect(threads: int) -> duckdb.DuckDBPyConnection:
-    connection = settings.connect()
+    connection = duckdb_settings.connect()
     connection.execute(f"SET threads = {threads}")
     return connection

@@ -19,13 +19,13 @@ import duckdb
 import pyarrow as pa
 
 from dpsql.analysis import Plan, analyse, complete
-from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.sources import Reader
+from dpsql.engines.declared_domains import Domains
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.table_readers import Reader
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.language import Options, Query, parse
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn, UnitRow
-from dpsql.policy.parts import ValuesDomain
+from dpsql.policy.table_parts import ValuesDomain
 from dpsql.types import column_type
 from fuzz.exact import Row, numbers_of
 
@@ -334,7 +334,7 @@ def _value(column: str, text: str) -> int | Decimal | float:
 
 def _engine(threads: int, columns: dict[str, str], domains: Domains) -> duckdb.DuckDBPyConnection:
     """Open an engine with views that show all copies of the rows, or the one that is in `shown`."""
-    engine = settings.connect()
+    engine = duckdb_settings.connect()
     engine.execute(f"SET threads = {threads}")
     domains.create(engine)
     engine.execute("CREATE TABLE shown AS SELECT NULL::BIGINT AS shown_copy")

@@ -12,12 +12,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.sources import Reader
+from dpsql.engines.declared_domains import Domains
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.table_readers import Reader
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.policy import BudgetPolicy, Defaults, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
-from dpsql.policy.parts import BooleanDomain, EnumDomain, RangeDomain, TableDomain, ValuesDomain
+from dpsql.policy.table_parts import BooleanDomain, EnumDomain, RangeDomain, TableDomain, ValuesDomain
 from dpsql.types import column_type
 
 __all__ = ["PERSON", "World", "worlds"]
@@ -255,7 +255,7 @@ def _world(
 
 def _typed(values: pa.Table, columns: dict[str, str]) -> pa.Table:
     """Read public values through their declared types, as the engine does."""
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         connection.execute("SET threads = 1")
         connection.register("incoming", values)
         listed = ", ".join(

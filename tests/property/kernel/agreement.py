@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.analysis.claims import lower_claims, lower_claims_of_search
+from dpsql.analysis.statement_plan import lower_claims, lower_claims_of_search
 from dpsql.kernel.check import NotCertified, certify
 from dpsql.kernel.facts import Facts
 from kernel.grounds import Compiled

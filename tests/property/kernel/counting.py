@@ -9,10 +9,9 @@ from typing import Any
 
 import duckdb
 
-from dpsql.kernel.check.certificate import Together
+from dpsql.kernel.check.certificate import Groups, Together
 from dpsql.kernel.check.proof import Proof
 from dpsql.kernel.check.queries import relation_of_query
-from dpsql.kernel.check.relation import Groups
 from dpsql.kernel.check.totality import check_total
 from dpsql.kernel.facts import ByColumn, Facts, TableFacts
 from dpsql.kernel.tree import (

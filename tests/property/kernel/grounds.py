@@ -23,9 +23,9 @@ from fuzz.world import World, worlds
 from dpsql.analysis import Plan, analyse, complete, with_values
 from dpsql.composition import parts_of
 from dpsql.engines import open_engine
-from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.sources import read_sources
+from dpsql.engines.declared_domains import Domains
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.table_readers import read_sources
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.kernel.facts import Facts
@@ -33,7 +33,7 @@ from dpsql.kernel.tree import Query as Tree
 from dpsql.kernel.tree import quote
 from dpsql.language import Options, Query, parse
 from dpsql.policy import Policy, load
-from dpsql.policy.kernel_facts import facts_of
+from dpsql.policy.model import facts_of
 from kernel.amounts import amounts
 from tests.sql_fixtures import FOLDER, TABLES, raw_data, read, write
 from tests.support.claimed import claims_certified
@@ -174,7 +174,7 @@ class FixtureGround(Ground):
         self.schema = self.engine.schema_database
         self.defaults = Options(epsilon=Fraction(1), delta=Fraction(1, 10**9))
         self.texts = fixture_statements()
-        self.connection = settings.connect()
+        self.connection = duckdb_settings.connect()
         self.connection.execute("SET threads = 1; ATTACH ':memory:' AS whole")
         readers = read_sources(self.connection, self.policy, None)
         for table, reader in readers.items():

@@ -8,13 +8,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dpsql.language.tokens import split
+from dpsql.language.tokens import split_script
 from tests.served import ROOT
 
 Rows = list[tuple[object, ...]]
 """Values, or the texts that a program shows; None is NULL."""
 
-STATEMENTS = tuple(split((ROOT / "examples" / "cookbook.sql").read_text()))
+STATEMENTS = tuple(split_script((ROOT / "examples" / "cookbook.sql").read_text()))
 """All statements of the cookbook."""
 
 

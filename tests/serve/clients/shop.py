@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import dpsql
-from dpsql import versions
-from dpsql.serve.user import User
+from dpsql.release import reuse
+from dpsql.serve.users import User
 from tests.serve.clients.cookbook import STATEMENTS, Answered
 from tests.serve.clients.questions import PARAMETERS, written
 from tests.serve.process import DPSQL, Running, free_port, running, token_of
@@ -69,7 +69,7 @@ def opened(folder: Path) -> Iterator[Shop]:
     """Answer the cookbook locally, then serve the same policy and ledger."""
     policy = clinic(folder, epsilon=2000)
     # A hash of a file is kept in the ledger only then: at its first use here, not by the server later.
-    time.sleep(versions._SETTLED_SECONDS + 0.1)
+    time.sleep(reuse._SETTLED_SECONDS + 0.1)
     wire, http = free_port(), free_port()
     # What `bob` spends must not change what is left to `alice`: her own cap is the smaller one.
     before, name, caps = policy.read_text().partition('[analysts."*"]')

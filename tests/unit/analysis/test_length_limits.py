@@ -11,8 +11,8 @@ import pytest
 
 from dpsql.analysis import analyse, complete
 from dpsql.engines import length_check_key
-from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import PolicyError, QueryRefused
 from dpsql.kernel.tree import Form, listed_forms
 from dpsql.language import Query, parse
@@ -266,7 +266,7 @@ def test_no_form_fails_on_the_longest_text_or_makes_one_far_longer() -> None:
     }
     assert len(written) > 80
     rows = " UNION ALL ".join(f"SELECT {text} AS s" for text in TEXTS)
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         connection.execute(f"CREATE TABLE t AS {rows}")
         assert connection.execute("SELECT max(strlen(s)) FROM t").fetchall() == [(65536,)]
         for sql in sorted(written):

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpsql import zones
-from dpsql.analysis.local_time import moved_by, steps_of
-from dpsql.analysis.typed import Span
+from dpsql.analysis.syntax_rules import moved_by, steps_of
+from dpsql.analysis.typed_expression import Span
 from dpsql.kernel.tree import Column, duckdb_sql, guarded, utc_time_sql
+from dpsql.policy import zones
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, SqlType
 from tests.unit.test_zones import FIRST, LAST, of_local, offset, rules
 

@@ -12,7 +12,7 @@ from dpsql.engines import open_engine
 from dpsql.kernel.counts import picked
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
-from dpsql.policy.kinds import LARGEST
+from dpsql.policy.toml_values import LARGEST
 from tests.support.exact import exact_of
 
 POLICY = """

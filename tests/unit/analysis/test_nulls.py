@@ -10,8 +10,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql.analysis.joined import not_null
-from dpsql.analysis.nulls import never_null
+from dpsql.analysis.facts_of_values import never_null
+from dpsql.analysis.row_conditions import not_null
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.tree import (
     Apply,
@@ -27,7 +27,7 @@ from dpsql.kernel.tree import (
     Not,
     Paren,
     Try,
-    groups,
+    relations,
 )
 from dpsql.owner.verifying import verify
 from dpsql.policy import load
@@ -284,14 +284,14 @@ def test_a_mutant_that_drops_null_is_seen(
 ) -> None:
     session = opened()
     assert sum(exact(session, f"k, {N} GROUP BY k").values()) == 420
-    monkeypatch.setattr("dpsql.analysis.candidates.with_null", lambda domain: domain.without_null())
+    monkeypatch.setattr("dpsql.analysis.key_candidates.with_null", lambda domain: domain.without_null())
     assert sum(exact(session, f"k, {N} WHERE u >= 0 GROUP BY k").values()) == 280
 
 
 def test_a_mutant_of_the_join_loses_the_rows_of_null(
     opened: Callable[..., Session], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(groups, "_same", lambda a, b, *, null=True: Binary("=", a, b))
+    monkeypatch.setattr(relations, "_same", lambda a, b, *, null=True: Binary("=", a, b))
     session = opened(rows=MANY)
     options = ", mechanism = LAPLACE, max_groups_contributed = 2"
     assert sum(exact(session, "k, COUNT(DISTINCT u) AS c FROM t GROUP BY k", options).values()) < 200

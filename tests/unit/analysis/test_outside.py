@@ -17,7 +17,7 @@ from dpsql.policy import RangeDomain, TableDomain, ValuesDomain, load
 from dpsql.release import Release, from_arrow, to_arrow
 from dpsql.release.release import cell, from_bytes, to_bytes
 from dpsql.render.data import add_metadata
-from dpsql.render.lines import SLOTS, Outside, line, sentences, slot
+from dpsql.render.readable import SLOTS, Outside, line, sentences, slot
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
 from tests.support.exact import exact_of

@@ -13,7 +13,7 @@ import pytest
 
 from dpsql.analysis import CompiledQuery, analyse, complete
 from dpsql.engines import Engine, open_engine
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from tests.narrow import of_type, present

@@ -10,10 +10,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.analysis.rereading import read_alike
+from dpsql.analysis.schema_catalog import read_alike
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.engines import Cancelled
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type
 from tests.support.exact import exact_of

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.analysis import Contribution
-from dpsql.analysis.excess import excesses
-from dpsql.analysis.released.counts import UnitsOfFew
+from dpsql.analysis.cut_contributions import excesses
+from dpsql.analysis.released.unit_counts import UnitsOfFew
 from dpsql.kernel import mechanisms
 from dpsql.policy import load
 from dpsql.session import Session

@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from dpsql.analysis import Plan, analyse
-from dpsql.analysis.released.aggregate import Part
-from dpsql.analysis.released.counts import BoundedRows, WeightedRows
-from dpsql.analysis.released.sums import RowSum
+from dpsql.analysis.released.unit_counts import BoundedRows, WeightedRows
+from dpsql.analysis.released.unit_numbers import RowSum, UnitNumber
 from dpsql.kernel.tree import Column, KeptHash
 from dpsql.language import Options, Query, parse
 from dpsql.policy import ColumnBounds, Policy, load
@@ -82,12 +81,12 @@ def test_parts_are_equal_by_type_and_content() -> None:
     assert len({one, same, other, replace(other, most=3)}) == 2
 
 
-def kinds(kind: type[Part]) -> list[type[Part]]:
+def kinds(kind: type[UnitNumber]) -> list[type[UnitNumber]]:
     return [kind, *(below for each in kind.__subclasses__() for below in kinds(each))]
 
 
 def test_every_part_keeps_its_hash() -> None:
     """A subclass that is a plain dataclass would compute its hash at each look-up."""
-    found = kinds(Part)  # type: ignore[type-abstract]  # no object is made of it
+    found = kinds(UnitNumber)  # type: ignore[type-abstract]  # no object is made of it
     assert len(found) > 10
     assert {kind.__hash__ for kind in found} == {KeptHash.__hash__}

@@ -10,10 +10,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.analysis.blocks import query as compile_query
+from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.rules import RULES_BY_NODE
-from dpsql.analysis.typed import Bounds
+from dpsql.analysis.select_blocks import compile_query
+from dpsql.analysis.typed_expression import Bounds
 from dpsql.errors import PolicyError
 from dpsql.language import Query, parse
 from dpsql.policy import load

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 from dpsql import Release
-from dpsql.answers import choose
 from dpsql.errors import QueryRefused
+from dpsql.planning import choose
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers.every_count import EveryCount
 from dpsql.kernel.mechanisms import Laplace
+from dpsql.planning.all_groups import EveryCount
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, private

@@ -15,15 +15,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.analysis.excess import excesses
-from dpsql.answers.bound_search import BoundSearches
-from dpsql.answers.table import rows
+from dpsql.analysis.cut_contributions import excesses
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import is_within
 from dpsql.kernel.mechanisms import FULL, excess_scores
+from dpsql.planning.bound_search import BoundSearches
+from dpsql.planning.result_table import rows
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed, PreparedPrivate
-from dpsql.render.lines import line, sentences
+from dpsql.render.readable import line, sentences
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.support.exact import ample, answer_with, exact_of, known_of, runs_of, scores_of

@@ -10,10 +10,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql.answers.different_values import DifferentValues
-from dpsql.answers.every_count import EveryCount
-from dpsql.answers.whole_domain import WholeDomain
 from dpsql.errors import QueryRefused
+from dpsql.planning.all_groups import EveryCount, WholeDomain
+from dpsql.planning.column_values import DifferentValues
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import Plan
-from dpsql.answers import choose, least_epsilon
-from dpsql.answers.error_target import predicted_error
 from dpsql.errors import QueryRefused
+from dpsql.planning import choose, least_epsilon
+from dpsql.planning.mechanism_choice import predicted_error
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
@@ -170,7 +170,7 @@ def test_a_mechanism_that_changes_with_epsilon_is_quoted_again(
             factor = below if plan.epsilon < Fraction("0.31") else above
             return replace(method, quote=replace(method.quote, half_width=factor / float(plan.epsilon)))  # type: ignore[type-var]  # every method is a dataclass
 
-        monkeypatch.setattr("dpsql.answers.error_target.choose", jumping)
+        monkeypatch.setattr("dpsql.planning.mechanism_choice.choose", jumping)
         epsilon = least_epsilon(plan)
         assert present(predicted_error(plan, epsilon)) <= 100
         assert present(predicted_error(plan, epsilon - Fraction("0.001"))) > 100

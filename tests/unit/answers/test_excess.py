@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers import BoundSearches
-from dpsql.answers.excess import WithExcess
-from dpsql.answers.excess_apart import ExcessApart
 from dpsql.estimates import pair_half_width
 from dpsql.kernel.mechanisms import Box, NoiseSource
 from dpsql.noise import SeededEntropy
+from dpsql.planning import BoundSearches
+from dpsql.planning.measured_excess import ExcessApart, WithExcess
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session

@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.analysis.excess import excesses
-from dpsql.answers import BoundSearches
-from dpsql.answers.excess import WithExcess
-from dpsql.answers.excess_noise import BoxOfAll, GaussianOfEach
+from dpsql.analysis.cut_contributions import excesses
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.loss import BoundedRange, Gaussian
-from dpsql.kernel.loss.domination import is_within
+from dpsql.kernel.loss.composing import Spending, is_within
 from dpsql.kernel.release import Run
-from dpsql.kernel.step_costs import Spending
+from dpsql.planning import BoundSearches
+from dpsql.planning.excess_noise import BoxOfAll, GaussianOfEach
+from dpsql.planning.measured_excess import WithExcess
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private

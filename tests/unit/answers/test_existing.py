@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers.existing import ExistingGroups, _share
 from dpsql.errors import QueryRefused
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge
+from dpsql.planning.unknown_keys import ExistingGroups, _share
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private

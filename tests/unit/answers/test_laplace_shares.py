@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dpsql.answers.laplace_shares import LaplaceShare, laplace_shares
-from dpsql.epsilon_division import Layout
+from dpsql.analysis.epsilon_division import Layout
 from dpsql.kernel.loss import PrivacyLoss
-from dpsql.kernel.loss.renyi import pure_cost
+from dpsql.kernel.loss.charge import pure_cost
+from dpsql.planning.noise_shares import LaplaceShare, laplace_shares
 
 ORDERS = [Fraction(65, 64), Fraction(2), Fraction(4), Fraction(23)]
 

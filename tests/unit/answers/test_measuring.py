@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers.measuring import Measuring
-from dpsql.answers.threshold import SparseVectors
-from dpsql.answers.top_k import LargestGroups
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Combined, GapNoise, Measurement
 from dpsql.kernel import mechanisms
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.release import Run
+from dpsql.planning.measuring import Measuring
+from dpsql.planning.threshold_selection import SparseVectors
+from dpsql.planning.top_k_selection import LargestGroups
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private

@@ -19,13 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.answers.every_count import EveryCount
-from dpsql.answers.whole_domain import WholeDomain
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.kernel.counts import Counts
 from dpsql.noise import SeededEntropy
+from dpsql.planning.all_groups import EveryCount, WholeDomain
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import answer_of, exact_of, with_exact

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.estimates import Combined
 from dpsql.kernel.loss import BoundedRange, Charge, Gaussian, PureDP
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import of_type, present
 from tests.support.exact import Answered, answer_of, exact_of

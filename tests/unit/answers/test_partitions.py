@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import Plan
-from dpsql.answers import Method, NoisyResult, Quote
-from dpsql.answers.partitions import LargestOfPartitions, of_one
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import Combined
 from dpsql.kernel.changes import NumberChange, UnitChanges
@@ -29,8 +28,9 @@ from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Run, released_at
 from dpsql.noise import SeededEntropy
+from dpsql.planning import Method, NoisyResult, Quote
+from dpsql.planning.divided_methods import LargestOfPartitions, of_one
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import ample, answer_of, counts_of, exact_of, made_up

@@ -22,19 +22,19 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql import mechanisms
-from dpsql.answers.threshold import SparseVectors
-from dpsql.answers.top_k import LargestGroups
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.mechanisms import Noise, NoiseSource
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVectorPlan
 from dpsql.kernel.noise import Entropy
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 from dpsql.language import TopK
 from dpsql.noise import SeededEntropy
+from dpsql.planning.threshold_selection import SparseVectors
+from dpsql.planning.top_k_selection import LargestGroups
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
 from tests.support.exact import answer_of, exact_of, with_exact

@@ -115,7 +115,7 @@ def test_the_answer_is_that_over_all_groups(
     dense, engine = rounded(session.run(text).table), engine_of(session)
     assert dense
     every = by_key(engine.count(private(session.prepare(text)).plan.compiled))
-    monkeypatch.setattr("dpsql.analysis.key_domains.MAX_DOMAIN", 3)
+    monkeypatch.setattr("dpsql.analysis.group_rules.MAX_DOMAIN", 3)
     session.database.plans.clear()
     compiled = private(session.prepare(text)).plan.compiled
     domain = present(compiled.sparse)

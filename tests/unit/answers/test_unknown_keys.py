@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers.mechanism_choice import considered
-from dpsql.answers.table import details, rows
-from dpsql.answers.top_k import LargestGroups
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.kernel.changes import UnitChanges
 from dpsql.language import TopK
+from dpsql.planning.mechanism_choice import considered
+from dpsql.planning.result_table import details, rows
+from dpsql.planning.top_k_selection import LargestGroups
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
 from tests.support.exact import Answered, answer_of, exact_of, made_up, with_exact

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
 from dpsql.audit.inputs import LENGTHS
-from dpsql.audit.shipped import outputs
+from dpsql.audit.subjects import outputs
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 from dpsql.kernel.mechanisms.mechanism import Mechanism
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 from dpsql.mechanisms import of_any_size
 
 E = Fraction(3, 2)

@@ -6,10 +6,24 @@ import numpy as np
 import pytest
 
 from dpsql.audit import CHARGE, read
-from dpsql.audit.events import Charged, Event, Labelled, Within
-from dpsql.audit.features import LabelFeature, NumberFeature, label_features, number_features
-from dpsql.audit.features.labels import Agreement, Column, Finest, Row, Set, Sides, Times
-from dpsql.audit.features.numbers import Average, Greatest, Least, Value
+from dpsql.audit.events import Charged, Labelled, OutputEvent, Within
+from dpsql.audit.feature_selection import (
+    Agreement,
+    Average,
+    ColumnLabel,
+    Finest,
+    Greatest,
+    LabelFeature,
+    Least,
+    NumberFeature,
+    NumberValue,
+    RowLabel,
+    SetLabel,
+    Sides,
+    TimesLabel,
+    label_features,
+    number_features,
+)
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.loss import Charge, exact
 
@@ -81,14 +95,14 @@ def test_a_part_narrower_than_elsewhere_is_filled_up() -> None:
 @pytest.mark.parametrize(
     ("feature", "expected"),
     [
-        (Column("index", 2, 0), [2, 1, 0]),
-        (Row((("index", 2),)), [[2, 0], [1, -1], [0, 2]]),
-        (Set("index", 2), [[0, 2], [-1, 1], [0, 2]]),
-        (Times("index", 2, 2), [1, 0, 1]),
+        (ColumnLabel("index", 2, 0), [2, 1, 0]),
+        (RowLabel((("index", 2),)), [[2, 0], [1, -1], [0, 2]]),
+        (SetLabel("index", 2), [[0, 2], [-1, 1], [0, 2]]),
+        (TimesLabel("index", 2, 2), [1, 0, 1]),
         (Agreement("index", (2, 2)), [1, 0, 1]),
         (Sides((("gap", 2),), (1.0, 1.0), (True, False)), [1, 1, 2]),
         (Finest("gap", 2, 0), [-1, -1, 1]),
-        (Value("gap", 2, 0), [1.5, 0.5, 2.0]),
+        (NumberValue("gap", 2, 0), [1.5, 0.5, 2.0]),
         (Least("gap", 2), [1.5, 0.5, 0.25]),
         (Greatest("gap", 2), [3.0, 0.5, 2.0]),
         (Average("gap", 2), [2.25, 0.5, 1.125]),
@@ -107,9 +121,9 @@ def test_the_last_binary_digit() -> None:
 def test_which_features_are_looked_at() -> None:
     outputs = read(MIXED, 3)
     labels = label_features(outputs, outputs)
-    assert {type(feature) for feature in labels} == {Column, Row, Set, Times, Sides}
+    assert {type(feature) for feature in labels} == {ColumnLabel, RowLabel, SetLabel, TimesLabel, Sides}
     assert {type(feature) for feature in number_features(outputs, outputs)} == {
-        Value,
+        NumberValue,
         Least,
         Greatest,
         Average,
@@ -123,42 +137,42 @@ def test_which_features_are_looked_at() -> None:
 @pytest.mark.parametrize(
     ("event", "times", "words"),
     [
-        (Event(), 3, "any output"),
-        (Event((Labelled(Column("index", 2, 0), (0, 1)),)), 2, "index[0] is 0 or 1"),
-        (Event((Labelled(Row((("index", 2),)), ((1, -1),)),)), 1, "index is (1, none)"),
-        (Event((Labelled(Set("index", 2), ((0, 2),)),)), 2, "index in any order is (0, 2)"),
-        (Event((Labelled(Times("index", 2, 2), (1,)),)), 2, "the number of 2 in index is 1"),
-        (Event((Within(Value("gap", 2, 0), 1.0, 2.0),)), 1, "1 ≤ gap[0] < 2"),
-        (Event((Within(Value("gap", 2, 0), 2.0, None),)), 1, "gap[0] = 2"),
-        (Event((Within(Least("gap", 2), -np.inf, 0.5),)), 1, "the least gap < 0.5"),
-        (Event((Within(Greatest("gap", 2), 0.5, np.inf),)), 3, "the greatest gap ≥ 0.5"),
-        (Event((Within(Value("gap", 2, 1), -np.inf, np.inf),)), 2, "there is gap[1]"),
+        (OutputEvent(), 3, "any output"),
+        (OutputEvent((Labelled(ColumnLabel("index", 2, 0), (0, 1)),)), 2, "index[0] is 0 or 1"),
+        (OutputEvent((Labelled(RowLabel((("index", 2),)), ((1, -1),)),)), 1, "index is (1, none)"),
+        (OutputEvent((Labelled(SetLabel("index", 2), ((0, 2),)),)), 2, "index in any order is (0, 2)"),
+        (OutputEvent((Labelled(TimesLabel("index", 2, 2), (1,)),)), 2, "the number of 2 in index is 1"),
+        (OutputEvent((Within(NumberValue("gap", 2, 0), 1.0, 2.0),)), 1, "1 ≤ gap[0] < 2"),
+        (OutputEvent((Within(NumberValue("gap", 2, 0), 2.0, None),)), 1, "gap[0] = 2"),
+        (OutputEvent((Within(Least("gap", 2), -np.inf, 0.5),)), 1, "the least gap < 0.5"),
+        (OutputEvent((Within(Greatest("gap", 2), 0.5, np.inf),)), 3, "the greatest gap ≥ 0.5"),
+        (OutputEvent((Within(NumberValue("gap", 2, 1), -np.inf, np.inf),)), 2, "there is gap[1]"),
         (
-            Event((Charged(0.5), Labelled(Column("index", 2, 0), (1,)))),
+            OutputEvent((Charged(0.5), Labelled(ColumnLabel("index", 2, 0), (1,)))),
             1,
             "epsilon 0.5 is charged and index[0] is 1",
         ),
         (
-            Event((Labelled(Finest("gap", 2, 0), (-1,)),)),
+            OutputEvent((Labelled(Finest("gap", 2, 0), (-1,)),)),
             2,
             "the last binary digit of gap[0] is worth 2^-1",
         ),
         (
-            Event((Labelled(Sides((("gap", 2),), (1.0, 1.0), (True, False)), (2,)),)),
+            OutputEvent((Labelled(Sides((("gap", 2),), (1.0, 1.0), (True, False)), (2,)),)),
             1,
             "the number of places where gap is (≥ 1, < 1) is 2",
         ),
         (
-            Event((Labelled(Agreement("index", (2, 2)), (0, 1)),)),
+            OutputEvent((Labelled(Agreement("index", (2, 2)), (0, 1)),)),
             3,
             "the number of places where index agrees with (2, 2) is 0 or 1",
         ),
     ],
 )
-def test_events_count_and_speak(event: Event, times: int, words: str) -> None:
+def test_events_count_and_speak(event: OutputEvent, times: int, words: str) -> None:
     assert event.count(read(MIXED, 3)) == times
     assert event.words() == words
 
 
 def test_where_no_charge_is_told_none_was_made() -> None:
-    assert Event((Charged(1.0),)).count(read(np.zeros(4), 4)) == 0
+    assert OutputEvent((Charged(1.0),)).count(read(np.zeros(4), 4)) == 0

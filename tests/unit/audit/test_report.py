@@ -26,7 +26,7 @@ from dpsql.audit import (
     figure,
     strip,
 )
-from dpsql.audit.events import Event
+from dpsql.audit.events import OutputEvent
 
 
 def verdict(
@@ -37,7 +37,9 @@ def verdict(
     name: str = "a <mechanism>",
     bound: float = 0.45,
 ) -> Verdict:
-    found = Counterexample("one above", (1, 1), (2, 1), {"k": 2}, Event(), epsilon, 0.0, 900, 500, 1_000)
+    found = Counterexample(
+        "one above", (1, 1), (2, 1), {"k": 2}, OutputEvent(), epsilon, 0.0, 900, 500, 1_000
+    )
     curve = tuple(PValues(0.25 * (i + 1), p, 1.0) for i, p in enumerate(ps))
     return Verdict(name, epsilon, 0.0, violated, 0.3, bound, 0.999, found, curve, 1_000, 4_000, 7, 0.25)
 
@@ -144,7 +146,7 @@ def test_as_json() -> None:
 
 
 def test_inputs_of_any_type_become_json() -> None:
-    odd = Counterexample("p", {"ann"}, np.array([1]), {"x": Fraction(1, 2)}, Event(), 1.0, 0.0, 1, 0, 9)
+    odd = Counterexample("p", {"ann"}, np.array([1]), {"x": Fraction(1, 2)}, OutputEvent(), 1.0, 0.0, 1, 0, 9)
     data = as_data(
         Campaign(
             (Outcome(SUBJECT, Fraction(1), Verdict("m", 1, 0, False, 1, 0, 0.9, odd, (), 9, 9, 1, 0.1)),),

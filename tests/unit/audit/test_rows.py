@@ -17,17 +17,23 @@ from numpy.typing import NDArray
 from dpsql import noise
 from dpsql.audit import CATALOGUE, EPSILONS, Subject, Verdict, detect, pairs, read
 from dpsql.audit.cases.case import Adjacency
-from dpsql.audit.events import Event, Within
-from dpsql.audit.features import number_features, row_features
-from dpsql.audit.features.directions import choose_residues, combinations
-from dpsql.audit.features.labels import LowBits
-from dpsql.audit.features.numbers import Value
-from dpsql.audit.features.rows import Combination, Corner, Residue
-from dpsql.audit.mistakes.noise import laplace
+from dpsql.audit.events import OutputEvent, Within
+from dpsql.audit.feature_selection import (
+    Combination,
+    Corner,
+    LowBits,
+    NumberValue,
+    Residue,
+    choose_residues,
+    combinations,
+    number_features,
+    row_features,
+)
+from dpsql.audit.mistakes.measuring import laplace
 from dpsql.kernel.loss import Number
 
 SURE = 1 - 1e-9
-A, B, C = (Value(name, 1, 0) for name in "abc")
+A, B, C = (NumberValue(name, 1, 0) for name in "abc")
 
 
 def each(epsilon: Fraction, *names: str, whole: bool = False) -> Callable[..., object]:
@@ -124,7 +130,7 @@ def test_outputs_of_plain_python_numbers_are_rows_too() -> None:
     assert verdict.lower_bound > 3
 
 
-ROWS = [s for s in CATALOGUE if s.mechanism.__module__ == "dpsql.audit.mistakes.measure"]
+ROWS = [s for s in CATALOGUE if s.mechanism.__module__ == "dpsql.audit.mistakes.measuring"]
 
 
 @pytest.mark.parametrize("subject", ROWS, ids=lambda subject: subject.name)
@@ -147,7 +153,7 @@ def test_numbers_of_a_row_in_words_and_values() -> None:
     np.testing.assert_array_equal(Corner(corner.sides, least=True).of(outputs), [-1.25, 1.0, -0.25])
     residue = Residue(C, 10.0)
     np.testing.assert_array_equal(np.round(residue.of(outputs), 3), [0.7, 0.9, 0.0])
-    assert Event((Within(residue, 0.5, None),)).words() == "(c mod 10)/10 = 0.5"
+    assert OutputEvent((Within(residue, 0.5, None),)).words() == "(c mod 10)/10 = 0.5"
     assert Combination(((1.0, A), (-1.0, B)), 1.0).name == "a - b"
 
 
@@ -167,7 +173,7 @@ def test_noise_that_cancels_in_floating_point_leaves_equal_sums() -> None:
 
 def test_numbers_that_are_alike_are_not_looked_at_in_pairs() -> None:
     draw = np.random.default_rng(6).normal(size=(2, 4_000, 3))
-    columns = [Value("value", 3, j) for j in range(3)]
+    columns = [NumberValue("value", 3, j) for j in range(3)]
     outputs = [read({"value": side}, 4_000) for side in draw]
     assert sum(isinstance(one, Combination) for one in combinations(columns, *outputs)) <= 1
     assert choose_residues(columns, *outputs) == []
@@ -185,7 +191,7 @@ def test_strange_numbers_do_no_harm(strange: float) -> None:
 def test_whole_numbers_are_numbers_where_they_have_many_values() -> None:
     few, many = read(np.arange(90) % 20, 90), read(np.arange(90) - 30, 90)
     assert number_features(few, few) == []
-    assert number_features(many, many) == [Value("output", 1, 0)]
+    assert number_features(many, many) == [NumberValue("output", 1, 0)]
     assert many.value("output", 1)[0, 0] == -30
 
 

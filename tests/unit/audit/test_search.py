@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpsql.audit import CHARGE, pairs, read
 from dpsql.audit.cases.case import Adjacency
-from dpsql.audit.event_selection import CAUTIONS, SelectedEvent, best_events, evidence, excess
+from dpsql.audit.search import CAUTIONS, SelectedEvent, best_events, evidence, excess
 from dpsql.errors import ProgrammingError
 from dpsql.noise import SeededEntropy
 

@@ -15,7 +15,7 @@ from scipy import stats
 from dpsql import mechanisms, noise
 from dpsql.audit import CATALOGUE, Subject, read
 from dpsql.kernel.mechanisms import GuessAndCheck, GuessAndCheckPlan, NoiseSource
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 
 E = Fraction(3, 2)
 RUNS = 2_500

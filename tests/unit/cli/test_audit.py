@@ -15,9 +15,9 @@ import pytest
 
 from dpsql import Policy
 from dpsql.audit import Pair, detect
-from dpsql.audit.end_to_end.neighbour import neighbour
+from dpsql.audit.end_to_end import neighbour
 from dpsql.cli import main
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.tree import Cast, Expr
 from dpsql.policy import load
@@ -369,7 +369,7 @@ def test_released_whole_numbers_are_numbers_besides_labels() -> None:
     from types import SimpleNamespace
 
     from dpsql.audit import read
-    from dpsql.audit.end_to_end.statements import _laid_out
+    from dpsql.audit.end_to_end import _laid_out
 
     tables = [pa.table({"page": ["home"] * k, "n": [7] * k}) for k in (1, 2)]
     charge = SimpleNamespace(epsilon=1)

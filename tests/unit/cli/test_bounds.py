@@ -16,13 +16,13 @@ import duckdb
 import pytest
 
 from dpsql.cli import main
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.database import Engines
 from dpsql.estimates import KeptLadder
 from dpsql.ledger import Ledger
-from dpsql.owner import kept_list
+from dpsql.owner import ladder_listing
 from dpsql.policy import load
-from dpsql.render.cells import width
+from dpsql.render.grid import width
 
 POLICY = """
 [budget]
@@ -465,7 +465,7 @@ def test_the_budget_lists_what_everybody_paid_for(owner: Owner) -> None:
 def test_changes_that_do_not_show_are_told_before_the_charge(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_list, "tells_changes", lambda *given: False)
+    monkeypatch.setattr(ladder_listing, "tells_changes", lambda *given: False)
     done = owner("bounds", "visits")
     assert "warning: no change of visits shows" in done.err
     assert "data_version" in done.err

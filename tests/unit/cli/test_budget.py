@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.cli import main
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.errors import OperationalError
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.ledger import LadderRequest, Ledger

@@ -17,7 +17,7 @@ import pytest
 
 from dpsql import owner as owner_package
 from dpsql.cli import main
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.owner import Report, verify
 from dpsql.owner.units import looks_like_units

@@ -21,9 +21,9 @@ import pytest
 
 import dpsql
 from dpsql import errors
-from dpsql.cli import app, exits, main, narrate
-from dpsql.cli.exits import ExitCode
-from dpsql.cli.sources import GivenSql, statements
+from dpsql.cli import app, main, narrate
+from dpsql.cli.narrate import ExitCode
+from dpsql.cli.options import GivenSql, statements
 from dpsql.policy import Assumed
 
 ROOT = Path(__file__).parents[3]
@@ -199,7 +199,7 @@ def test_exit_codes(run: Run, session: Any, sql: str, code: ExitCode) -> None:
 
 def test_every_exception_has_a_code() -> None:
     got = {
-        kind.__name__: exits.exit_code(kind("x"))
+        kind.__name__: narrate.exit_code(kind("x"))
         for kind in (
             errors.ProgrammingError,
             errors.DataError,

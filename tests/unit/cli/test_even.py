@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.cli import main
-from dpsql.cli.even import LARGEST, ErrorTarget, least_error, round_digits, write_decimal
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.batch import LARGEST, ErrorTarget, least_error, round_digits, write_decimal
+from dpsql.cli.narrate import ExitCode
 from dpsql.policy import load
 from dpsql.session import Session
 

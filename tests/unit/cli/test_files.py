@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.cli import app, main
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.render.grid import PIPED_WIDTH
 
 ASK = (

@@ -16,7 +16,7 @@ import duckdb
 import pytest
 
 from dpsql.cli import init, main
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.errors import PolicyError
 from dpsql.policy import (
     BooleanDomain,
@@ -31,7 +31,7 @@ from dpsql.policy import (
     ValuesDomain,
     load,
 )
-from dpsql.policy.schema import SCHEMA
+from dpsql.policy.policy_keys import SCHEMA
 from tests.narrow import present
 
 SECRET = "canary-4711"

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dpsql.cli import init, main
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.policy import Table, UnitColumn, UnitRow, UnitVia, load
 
 Init = Callable[..., str]

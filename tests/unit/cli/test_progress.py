@@ -13,8 +13,8 @@ import duckdb
 import pytest
 
 from dpsql.cli import main
-from dpsql.cli import progress as progress_module
-from dpsql.cli.progress import Progress, doing, paused, progress
+from dpsql.cli import narrate as progress_module
+from dpsql.cli.narrate import Progress, doing, paused, progress
 
 
 class Terminal(io.StringIO):

@@ -11,11 +11,10 @@ from typing import Any, NoReturn
 import pytest
 
 from dpsql.cli import app, main
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.cli.output import FORMATS, AnswerOutput
 from dpsql.cli.repl.commands import COMMANDS
-from dpsql.cli.repl.completion import CompletionNames, completions
-from dpsql.cli.repl.line_input import Piped, complete
+from dpsql.cli.repl.line_input import CompletionNames, Piped, complete, completions
 from dpsql.cli.repl.loop import Repl, names_of
 
 NAMES = CompletionNames(

@@ -17,9 +17,8 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from dpsql.cli.repl import line_input
-from dpsql.cli.repl.completion import CompletionNames
-from dpsql.cli.repl.line_input import Piped, reader
-from dpsql.cli.repl.state import LineReader
+from dpsql.cli.repl.commands import LineReader
+from dpsql.cli.repl.line_input import CompletionNames, Piped, reader
 
 NAMES = CompletionNames({"visits": ("patient_id", "diagnosis_code")}, (".help",), ("csv",))
 

@@ -13,10 +13,10 @@ import pytest
 from dpsql.cli.serve import psql, run
 from dpsql.errors import PolicyError
 from dpsql.policy import Address, HttpConfig, Policy, ServeConfig, load
-from dpsql.serve import start as process
-from dpsql.serve import tls as read_files
-from dpsql.serve.accounts import Users
+from dpsql.serve import server as process
+from dpsql.serve import state as read_files
 from dpsql.serve.state import State
+from dpsql.serve.users import Users
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def conninfo(state: State, address: str) -> dict[str, str]:
 def test_a_made_certificate_is_named(policy: Policy, tmp_path: Path) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
-    made = read_files.load(*read_files.make_self_signed(folder))
+    made = read_files.load_tls(*read_files.make_self_signed(folder))
     state = State(policy, ServeConfig(name="the shop"), Users({}, b""), made, ())
     assert conninfo(state, "127.0.0.1:5433") == {
         "host": "127.0.0.1",
@@ -68,7 +68,8 @@ def test_a_named_certificate_is_known_to_clients(policy: Policy, tmp_path: Path)
     certificate, key = read_files.make_self_signed(tmp_path)
     config = ServeConfig(certificate=certificate, key=key)
     named = conninfo(
-        State(policy, config, Users({}, b""), read_files.load(certificate, key), ()), "db.example.org:5433"
+        State(policy, config, Users({}, b""), read_files.load_tls(certificate, key), ()),
+        "db.example.org:5433",
     )
     assert "sslrootcert" not in named
     assert named["sslmode"] == "verify-full"

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from dpsql.cli import main
-from dpsql.cli.exits import ExitCode
-from dpsql.serve.accounts import Users
+from dpsql.cli.narrate import ExitCode
 from dpsql.serve.scram import Verifier
+from dpsql.serve.users import Users
 
 POLICY = """
 [budget]

@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.language import AllGroups, Scalar, TopK
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import of_type
 from tests.sql_fixtures import raw_data, write

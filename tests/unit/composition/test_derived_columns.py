@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpsql.errors import QueryRefused
-from dpsql.estimates.half_widths import laplace_half_width
+from dpsql.estimates.noise_quantiles import laplace_half_width
 from dpsql.places import NumberPlace
 from dpsql.policy import load
 from dpsql.release import Release, places_of

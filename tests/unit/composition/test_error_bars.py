@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlglot
 
-from dpsql.composition.error_bars import trace
+from dpsql.composition.hidden_columns import trace
 from dpsql.language import Query, parse
 from tests.narrow import of_type
 

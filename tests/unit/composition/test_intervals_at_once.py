@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.answers import COVERS_LESS
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.estimates.predictions import half_width
 from dpsql.kernel import mechanisms
+from dpsql.planning import COVERS_LESS
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.release import (
     Release,
     cell,

@@ -14,11 +14,11 @@ from sqlglot import exp
 
 from dpsql.composition import Parts, parts_of, release_blocks
 from dpsql.composition.block import Separated, separate
-from dpsql.composition.shares import divided
+from dpsql.composition.block_clauses import divided
+from dpsql.composition.prepared import PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, Selection, TopK, parse
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type
 from tests.sql_fixtures import FOLDER, Fixture, raw_data, write

@@ -12,10 +12,10 @@ import pytest
 
 from dpsql.analysis import values_in, with_values
 from dpsql.composition import parts_of
+from dpsql.composition.prepared import PreparedComposed, question_key
 from dpsql.errors import BudgetExceeded, QueryRefused
 from dpsql.language import Query, parse
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed, question_key
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present
 

@@ -19,19 +19,19 @@ import pytest
 import sqlglot
 
 from dpsql import connect, planning
-from dpsql.audit.catalogue import Outcome
+from dpsql.audit.campaigns import Outcome
 from dpsql.audit.end_to_end import audit_statements, private_statements
 from dpsql.composition import Parts, ReleasePart
 from dpsql.composition import outer as outer_module
+from dpsql.composition.prepared import PreparedComposed
 from dpsql.engines import Cancelled, UnboundQuery
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError, QueryRefused
 from dpsql.kernel.loss import Charge
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed
 from dpsql.release import Release
 from dpsql.session import Session
-from dpsql.sessions import StatementResult
+from dpsql.session_api import StatementResult
 from dpsql.types import DOUBLE
 from tests.narrow import engine_of, of_type, present
 from tests.opened import Open, sessions_in

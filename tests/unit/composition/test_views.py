@@ -10,9 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from dpsql.cli.repl.loop import names_of
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.policy import load
-from dpsql.prepared import PreparedComposed, PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import of_type
 from tests.sql_fixtures import raw_data, write

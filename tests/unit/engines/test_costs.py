@@ -11,18 +11,17 @@ import pytest
 from support.nests import JOINED, chained, longer, nested, selected, twice, upper
 
 from dpsql.analysis.column_types import give_types
-from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.sources import Reader
-from dpsql.engines.postgres.dialect import PostgresDialect
+from dpsql.engines.declared_domains import Domains
+from dpsql.engines.duckdb.table_readers import Reader
+from dpsql.engines.postgres.postgres_sql import PostgresDialect
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.spark.planning import Planner
+from dpsql.engines.spark.spark_engine import Planner
+from dpsql.engines.spark.spark_sql import SparkDialect
 from dpsql.engines.writer import Dialect, TargetColumn, Untranslatable, write
-from dpsql.engines.writer.context import Writer
-from dpsql.engines.writer.costs import Cost, measure
 from dpsql.engines.writer.dialect import ONCE
-from dpsql.engines.writer.queries import WrittenQuery, query
-from dpsql.engines.writer.statement import RULES
+from dpsql.engines.writer.query_writer import RULES, WrittenQuery, write_query
+from dpsql.engines.writer.statement_writer import Writer
+from dpsql.engines.writer.written_values import Cost, measure
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     Apply,
@@ -71,7 +70,7 @@ def text(schema: SchemaDatabase, dialect: Dialect, node: Query) -> str:
 
 def written(schema: SchemaDatabase, dialect: Dialect, node: Query) -> WrittenQuery:
     typed = give_types(node, schema.stored_types)
-    return query(Writer(dialect, schema, {"rows"}, {}, RULES), typed, None)
+    return write_query(Writer(dialect, schema, {"rows"}, {}, RULES), typed, None)
 
 
 def cost(schema: SchemaDatabase, dialect: Dialect, node: Query) -> Cost:
@@ -164,7 +163,7 @@ def test_what_is_far_too_long_is_refused_as_soon_as_what_is_just_too_long(
         read[-1] += len(sql)
         return measure(sql, *more)
 
-    monkeypatch.setattr("dpsql.engines.writer.context.measure", counting)
+    monkeypatch.setattr("dpsql.engines.writer.statement_writer.measure", counting)
     found = []
     for times in (*range(1, 30, 7), 30, 34, *range(37, 40), 200):
         read.append(0)

@@ -12,8 +12,8 @@ import duckdb
 import pytest
 
 from dpsql import Policy
-from dpsql.engines.duckdb.csv_source import csv_header, csv_scan, well_quoted
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.engines.duckdb.source_files import is_well_quoted, read_csv_header, write_csv_scan
 from dpsql.errors import PolicyError
 from dpsql.owner import verify
 from dpsql.policy import CsvSource, load
@@ -55,7 +55,7 @@ def path(policy: Policy) -> Path:
 
 def scan(policy: Policy, path: Path) -> str:
     table = policy.tables["notes"]
-    return csv_scan(table, [path], csv_header(table, path))[0]
+    return write_csv_scan(table, [path], read_csv_header(table, path))[0]
 
 
 def vetted(policy: Policy) -> bool:
@@ -185,7 +185,7 @@ def test_what_passes_vetting_is_read_alike_whatever_a_statement_reads_of_it(
         for _ in range(files):
             path.write_bytes(damaged(chance))
             try:
-                if not well_quoted(path, chunk=chance.randint(1, 9)):
+                if not is_well_quoted(path, chunk=chance.randint(1, 9)):
                     continue
                 read = connection.sql(f"SELECT id, note FROM {scan(policy, path)}").fetchall()
             except duckdb.Error:

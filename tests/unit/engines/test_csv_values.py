@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.engines.duckdb.csv_values import common_text
+from dpsql.engines.duckdb.source_files import common_text
 from dpsql.owner import verify
 from dpsql.policy import CsvFormat, load
 from dpsql.types import column_type

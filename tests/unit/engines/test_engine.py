@@ -19,10 +19,10 @@ import pytest
 
 from dpsql.analysis import CompiledQuery, PublicOrder, analyse, complete
 from dpsql.engines import FAILED, Cancelled, RunningStatement, open_engine, running_statement
-from dpsql.engines.duckdb import engine as engine_module
-from dpsql.engines.duckdb import settings
-from dpsql.engines.duckdb.engine import DuckDBEngine
-from dpsql.engines.worker import run
+from dpsql.engines.duckdb import duckdb_engine as engine_module
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.engines.worker import run_in_thread
 from dpsql.errors import InternalError, OperationalError, PolicyError, QueryRefused
 from dpsql.language import Options, Query, parse
 from dpsql.owner import verify
@@ -659,24 +659,24 @@ def ctrl_c() -> None:
 
 
 def test_duckdb_makes_an_error_of_a_ctrl_c_that_is_told_from_others() -> None:
-    connection = settings.connect()
-    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c), settings.interruptible():
+    connection = duckdb_settings.connect()
+    with pytest.raises(KeyboardInterrupt), stopped(ctrl_c), duckdb_settings.interruptible():
         connection.execute(LONG)
-    with pytest.raises(RuntimeError, match="another"), settings.interruptible():
+    with pytest.raises(RuntimeError, match="another"), duckdb_settings.interruptible():
         raise RuntimeError("another")
 
 
 def test_ctrl_c_while_the_databases_open_is_a_ctrl_c(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    true_lock = settings.lock
+    true_lock = duckdb_settings.lock
 
     def lock(connection: duckdb.DuckDBPyConnection, *rest: Any, **named: Any) -> None:
         with stopped(ctrl_c):
             connection.execute(SHORTER).fetchall()  # nothing stops it
         true_lock(connection, *rest, **named)
 
-    monkeypatch.setattr(settings, "lock", lock)
+    monkeypatch.setattr(duckdb_settings, "lock", lock)
     with pytest.raises(KeyboardInterrupt):
         open_engine(session.policy)
     # The second one, after the charge: no failure of the engine.
@@ -699,7 +699,7 @@ def test_a_second_ctrl_c_does_not_leave_the_work_running() -> None:
         ended.set()
 
     with pytest.raises(KeyboardInterrupt), stopped(ctrl_c):
-        run(lambda: ended.wait(30), cancel, lambda _: True, "")
+        run_in_thread(lambda: ended.wait(30), cancel, lambda _: True, "")
     assert ended.is_set()
 
 
@@ -720,7 +720,7 @@ def test_ctrl_c_before_the_work_has_begun_keeps_it_from_beginning(monkeypatch: p
 
     monkeypatch.setattr(threading, "Thread", Late)
     with pytest.raises(KeyboardInterrupt):
-        run(ran.set, lambda: None, lambda _: True, "")
+        run_in_thread(ran.set, lambda: None, lambda _: True, "")
     begins.set()
     threads[0].join(30)
     assert not ran.is_set()

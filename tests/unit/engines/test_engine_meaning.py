@@ -7,9 +7,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import PolicyError
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.narrow import engine_of
 from tests.support.exact import exact_of

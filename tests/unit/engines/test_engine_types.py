@@ -6,14 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpsql.engines.duckdb.sources import declared_columns
-from dpsql.engines.postgres.catalog import CatalogColumn, CatalogTable
-from dpsql.engines.postgres.schema import columns_of
-from dpsql.engines.postgres.schema import scan as postgres_scan
-from dpsql.engines.remote import check_digits
-from dpsql.engines.spark.schema import columns_of as spark_columns
-from dpsql.engines.spark.schema import padded_columns
-from dpsql.engines.spark.schema import scan as spark_scan
+from dpsql.engines.duckdb.table_readers import declared_columns
+from dpsql.engines.postgres.postgres_tables import CatalogColumn, CatalogTable, columns_of
+from dpsql.engines.postgres.postgres_tables import write_scan as postgres_scan
+from dpsql.engines.remote_engine import check_digits
+from dpsql.engines.spark.spark_tables import columns_of as spark_columns
+from dpsql.engines.spark.spark_tables import padded_columns
+from dpsql.engines.spark.spark_tables import write_scan as spark_scan
 from dpsql.errors import PolicyError
 from dpsql.policy import DatabaseSource, Table, UnitColumn
 from dpsql.types import BIGINT, SqlType, column_type

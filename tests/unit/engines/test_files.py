@@ -14,12 +14,12 @@ import pytest
 from dpsql import database as database_module
 from dpsql.database import Database
 from dpsql.engines import open_engine
-from dpsql.engines.duckdb.checks import Inspector
+from dpsql.engines.duckdb.duckdb_owner import Inspector
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.owner import introspect_sources, verify
 from dpsql.policy import CsvFormat, load
+from dpsql.release.reuse import Versions
 from dpsql.session import Session
-from dpsql.versions import Versions
 from tests.narrow import present
 
 HEAD = "[budget]\nepsilon = 1000\ndefault_epsilon = 50\n[tables.t]\nunit = 'u'\n"

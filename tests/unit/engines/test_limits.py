@@ -11,11 +11,11 @@ from typing import Any
 import duckdb
 import pytest
 
+from dpsql.composition.prepared import PreparedPublic
 from dpsql.database import Database
 from dpsql.engines import ResultLimit, RunningStatement, running_statement
 from dpsql.errors import OperationalError, ProgrammingError, QueryRefused, ResultTooLarge, StatementFailed
-from dpsql.language import Source
-from dpsql.prepared import PreparedPublic
+from dpsql.language import StatementText
 from dpsql.session import Session
 from tests.narrow import of_type
 from tests.unit.test_database import COUNT, ENDLESS, POLICY, UNITS, instead, states
@@ -130,7 +130,7 @@ def test_a_column_that_a_public_table_does_not_have_is_shown_at_its_place(
             ask()
         error = caught.value
         assert error.sqlstate == "42703"
-        assert (error.line, error.col) == Source(text).locate(len(begin))[:2]
+        assert (error.line, error.col) == StatementText(text).locate(len(begin))[:2]
         assert hint is None or error.hint == hint
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, UnitChanges
-from dpsql.kernel.sorting import ranks, sorted_rows
+from dpsql.kernel.public_order import ranks, sorted_rows
 from tests.narrow import present
 from tests.support.exact import exact_of, made_up, with_exact
 

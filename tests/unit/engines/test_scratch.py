@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.engines import scratch
-from dpsql.engines.scratch import Scratch, remove_ownerless
+from dpsql.engines import process_storage
+from dpsql.engines.process_storage import Scratch, remove_ownerless
 
 OWNER = """
 import sys, time
-from dpsql.engines.scratch import Scratch
+from dpsql.engines.process_storage import Scratch
 made = Scratch()
 (made.path / "rows.tmp").write_text("private")
 print(made.path, flush=True)
@@ -130,7 +130,7 @@ def test_a_folder_swapped_for_a_link_after_it_was_looked_at_is_not_followed(
     (victim / "keep").write_text("x")
     left = temporary / "dpsql-scratch-left"
     left.mkdir(mode=0o700)
-    locked = scratch._locked
+    locked = process_storage._locked
 
     def swapped(path: Path) -> int | None:
         handle = locked(path)
@@ -138,7 +138,7 @@ def test_a_folder_swapped_for_a_link_after_it_was_looked_at_is_not_followed(
         path.symlink_to(victim, target_is_directory=True)
         return handle
 
-    monkeypatch.setattr(scratch, "_locked", swapped)
+    monkeypatch.setattr(process_storage, "_locked", swapped)
     remove_ownerless()
     assert (victim / "keep").exists()
 

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from dpsql.database import Database
-from dpsql.engines.duckdb import settings, tested_versions
+from dpsql.engines.duckdb import duckdb_settings
 
 VALUES: dict[str, object] = {
     "TimeZone": "UTC",
@@ -38,7 +38,7 @@ VALUES: dict[str, object] = {
     "enable_progress_bar": False,
 }
 """The values that the guarantee needs; the engine's defaults that it relies on are data of its version."""
-RELIED_ON = {*tested_versions.RELIED_ON, *VALUES}
+RELIED_ON = {*duckdb_settings.RELIED_ON, *VALUES}
 SHOWN_ALONE = {
     "enable_progress_bar_print",
     "max_streaming_buffer_size",
@@ -86,8 +86,8 @@ def test_a_fresh_cursor_has_every_setting_that_is_relied_on(
     for which, connection in connections.items():
         for cursor in (connection, connection.cursor(), connection.cursor().cursor()):
             assert {name: current(cursor, name) for name in VALUES} == VALUES, which
-            facts = tested_versions.tested()[tested_versions.installed()]
-            assert tested_versions.relied_on(cursor) == facts.relied_on, which
+            facts = duckdb_settings.tested()[duckdb_settings.installed()]
+            assert duckdb_settings.relied_on(cursor) == facts.relied_on, which
 
 
 def test_a_fresh_cursor_has_the_settings_of_the_database(
@@ -103,7 +103,7 @@ def test_all_pinned_settings_and_all_settings_of_cursors_are_listed(
 ) -> None:
     cursor = connections["schema"].cursor()
     scopes = dict(cursor.execute("SELECT name, scope FROM duckdb_settings()").fetchall())
-    assert {*settings._AT_START, *settings._PINNED} <= RELIED_ON
+    assert {*duckdb_settings._AT_START, *duckdb_settings._PINNED} <= RELIED_ON
     assert {name for name, scope in scopes.items() if scope == "LOCAL"} <= RELIED_ON | SHOWN_ALONE
 
 
@@ -111,7 +111,7 @@ def test_what_may_fail_is_not_optimized_out_of_its_try(
     connections: dict[str, duckdb.DuckDBPyConnection],
 ) -> None:
     unsafe = {"type_pushdown", "scalar_fn_pushdown", "common_subexpressions"}
-    unsafe |= {"self_join_aggregate"} & set(tested_versions.optimizers(connections["schema"]))
+    unsafe |= {"self_join_aggregate"} & set(duckdb_settings.list_optimizers(connections["schema"]))
     for which, connection in connections.items():
         off = set(str(current(connection.cursor(), "disabled_optimizers")).split(","))
         assert off == (unsafe if which == "counts only" else {*unsafe, "statistics_propagation"})
@@ -126,7 +126,8 @@ def test_the_meaning_of_values_is_pinned_in_a_fresh_cursor(
 
 
 @pytest.mark.parametrize(
-    "name", [*settings._AT_START, *settings._PINNED, "enable_progress_bar", "threads", "allowed_paths"]
+    "name",
+    [*duckdb_settings._AT_START, *duckdb_settings._PINNED, "enable_progress_bar", "threads", "allowed_paths"],
 )
 def test_no_cursor_can_change_a_setting(connections: dict[str, duckdb.DuckDBPyConnection], name: str) -> None:
     for connection in connections.values():
@@ -145,10 +146,10 @@ def test_the_threads_of_a_database_in_the_background_give_way() -> None:
         return {each: os.getpriority(os.PRIO_PROCESS, int(each)) for each in os.listdir("/proc/self/task")}
 
     before = priorities()
-    with settings.connect(background=True) as connection:
+    with duckdb_settings.connect(background=True) as connection:
         (threads,) = connection.execute("SELECT current_setting('threads')").fetchall()[0]
         connection.execute("SELECT COUNT(*) FROM range(1000000)").fetchall()
         made = [priority for thread, priority in priorities().items() if thread not in before]
         own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    assert made.count(min(19, own + settings._NICENESS)) >= threads - 1
+    assert made.count(min(19, own + duckdb_settings._NICENESS)) >= threads - 1
     assert priorities()[str(threading.get_native_id())] == own

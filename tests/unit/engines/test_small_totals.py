@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpsql.analysis import CompiledQuery
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, private

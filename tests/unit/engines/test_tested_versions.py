@@ -15,20 +15,20 @@ import pytest
 
 import dpsql
 from dpsql.cli.app import main
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.engines import schema_database
-from dpsql.engines.duckdb import settings, tested_versions
-from dpsql.engines.duckdb.tested_versions import EngineFacts
+from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.duckdb_settings import EngineFacts
 from dpsql.errors import EngineNotTested
 from dpsql.owner import verify
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate
 from dpsql.session import Session
 from tests.engine_drift.data import facts_of
 from tests.narrow import engine_of, present
 from tests.support.exact import exact_of
 
 ROOT = Path(__file__).parents[3]
-INSTALLED = tested_versions.installed()
+INSTALLED = duckdb_settings.installed()
 POLICY = """
 [budget]
 epsilon = 10
@@ -67,24 +67,24 @@ def written(folder: Path) -> Path:
 
 @pytest.fixture
 def engine() -> Iterator[duckdb.DuckDBPyConnection]:
-    with settings.connect() as connection:
+    with duckdb_settings.connect() as connection:
         yield connection
 
 
 def test_the_installed_version_does_what_its_data_say(engine: duckdb.DuckDBPyConnection) -> None:
     """The words of plans are compared by `python -m tests.engine_drift`, which takes a minute."""
-    facts = tested_versions.tested()[INSTALLED]
-    described = tested_versions.functions(engine)
+    facts = duckdb_settings.tested()[INSTALLED]
+    described = duckdb_settings.functions(engine)
     assert facts.functions == {name: described.get(name, "") for name in facts.functions}
-    assert tuple(facts.optimizers) == tested_versions.optimizers(engine)
-    assert facts.relied_on == tested_versions.relied_on(engine)
+    assert tuple(facts.optimizers) == duckdb_settings.list_optimizers(engine)
+    assert facts.relied_on == duckdb_settings.relied_on(engine)
     rows = engine.execute("SELECT name, scope || ' ' || input_type FROM duckdb_settings()").fetchall()
     assert facts.settings == dict(rows)
 
 
-@pytest.mark.parametrize("version", tested_versions.tested())
+@pytest.mark.parametrize("version", duckdb_settings.tested())
 def test_no_tested_version_calls_what_is_volatile_or_refused(version: str) -> None:
-    facts = tested_versions.tested()[version]
+    facts = duckdb_settings.tested()[version]
     assert not [name for name, text in facts.functions.items() if "VOLATILE" in text]
     assert {"abs", "count", "<="} <= facts.functions.keys()
     assert not {"random", "uuid", "current_setting"} & facts.functions.keys()
@@ -93,12 +93,12 @@ def test_no_tested_version_calls_what_is_volatile_or_refused(version: str) -> No
 def test_the_package_allows_the_tested_versions_and_no_newer_one() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
     assert (
-        f"duckdb>={next(iter(tested_versions.tested()))},<={list(tested_versions.tested())[-1]}" in declared
+        f"duckdb>={next(iter(duckdb_settings.tested()))},<={list(duckdb_settings.tested())[-1]}" in declared
     )
 
 
 def test_facts_with_a_volatile_function_are_not_written() -> None:
-    facts = tested_versions.tested()[INSTALLED]
+    facts = duckdb_settings.tested()[INSTALLED]
     collected: dict[str, Any] = {
         "failed": {},
         "words": {"words": dict(facts.words), "called": [*facts.functions]},
@@ -125,7 +125,7 @@ NOTICE = f"DuckDB {NEXT} is installed, and dpsql was tested with "
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A version that nobody tested, which so far does what the installed one does."""
-    monkeypatch.setattr(tested_versions, "installed", lambda: NEXT)
+    monkeypatch.setattr(duckdb_settings, "installed", lambda: NEXT)
     return monkeypatch
 
 
@@ -139,7 +139,7 @@ def told(run: Callable[[], object], capfd: pytest.CaptureFixture[str]) -> str:
 def test_an_untested_version_is_told_to_the_owner(
     policy: Path, pretended: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    newest = list(tested_versions.tested())[-1]
+    newest = list(duckdb_settings.tested())[-1]
     advice = f"pip install 'duckdb=={newest}'"
     with suppress(SystemExit):
         assert advice in told(lambda: main(["--version"]), capfd)
@@ -187,20 +187,20 @@ def test_an_unknown_word_of_a_plan_is_refused(policy: Path, pretended: pytest.Mo
 
 
 def test_a_function_that_became_volatile_is_refused(policy: Path, pretended: pytest.MonkeyPatch) -> None:
-    read = tested_versions.functions
+    read = duckdb_settings.functions
 
     def changed(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
         found = read(connection)
         return {**found, "upper": found["upper"].replace("CONSISTENT", "VOLATILE")}
 
-    pretended.setattr(tested_versions, "functions", changed)
+    pretended.setattr(duckdb_settings, "functions", changed)
     refused(policy, "SELECT COUNT(DISTINCT id) AS n FROM t WHERE upper(s) = 'WORD 1'", "the plan calls upper")
 
 
 def test_a_function_that_is_gone_is_refused(policy: Path, pretended: pytest.MonkeyPatch) -> None:
-    read = tested_versions.functions
+    read = duckdb_settings.functions
     pretended.setattr(
-        tested_versions, "functions", lambda c: {k: v for k, v in read(c).items() if k != "reverse"}
+        duckdb_settings, "functions", lambda c: {k: v for k, v in read(c).items() if k != "reverse"}
     )
     refused(
         policy, "SELECT COUNT(DISTINCT id) AS n FROM t WHERE reverse(s) = '1 droW'", "the plan calls reverse"
@@ -211,7 +211,7 @@ def test_a_function_that_is_gone_is_refused(policy: Path, pretended: pytest.Monk
 def test_a_setting_that_is_not_as_it_was_opens_nothing(
     policy: Path, pretended: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], how: str
 ) -> None:
-    read = tested_versions.relied_on
+    read = duckdb_settings.relied_on
 
     def changed(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
         found = read(connection)
@@ -220,7 +220,7 @@ def test_a_setting_that_is_not_as_it_was_opens_nothing(
             return found
         return {**found, "scalar_subquery_error_on_multiple_rows": "False"}
 
-    pretended.setattr(tested_versions, "relied_on", changed)
+    pretended.setattr(duckdb_settings, "relied_on", changed)
     with pytest.raises(EngineNotTested, match="scalar_subquery_error_on_multiple_rows are not as they were"):
         Session(load(policy)).run("SELECT COUNT(*) AS n FROM t")
     text = told(lambda: main(["-p", str(policy), "-c", "SELECT COUNT(*) AS n FROM t"]), capfd)
@@ -230,30 +230,30 @@ def test_a_setting_that_is_not_as_it_was_opens_nothing(
 
 
 def test_a_setting_that_cannot_be_pinned_opens_nothing(policy: Path, pretended: pytest.MonkeyPatch) -> None:
-    pretended.setitem(settings._PINNED, "gone_since", "true")
+    pretended.setitem(duckdb_settings._PINNED, "gone_since", "true")
     with pytest.raises(EngineNotTested, match="does not take the setting gone_since"):
-        settings.connect()
+        duckdb_settings.connect()
 
 
 def test_an_unknown_optimizer_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = tested_versions.tested()[INSTALLED]
+    known = duckdb_settings.tested()[INSTALLED]
     less = replace(known, optimizers=tuple(n for n in known.optimizers if n != "join_order"))
-    monkeypatch.setattr(tested_versions, "tested", lambda: {INSTALLED: less})
-    with settings.connect() as connection:
+    monkeypatch.setattr(duckdb_settings, "tested", lambda: {INSTALLED: less})
+    with duckdb_settings.connect() as connection:
         off = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()[0][0]
     assert "join_order" in off.split(",")
 
 
 @pytest.mark.skipif(
-    next(iter(tested_versions.tested())) == INSTALLED, reason="the oldest version is installed"
+    next(iter(duckdb_settings.tested())) == INSTALLED, reason="the oldest version is installed"
 )
 def test_a_newer_version_beside_the_facts_of_the_oldest_alone(
     policy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The installed version, before it was tested: what it has more is refused, all else is answered."""
-    oldest = next(iter(tested_versions.tested()))
-    facts: dict[str, EngineFacts] = {oldest: tested_versions.tested()[oldest]}
-    monkeypatch.setattr(tested_versions, "tested", lambda: facts)
+    oldest = next(iter(duckdb_settings.tested()))
+    facts: dict[str, EngineFacts] = {oldest: duckdb_settings.tested()[oldest]}
+    monkeypatch.setattr(duckdb_settings, "tested", lambda: facts)
     session = Session(load(policy))
     for condition, word in (("fmod(y, 3) < 1", "fmod"), (f"{AS_TEXT} > '2024-01-04'", "__between")):
         with pytest.raises(EngineNotTested, match=f"the plan calls {word}, so nothing was run or charged"):

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from dpsql.engines import Cancelled, RunningStatement, running_statement
-from dpsql.engines.worker import run
+from dpsql.engines.worker import run_in_thread
 from dpsql.errors import OperationalError
 
 
@@ -21,7 +21,7 @@ def over() -> RunningStatement:
 def test_work_does_not_begin_when_the_time_is_over() -> None:
     began = threading.Event()
     with running_statement(over()) as statement:
-        assert run(began.set, lambda: None, lambda _: False, "") is None
+        assert run_in_thread(began.set, lambda: None, lambda _: False, "") is None
     assert not began.is_set()
     assert statement.failed
 
@@ -38,7 +38,7 @@ def test_a_result_that_comes_after_the_time_is_a_failure() -> None:
     statement.end_within(0.01)
     with running_statement(statement):
         threading.Timer(0.02, ended.set).start()
-        assert run(late, lambda: None, lambda _: False, "") is None
+        assert run_in_thread(late, lambda: None, lambda _: False, "") is None
     assert statement.failed
 
 
@@ -61,7 +61,7 @@ def test_work_is_stopped_again_if_the_first_time_came_too_early() -> None:
     statement.end_within(0.2)  # time enough to begin, on a busy machine too
     with running_statement(statement):
         # The engine's report of an interrupt that no person asked for is a failure.
-        assert run(work, stop, lambda _: True, "") is None
+        assert run_in_thread(work, stop, lambda _: True, "") is None
     assert statement.failed
     assert len(stops) == 3
 

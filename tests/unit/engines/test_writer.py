@@ -14,19 +14,17 @@ import pyarrow as pa
 import pytest
 from support.reading import query_of
 
-from dpsql.analysis.typed import Span
+from dpsql.analysis.typed_expression import Span
 from dpsql.engines import Cancelled, open_engine
-from dpsql.engines.duckdb.domains import Domains
-from dpsql.engines.duckdb.sources import Reader
-from dpsql.engines.postgres.dialect import PostgresDialect
-from dpsql.engines.postgres.rows import display_sql, executable_sql
+from dpsql.engines.declared_domains import Domains
+from dpsql.engines.duckdb.table_readers import Reader
+from dpsql.engines.postgres.postgres_sql import PostgresDialect, display_sql, executable_sql
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.spark.dialect import SparkDialect
-from dpsql.engines.worker import RunningStatement, run, running_statement
+from dpsql.engines.spark.spark_sql import SparkDialect
+from dpsql.engines.worker import RunningStatement, run_in_thread, running_statement
 from dpsql.engines.writer import Dialect, TargetColumn, Translated, Untranslatable, write
-from dpsql.engines.writer.cases import case_table
-from dpsql.engines.writer.queries import QUERIES, SOURCES
-from dpsql.engines.writer.statement import RULES
+from dpsql.engines.writer.dialect import case_table
+from dpsql.engines.writer.query_writer import QUERIES, RULES, SOURCES
 from dpsql.errors import PolicyError
 from dpsql.kernel import tree
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, load
@@ -395,7 +393,7 @@ def test_work_that_fails_says_nothing() -> None:
         raise ValueError("a cell")
 
     with running_statement() as statement:
-        assert run(fail, lambda: None, lambda _: True, "stopped") is None
+        assert run_in_thread(fail, lambda: None, lambda _: True, "stopped") is None
     assert statement.failed
 
 
@@ -411,7 +409,10 @@ def cancelled_work(*, interrupted: bool, timeout: float | None = None) -> bool:
 
     with running_statement() as statement:
         try:
-            assert run(wait, lambda: stopped.append(1), lambda _: interrupted, "stopped", timeout) is None
+            assert (
+                run_in_thread(wait, lambda: stopped.append(1), lambda _: interrupted, "stopped", timeout)
+                is None
+            )
         except Cancelled:
             assert not statement.failed
             return True
@@ -430,10 +431,10 @@ def test_a_cancelled_statement_begins_no_further_work() -> None:
     with running_statement() as statement:
         statement.cancel()
         with pytest.raises(Cancelled, match="stopped"):
-            run(lambda: ran.append(1), lambda: None, lambda _: True, "stopped")
+            run_in_thread(lambda: ran.append(1), lambda: None, lambda _: True, "stopped")
     assert ran == []
     assert not statement.failed
-    assert run(lambda: 1, lambda: None, lambda _: True, "stopped") == 1, "the next statement"
+    assert run_in_thread(lambda: 1, lambda: None, lambda _: True, "stopped") == 1, "the next statement"
 
 
 def test_what_is_cancelled_is_one_statement() -> None:
@@ -445,7 +446,7 @@ def test_what_is_cancelled_is_one_statement() -> None:
         return "done"
 
     with running_statement(mine):
-        assert run(both, lambda: stopped.append("mine"), lambda _: True, "stopped") == "done"
+        assert run_in_thread(both, lambda: stopped.append("mine"), lambda _: True, "stopped") == "done"
     mine.cancel()  # nothing of it runs any more
     assert stopped == []
 
@@ -455,10 +456,10 @@ def test_an_interrupt_that_nobody_asked_for_is_a_failure() -> None:
         raise ValueError
 
     with running_statement() as statement:
-        assert run(fail, lambda: None, lambda _: True, "stopped") is None
+        assert run_in_thread(fail, lambda: None, lambda _: True, "stopped") is None
         assert statement.failed
     with running_statement() as statement:
-        assert run(lambda: 1, lambda: None, lambda _: True, "stopped") == 1
+        assert run_in_thread(lambda: 1, lambda: None, lambda _: True, "stopped") == 1
         assert not statement.failed
 
 

@@ -30,7 +30,7 @@ from dpsql.estimates import (
     threshold_gap_offsets,
     top_k_offsets,
 )
-from dpsql.estimates.law import Term, quantiles
+from dpsql.estimates.noise_quantiles import Term, quantiles
 
 SCALES = [(10.0, 4.0), (3.0, 9.0), (5.0, 5.0), (5.0, 5.0 + 1e-7)]
 

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.estimates import KeptLadder
-from dpsql.estimates.box import box_variance
+from dpsql.estimates.box_law import box_variance
 from dpsql.kernel.mechanisms import Bins
-from dpsql.kernel.mechanisms.bins import thresholds
-from dpsql.kernel.mechanisms.box import pads
+from dpsql.kernel.mechanisms.ladder import thresholds
+from dpsql.kernel.mechanisms.measure import pads
 from tests.kept_ladders import interval_of
 
 MADE = datetime(2026, 11, 12, 9, 30, tzinfo=UTC)

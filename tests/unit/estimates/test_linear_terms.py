@@ -7,11 +7,18 @@ import math
 import numpy as np
 import pytest
 
-from dpsql.estimates.half_widths import laplace_half_width
-from dpsql.estimates.linear_terms import TermWeights, errors, half_width, join_terms, stddev
 from dpsql.estimates.noise_laws import Law, Source
+from dpsql.estimates.noise_quantiles import laplace_half_width
+from dpsql.estimates.noise_terms import (
+    RatioIntervals,
+    Sides,
+    TermWeights,
+    errors,
+    half_width,
+    join_terms,
+    stddev,
+)
 from dpsql.estimates.predictions import in_counts
-from dpsql.estimates.ratio_terms import RatioIntervals, Sides
 from dpsql.kernel.mechanisms import Box
 
 LAPLACE = Source(Law("laplace"), 2.0)

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
-from dpsql.estimates.fieller import mean_width
-from dpsql.estimates.half_widths import laplace_half_width, laplace_half_widths
-from dpsql.estimates.moments import largest_variance, least_variance
+from dpsql.estimates.moments import largest_variance, least_variance, mean_width
+from dpsql.estimates.noise_quantiles import laplace_half_width, laplace_half_widths
 
 LEVEL = Fraction(95, 100)
 LOW, HIGH = Fraction(-3), Fraction(5)

@@ -21,8 +21,8 @@ from dpsql.estimates import (
     sparse_vector_error,
     split_measuring,
 )
-from dpsql.estimates.box import own_variance, reference_variance
-from dpsql.kernel.mechanisms.box import pads
+from dpsql.estimates.box_law import own_variance, reference_variance
+from dpsql.kernel.mechanisms.measure import pads
 
 EPSILON = Fraction(7, 10)
 

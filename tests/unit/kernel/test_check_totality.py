@@ -12,9 +12,8 @@ import duckdb
 import pytest
 
 from dpsql.kernel.check import NotCertified, certify
-from dpsql.kernel.check.derive import ROWS, Rows, Scope
+from dpsql.kernel.check.derive import ROWS, Rows, Scope, Value, ends, whole
 from dpsql.kernel.check.totality import Checked, Walk, check_total
-from dpsql.kernel.check.types_of import Value, ends, whole
 from dpsql.kernel.check.values import value_of
 from dpsql.kernel.facts import ByColumn, Facts, TableFacts
 from dpsql.kernel.tree import (

@@ -14,14 +14,14 @@ import pytest
 from dpsql.errors import InternalError
 from dpsql.kernel import mechanisms as m
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
-from dpsql.kernel.figures import Figure, Of
 from dpsql.kernel.loss import PrivacyLoss
+from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.mechanisms.gaussian import rounded_squares
 from dpsql.kernel.mechanisms.guess_and_check import GuessAndCheckPlan
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.noise import SystemEntropy
+from dpsql.kernel.parted import Figure, Of
 from dpsql.kernel.release import Run
-from dpsql.kernel.step_costs import Spending
 from tests.kernel_trees import CELLS
 from tests.support.exact import ample, made_up, stored_level, with_exact
 

@@ -15,11 +15,10 @@ from dpsql.kernel import mechanisms as m
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.check import certify
 from dpsql.kernel.counts import Counts
-from dpsql.kernel.figures import run_bins
 from dpsql.kernel.loss import PrivacyLoss
-from dpsql.kernel.parted import Parted
+from dpsql.kernel.loss.composing import Spending
+from dpsql.kernel.parted import Parted, run_bins
 from dpsql.kernel.release import Run
-from dpsql.kernel.step_costs import Spending
 from dpsql.kernel.tree import Above, Query, plain
 from tests.kernel_trees import CELLS as CELLS_OF
 from tests.kernel_trees import FACTS, VISITS, both, c, count, select, there

@@ -20,9 +20,8 @@ from dpsql.errors import InternalError
 from dpsql.kernel import mechanisms as m
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.counts import Counts
-from dpsql.kernel.figures import Figure, Of, joined_run, run_of_figures
 from dpsql.kernel.kept import KeptCopy
-from dpsql.kernel.parted import Parted
+from dpsql.kernel.parted import Figure, Of, Parted, joined_run, run_of_figures
 from dpsql.kernel.release import Rows, Run
 from dpsql.kernel.sealed import unseal
 from tests.kernel_trees import CELLS

@@ -15,8 +15,7 @@ from dpsql.errors import InternalError
 from dpsql.kernel import mechanisms as m
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
 from dpsql.kernel.loss import BoundedRange, Gaussian, PrivacyLoss
-from dpsql.kernel.mechanisms.grid import SYSTEM
-from dpsql.kernel.mechanisms.mechanism import Mechanism
+from dpsql.kernel.mechanisms.mechanism import SYSTEM, Mechanism
 from dpsql.kernel.noise import SystemEntropy
 from dpsql.kernel.release import Run
 from dpsql.mechanisms import FirstStable, StableAnswers

@@ -11,7 +11,7 @@ import pytest
 from kernel.grounds import FixtureGround
 
 import dpsql.kernel.check.certificate as sealed
-from dpsql.analysis.claims import check_together, lower_claims
+from dpsql.analysis.statement_plan import check_together, lower_claims
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.check import Certificate, NotCertified, certify
 from dpsql.kernel.counts import changes_of

@@ -12,9 +12,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql.analysis.form_templates import expanded
-from dpsql.analysis.released.counts import WeightedRows
-from dpsql.analysis.released.sums import Moment, RowSum
+from dpsql.analysis.released.unit_counts import WeightedRows
+from dpsql.analysis.released.unit_numbers import Moment, RowSum
+from dpsql.analysis.total_forms import expand_form
 from dpsql.errors import InternalError
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
@@ -370,7 +370,7 @@ def test_the_template_of_a_form_is_the_form() -> None:
         for each in every - {*listed_forms()["not_like"]}:  # in the tree it is NOT of LIKE
             text = each.template.format(*map(duckdb_sql, columns))
             # The tree knows the type that DuckDB gives to 0.0.
-            made = duckdb_sql(expanded(Apply(each, columns))).replace("CAST(0.0 AS DECIMAL(2,1))", "0.0")
+            made = duckdb_sql(expand_form(Apply(each, columns))).replace("CAST(0.0 AS DECIMAL(2,1))", "0.0")
             assert parsed(connection, made) == parsed(connection, text)
 
 

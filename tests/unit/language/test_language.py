@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpsql.errors import Error, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Number
-from dpsql.language import Describe, Explain, Options, Query, Set, Show, parse, split
+from dpsql.language import Describe, Explain, Options, Query, Set, Show, parse, split_script
 from tests.narrow import of_type, present
 
 COUNT = "COUNT(DISTINCT user_id) AS n"
@@ -412,7 +412,7 @@ def test_whatever_is_typed_ends_in_a_statement_or_an_error_of_ours(
         assert error.col is not None
     else:
         assert error is None or type(error) is ProgrammingError
-    for part in split(text):
+    for part in split_script(text):
         assert part == part.strip()
 
 
@@ -435,7 +435,7 @@ def test_whatever_is_typed_ends_in_a_statement_or_an_error_of_ours(
     ],
 )
 def test_a_script_is_cut_into_statements(script: str, parts: list[str]) -> None:
-    assert split(script) == parts
+    assert split_script(script) == parts
 
 
 @pytest.mark.parametrize(

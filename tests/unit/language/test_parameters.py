@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sqlglot import exp
 
 from dpsql.errors import ProgrammingError, QueryRefused, QuerySyntaxError
-from dpsql.language import Options, Query, parse, plain
+from dpsql.language import Options, Query, copy_parameters, parse
 from tests.narrow import of_type
 
 COUNT = "COUNT(DISTINCT user_id) AS n"
@@ -124,7 +124,7 @@ def test_other_parameters_are_refused_where_they_stand(value: object) -> None:
 
 def test_a_refusal_names_the_type_that_was_given_however_often_it_was_copied() -> None:
     with pytest.raises(QueryRefused, match="a parameter of type bytes "):
-        parse("SELECT 1, ?", plain(plain([b"bytes"])))
+        parse("SELECT 1, ?", copy_parameters(copy_parameters([b"bytes"])))
 
 
 @pytest.mark.parametrize(
@@ -194,10 +194,10 @@ def test_a_text_parameter_survives_as_it_is(text: str) -> None:
 def test_a_time_with_a_zone_is_the_same_instant_of_utc() -> None:
     east = datetime.timezone(datetime.timedelta(hours=5, minutes=45))
     moment = datetime.datetime(2024, 7, 2, 1, 0, tzinfo=east)
-    assert plain([moment]) == (moment,)
-    (copied,) = plain([moment]) or ()
+    assert copy_parameters([moment]) == (moment,)
+    (copied,) = copy_parameters([moment]) or ()
     assert repr(copied) == "datetime.datetime(2024, 7, 1, 19, 15, tzinfo=datetime.timezone.utc)"
-    tree = query_of("SELECT ?", plain([moment])).tree
+    tree = query_of("SELECT ?", copy_parameters([moment])).tree
     assert tree.sql("duckdb") == "SELECT CAST('2024-07-01 19:15:00+00:00' AS TIMESTAMPTZ)"
     with pytest.raises(ProgrammingError, match="lies outside the years 1 to 9999"):
-        plain([datetime.datetime(1, 1, 1, tzinfo=east)])
+        copy_parameters([datetime.datetime(1, 1, 1, tzinfo=east)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from dpsql.language import all_of, name_columns, parse, title
+from dpsql.language import all_of, name_columns, parse, title_of
 from dpsql.language.statement import Query
 from tests.narrow import of_type
 
@@ -30,7 +30,7 @@ CASES = [
 @pytest.mark.parametrize(("text", "titles"), CASES)
 def test_the_name_is_the_text(text: str, titles: list[str]) -> None:
     select = of_type(of_type(parse(text, [1, 2] if "?" in text else None), Query).tree, exp.Select)
-    found = ["*" if isinstance(n, exp.Star) else n.alias or title(n) for n in select.expressions]
+    found = ["*" if isinstance(n, exp.Star) else n.alias or title_of(n) for n in select.expressions]
     assert found == titles
 
 
@@ -38,12 +38,12 @@ def test_each_block_has_names_of_its_own() -> None:
     text = "WITH q AS (SELECT MIN(a), 1 FROM t) SELECT MAX(b) FROM q, (SELECT b + 1, c FROM u)"
     text += " UNION SELECT d || e FROM v"
     tree = of_type(parse(text), Query).tree
-    found = {title(node) for select in all_of(tree, exp.Select) for node in select.expressions}
+    found = {title_of(node) for select in all_of(tree, exp.Select) for node in select.expressions}
     assert found == {"MIN(a)", "1", "MAX(b)", "b + 1", "c", "d || e"}
 
 
 def test_what_was_not_typed_is_written() -> None:
-    assert title(exp.Anonymous(this="dpsql_fn_count", expressions=[exp.Star()])) == "count(*)"
+    assert title_of(exp.Anonymous(this="dpsql_fn_count", expressions=[exp.Star()])) == "count(*)"
 
 
 @pytest.mark.parametrize(

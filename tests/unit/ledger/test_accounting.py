@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError
 from dpsql.kernel.loss import Accounting, Charge, Filter, PrivacyLoss, PureDP, Realised, Stream, Totals
-from dpsql.kernel.loss.renyi import pure_cost
+from dpsql.kernel.loss.charge import pure_cost
 from dpsql.ledger import (
     Budget,
     GroupCap,

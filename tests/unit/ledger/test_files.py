@@ -18,7 +18,7 @@ import pytest
 
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.kernel.ledger import store
-from dpsql.kernel.ledger.tables import VERSION
+from dpsql.kernel.ledger.schema import VERSION
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.ledger import LadderRequest, Ledger, RefinementStep, Request, Reservation
 from tests.kept_ladders import reserve_one

@@ -17,7 +17,7 @@ from dpsql.errors import (
     PolicyError,
     ProgrammingError,
 )
-from dpsql.kernel.ledger.amounts import DamagedError, read, rounded_up, shown, too_wide, write
+from dpsql.kernel.ledger.totals import DamagedError, read, rounded_up, shown, too_wide, write
 from dpsql.kernel.loss import Charge, PrivacyLoss, PureDP, Realised, Stream, Totals
 from dpsql.ledger import GroupCap, Ledger, Request, Reservation, Settled, StoredRelease
 

@@ -22,9 +22,8 @@ from dpsql.kernel.ledger.events import stored_totals
 from dpsql.kernel.ledger.totals import Row
 from dpsql.kernel.loss import Charge, Totals
 from dpsql.ledger import Ledger, Opening, Reservation
-from dpsql.ledger.files import append_durably, replace_durably, unlock
-from dpsql.ledger.files import lock as lock_file
-from dpsql.ledger.mark import Kept, Mark, MarkFile
+from dpsql.ledger.mark import Kept, Mark, MarkFile, append_durably, replace_durably, unlock
+from dpsql.ledger.mark import lock as lock_file
 
 TENTH = Charge(Fraction(1, 10))
 

@@ -15,7 +15,7 @@ import pytest
 
 from dpsql.errors import OperationalError
 from dpsql.kernel.facts import ByRow, Facts, TableFacts
-from dpsql.kernel.ledger.tables import VERSION
+from dpsql.kernel.ledger.schema import VERSION
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
 from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep, Request
 from dpsql.policy import BudgetPolicy

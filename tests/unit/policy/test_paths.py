@@ -10,7 +10,7 @@ import pytest
 
 from dpsql.errors import PolicyError
 from dpsql.policy import Policy, UnitVia, describe_protected, load, path_of
-from dpsql.policy.rules import MOST_HOPS
+from dpsql.policy.references import MOST_HOPS
 
 Load = Callable[[str], Policy]
 

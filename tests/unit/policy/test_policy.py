@@ -34,7 +34,7 @@ from dpsql.policy import (
     fit_bounds,
     load,
 )
-from dpsql.policy.values import fit
+from dpsql.policy.column_values import fit
 from dpsql.types import column_type
 
 Write = Callable[[str], Path]

@@ -10,13 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dpsql.errors import Error
-from dpsql.errors_json import to_json
+from dpsql.errors import Error, error_to_json
 from dpsql.release import to_arrow
 from dpsql.remote import RemoteSession, Target
 from dpsql.remote import session as remote_session
-from dpsql.remote.failures import error_of
-from dpsql.remote.sending import Sent
+from dpsql.remote.sent_statement import Sent, error_of
 from dpsql.remote.wire import Reply
 from dpsql.session import Session
 
@@ -55,7 +53,7 @@ class LocalWire:
         try:
             return self._reply(sent)
         except Error as error:
-            return Reply(error=error_of({"C": "XXXXX", "M": str(error), "J": to_json(error)}, sent))
+            return Reply(error=error_of({"C": "XXXXX", "M": str(error), "J": error_to_json(error)}, sent))
 
     def _reply(self, sent: Sent) -> Reply:
         copied = _COPY.fullmatch(sent.text)

@@ -14,7 +14,7 @@ import sqlalchemy
 
 import dpsql
 from dpsql.cli import main
-from dpsql.cli.exits import ExitCode
+from dpsql.cli.narrate import ExitCode
 from dpsql.errors import InterfaceError, OperationalError
 from dpsql.session import Session
 

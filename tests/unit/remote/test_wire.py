@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
-from dpsql.login.messages import message
+from dpsql.login import message
 from dpsql.remote import Target
-from dpsql.remote.sending import Outgoing, Sent
-from dpsql.remote.wire import ServerWire, text
+from dpsql.remote.sent_statement import Outgoing, Sent
+from dpsql.remote.wire import ServerWire, write_text
 from dpsql.serve.scram import ScramServer, Verifier
 
 PASSWORD = "correct horse battery"
@@ -29,7 +29,7 @@ def sasl(kind: int, data: bytes = b"") -> bytes:
 
 def error(state: str, said: str, severity: str = "ERROR", **fields: str) -> bytes:
     pairs = {"S": severity, "V": severity, "C": state, "M": said, **fields}
-    return message(b"E", b"".join(name.encode() + text(value) for name, value in pairs.items()) + b"\0")
+    return message(b"E", b"".join(name.encode() + write_text(value) for name, value in pairs.items()) + b"\0")
 
 
 READY = message(b"Z", b"I")
@@ -66,7 +66,7 @@ class Server:
         self.startup = self.take(size - 4)
 
     def initial(self, *mechanisms: str) -> tuple[str, bytes]:
-        self.send(sasl(10, b"".join(map(text, mechanisms)) + b"\0"))
+        self.send(sasl(10, b"".join(map(write_text, mechanisms)) + b"\0"))
         kind, body = self.receive()
         assert kind == b"p"
         name, _, rest = body.partition(b"\0")
@@ -77,7 +77,7 @@ class Server:
         scram = ScramServer(VERIFIER, None)
         self.send(sasl(11, scram.first(*self.initial("SCRAM-SHA-256"))))
         self.send(sasl(12, scram.final(self.receive()[1])), sasl(0))
-        self.send(message(b"S", text("server_version") + text("15.0")))
+        self.send(message(b"S", write_text("server_version") + write_text("15.0")))
         self.send(message(b"K", struct.pack("!ii", 7, 8)), READY)
 
 
@@ -124,9 +124,11 @@ def test_a_login_and_a_statement(serve: Callable[..., Target]) -> None:
         server.log_in()
         seen.append(server.startup)
         seen.append(server.receive()[1])
-        columns = struct.pack("!h", 1) + text("a") + bytes(18)
+        columns = struct.pack("!h", 1) + write_text("a") + bytes(18)
         server.send(message(b"T", columns), message(b"D", struct.pack("!hi", 1, 2) + b"42"))
-        server.send(message(b"N", b"SNOTICE\0Msaid\0Hdo it\0\0"), message(b"C", text("SELECT 1")), READY)
+        server.send(
+            message(b"N", b"SNOTICE\0Msaid\0Hdo it\0\0"), message(b"C", write_text("SELECT 1")), READY
+        )
         assert server.receive() == (b"X", b"")
 
     wire = ServerWire(serve(script), PASSWORD)
@@ -327,7 +329,7 @@ def test_a_position_is_one_of_the_statement(
 
 
 def test_a_text_with_a_nul_is_not_sent(serve: Callable[..., Target]) -> None:
-    wire = logged_in(serve, message(b"C", text("OK")), READY)
+    wire = logged_in(serve, message(b"C", write_text("OK")), READY)
     for wrong in ("SELECT '\0'", "SELECT '\ud800'"):
         with pytest.raises(ProgrammingError, match="NUL"):
             wire.ask(plain(wrong))

@@ -15,7 +15,7 @@ import pytest
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.places import NumberPlace, Places
 from dpsql.release import Release
-from dpsql.render import charts
+from dpsql.render import html
 from dpsql.render.html import document
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -120,7 +120,7 @@ class Recorder:
 def installed(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The packages that are found."""
     names: set[str] = set()
-    monkeypatch.setattr(charts, "find_spec", lambda name: ModuleSpec(name, None) if name in names else None)
+    monkeypatch.setattr(html, "find_spec", lambda name: ModuleSpec(name, None) if name in names else None)
     return names
 
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from dpsql.kernel.loss import Charge
 from dpsql.release import Release
-from dpsql.render.cells import width
 from dpsql.render.figures import Estimate
-from dpsql.render.grid import Style, fit
+from dpsql.render.grid import Style, fit, width
 from dpsql.render.html import release_html
 from dpsql.render.readable import certainty
 from dpsql.render.table import as_markdown, as_table, release_columns, release_text

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from dpsql.kernel.loss import Charge
 from dpsql.release import Release
-from dpsql.render.cells import cut, escape_controls, pad, width
 from dpsql.render.figures import Estimate, at_unit, number, show_left, show_spent, unit_of
-from dpsql.render.grid import Style, TextColumn, box, fit, markdown
+from dpsql.render.grid import Style, TextColumn, box, cut, escape_controls, fit, markdown, pad, width
 from dpsql.render.plots import bars
 from dpsql.render.readable import footer, price
 from dpsql.render.table import as_markdown, as_table

@@ -13,9 +13,9 @@ import pytest
 
 import dpsql
 from dpsql.dbapi.rows import data_frame
-from dpsql.engines.over_releases import with_one_zero
+from dpsql.engines.public_queries import with_one_zero
 from dpsql.render import data
-from dpsql.render.values import python_values, values
+from dpsql.render.figures import python_values, values
 from tests.narrow import present
 
 ODD = """

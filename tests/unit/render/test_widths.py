@@ -10,10 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.render.cells import width
-from dpsql.render.grid import Style
-from dpsql.render.rounding import round_rows
-from dpsql.render.shortening import shorten
+from dpsql.render.data import round_rows
+from dpsql.render.grid import Style, shorten, width
 from dpsql.render.table import as_table
 
 CLINICS = [f"Clinic {letter}" for letter in "ABCDEF"]

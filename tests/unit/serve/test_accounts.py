@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from dpsql.errors import PolicyError
-from dpsql.login.scram import PLAIN
-from dpsql.serve import account_file as users_file
-from dpsql.serve.accounts import User, Users, token_hash
+from dpsql.login import PLAIN
+from dpsql.serve import users as users_file
 from dpsql.serve.scram import ScramRejectedError, ScramServer, Verifier
-from dpsql.serve.user import Account, Token
+from dpsql.serve.users import Account, Token, User, Users, token_hash
 
 SALT = b"0123456789abcdef"
 PASSWORD = Verifier.of("correct horse battery", SALT)

@@ -9,8 +9,8 @@ from functools import partial
 
 import pytest
 
-from dpsql.serve.admission import FairPool
-from dpsql.serve.errors import QueueFull, ShuttingDown
+from dpsql.serve.limits import QueueFull, ShuttingDown
+from dpsql.serve.shared import FairPool
 
 
 class Gate:

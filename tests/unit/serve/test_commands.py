@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.language.parse import _SHOWN
-from dpsql.serve.wire import command_types as c
+from dpsql.serve.wire import command_words as c
 from dpsql.serve.wire import commands
-from dpsql.serve.wire.command_types import CopyOptions
+from dpsql.serve.wire.command_words import CopyOptions
 from dpsql.serve.wire.commands import command, may_be_command
-from dpsql.serve.wire.statement import Statement, split, split_plain
+from dpsql.serve.wire.results import SentStatement, split, split_plain
 
 CASES: dict[str, c.Command] = {
     "BEGIN": c.Transaction("BEGIN"),
@@ -363,7 +363,7 @@ def test_what_is_a_command_is_not_missed_by_its_first_word(text: str) -> None:
 def test_what_is_no_command_is_not_split_into_tokens(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert command(text) is None
     monkeypatch.setattr("dpsql.serve.wire.command_words._tokens", None)
-    assert Statement(text).command is None
+    assert SentStatement(text).command is None
 
 
 @given(st.lists(st.sampled_from([*"ab-/*; \n\"'$(é{#", "BEGIN", "SELECT", "SET"]), max_size=12).map("".join))

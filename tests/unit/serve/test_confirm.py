@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpsql.errors import PriceNotAgreed
 from dpsql.kernel.loss import Charge
-from dpsql.serve.confirm import LIFETIME, Confirmations, PricedQuestion, SpendingRule
+from dpsql.serve.statement_service import LIFETIME, Confirmations, PricedQuestion, SpendingRule
 
 HALF = Charge(Fraction(1, 2))
 ASKED = PricedQuestion("agent7", "key of a statement", HALF)

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from dpsql.release import from_arrow
-from dpsql.serve.answer import AnswerColumn
-from dpsql.serve.wire.command_types import Copy, CopyOptions
+from dpsql.serve.answers import AnswerColumn
+from dpsql.serve.wire.command_words import Copy, CopyOptions
 from dpsql.serve.wire.commands import command
-from dpsql.serve.wire.copy import copy_messages, copy_response
+from dpsql.serve.wire.results import copy_messages, copy_response
 from tests.unit.serve.postgres_copies import COPIES, ROWS
 
 CAPTURED: dict[str, Any] = json.loads(Path(__file__).with_name("postgres_bytes.json").read_text())["copy"]

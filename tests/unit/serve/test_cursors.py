@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from dpsql.errors import QueryRefused
-from dpsql.serve.answer import AnswerColumn
-from dpsql.serve.wire.command_types import Declare, Fetch
+from dpsql.serve.answers import AnswerColumn
+from dpsql.serve.wire.command_words import Declare, Fetch
 from dpsql.serve.wire.commands import command
-from dpsql.serve.wire.cursors import CursorError, Cursors
+from dpsql.serve.wire.portals import CursorError, Cursors
 
 COLUMNS = [AnswerColumn("n", pa.int64())]
 

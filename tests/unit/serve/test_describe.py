@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 
 from dpsql.errors import QueryRefused
-from dpsql.language import split
+from dpsql.language import split_script
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.serve import frontend as f
 from tests.serve.bench import Bench, Real
 from tests.serve.bench import run as run_bench
 from tests.served import ROOT, client_of, clinic, run, serving
 
-COOKBOOK = split((ROOT / "examples" / "cookbook.sql").read_text())
+COOKBOOK = split_script((ROOT / "examples" / "cookbook.sql").read_text())
 FREE = [
     "SHOW TABLES",
     "SHOW PRIVACY BUDGET",

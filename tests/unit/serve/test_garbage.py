@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpsql.serve import garbage
+from dpsql.serve import server
 
 
 @pytest.fixture
@@ -22,10 +22,10 @@ def collector() -> Iterator[None]:
 @pytest.mark.usefixtures("collector")
 def test_what_is_there_when_the_server_is_ready_is_never_searched_again() -> None:
     kept = [[place] for place in range(1_000)]
-    garbage.begin()
+    server.begin()
     known = {id(each) for each in gc.get_objects()}
     assert not known & {id(each) for each in kept}
-    assert gc.get_threshold() == garbage.THRESHOLDS
+    assert gc.get_threshold() == server.THRESHOLDS
 
 
 @pytest.mark.parametrize(
@@ -48,5 +48,5 @@ def test_all_is_searched_when_nothing_runs_and_within_the_hour_in_any_case(
     monkeypatch.setattr(asyncio, "sleep", sleep)
     monkeypatch.setattr(gc, "collect", collect)
     with pytest.raises(asyncio.CancelledError):
-        asyncio.run(garbage.collect_when_idle(lambda: next(left, True)))
+        asyncio.run(server.collect_when_idle(lambda: next(left, True)))
     assert slept == waited

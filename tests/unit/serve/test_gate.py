@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.serve.accounts import Users, today
-from dpsql.serve.errors import LoginEnded
 from dpsql.serve.gate import Gate, Login
+from dpsql.serve.limits import LoginEnded
 from dpsql.serve.settings import Settings
-from dpsql.serve.user import Account, User
+from dpsql.serve.users import Account, User, Users, today
 from tests.served import clinic, serving
 
 PASSWORD = "correct horse battery"

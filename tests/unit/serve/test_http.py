@@ -15,7 +15,7 @@ import pytest
 
 from dpsql.errors import OperationalError
 from dpsql.policy import Address
-from dpsql.serve import tls
+from dpsql.serve import state
 from dpsql.serve.http import HttpFront, _open_socket
 
 pytest.importorskip("uvicorn")
@@ -83,7 +83,7 @@ def test_requests_that_run_may_end_first() -> None:
 
 
 def test_tls_where_other_machines_reach_it(tmp_path: Path) -> None:
-    made = tls.load(*tls.make_self_signed(tmp_path))
+    made = state.load_tls(*state.make_self_signed(tmp_path))
 
     async def main() -> None:
         front = HttpFront(lambda _: Application(), Address("0.0.0.0", 0), made)
@@ -98,8 +98,8 @@ def test_tls_where_other_machines_reach_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "127.0.0.1"])
 def test_clients_need_certificates_where_the_policy_says_so(tmp_path: Path, host: str) -> None:
-    certificate, key = tls.make_self_signed(tmp_path)
-    made = tls.load(certificate, key, clientcert=certificate)
+    certificate, key = state.make_self_signed(tmp_path)
+    made = state.load_tls(certificate, key, clientcert=certificate)
 
     async def main() -> None:
         front = HttpFront(lambda _: Application(), Address(host, 0), made)
@@ -208,7 +208,7 @@ def test_who_does_not_read_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, last: bytes, secured: bool
 ) -> None:
     monkeypatch.setattr(http, "SECONDS", 0.1)
-    made = tls.load(*tls.make_self_signed(tmp_path)) if secured else None
+    made = state.load_tls(*state.make_self_signed(tmp_path)) if secured else None
 
     async def main() -> None:
         host = "0.0.0.0" if secured else "127.0.0.1"
@@ -334,7 +334,7 @@ def test_a_request_that_takes_long_is_not_cut_off(monkeypatch: pytest.MonkeyPatc
 
 def test_a_handshake_that_does_not_come_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "SECONDS", 0.05)
-    made = tls.load(*tls.make_self_signed(tmp_path))
+    made = state.load_tls(*state.make_self_signed(tmp_path))
 
     async def main() -> None:
         front = HttpFront(lambda _: Application(), Address("0.0.0.0", 0), made)

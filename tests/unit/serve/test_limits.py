@@ -16,7 +16,14 @@ from hypothesis import strategies as st
 
 from dpsql.errors import Error
 from dpsql.serve import limits
-from dpsql.serve.limits import LIMITS, Account, Accounts, Budget, LimitExceeded, check_json
+from dpsql.serve.limits import (
+    LIMITS,
+    DecodingBudget,
+    LimitExceeded,
+    MemoryAccount,
+    MemoryAccounts,
+    check_json,
+)
 from dpsql.serve.wire.types.oids import TYPES
 from dpsql.serve.wire.types.parameters import decode_parameter
 from tests.serve import decoding, multiplied
@@ -28,7 +35,7 @@ from tests.served import clinic, serving
 
 
 def test_a_budget_is_asked_before() -> None:
-    budget = Budget("bind")
+    budget = DecodingBudget("bind")
     most = LIMITS["bind"]
     budget.take(most.bytes, most.steps)
     for more in ((1, 0), (0, 1)):
@@ -38,7 +45,7 @@ def test_a_budget_is_asked_before() -> None:
 
 
 def test_all_above_an_account_are_charged_and_given_back() -> None:
-    accounts = Accounts(of_all=400_000, of_analyst=300_000)
+    accounts = MemoryAccounts(of_all=400_000, of_analyst=300_000)
     first, second, other = accounts.open("ann"), accounts.open("ann"), accounts.open("bob")
     first.take(200_000)
     with pytest.raises(LimitExceeded, match="your connections have") as raised:
@@ -48,18 +55,18 @@ def test_all_above_an_account_are_charged_and_given_back() -> None:
     other.take(200_000)
     with pytest.raises(LimitExceeded, match="of all"):
         second.take(50_000)
-    with pytest.raises(LimitExceeded), Budget("bind", second) as budget:
+    with pytest.raises(LimitExceeded), DecodingBudget("bind", second) as budget:
         budget.take(10)
     assert second.used == 0
     first.close()
-    with Budget("bind", second) as budget:
+    with DecodingBudget("bind", second) as budget:
         budget.take(10)
         assert accounts.all.used > 200_000
     assert (second.used, accounts.all.used) == (0, 200_000)
 
 
 def test_a_connection_has_a_limit_of_its_own() -> None:
-    account = Account(most=100)
+    account = MemoryAccount(most=100)
     account.take(100)
     with pytest.raises(LimitExceeded, match="this connection has"):
         account.take(1)
@@ -76,7 +83,7 @@ def deep(value: object) -> int:
 
 def counted(oid: int, code: int, data: bytes) -> None:
     """Decode a value: it may be refused, and takes no more than was counted."""
-    budget = Budget("bind")
+    budget = DecodingBudget("bind")
     value: object = None
     try:
         value = decode_parameter(data, oid, code, budget)
@@ -111,7 +118,7 @@ def test_a_number_of_many_digits_is_refused_as_text_as_well(text: str) -> None:
 
 def test_escapes_are_steps() -> None:
     for oid, data in ((1009, b'{"' + b"\\a" * 200_000 + b'"}'), (17, b"\\000" * 200_000)):
-        budget = Budget("bind")
+        budget = DecodingBudget("bind")
         with pytest.raises(LimitExceeded):
             decode_parameter(data, oid, 0, budget)
         assert budget.steps == 0
@@ -129,7 +136,7 @@ class Counted(Bench):
         super().start()
         everyone, bench = self.context.accounts.all, self
 
-        class Noted(Account):
+        class Noted(MemoryAccount):
             @property
             def used(self) -> int:
                 return self._now
@@ -221,7 +228,7 @@ def test_kept_values_and_statements_are_counted_until_they_are_let_go() -> None:
 
 def test_all_connections_of_an_analyst_have_one_account(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(bench: Bench) -> None:
-        bench.context.accounts = Accounts(of_analyst=3 << 20)
+        bench.context.accounts = MemoryAccounts(of_analyst=3 << 20)
         clients = [await bench.log_in(), await bench.log_in("ali"), await bench.log_in("bob")]
         found = []
         for client in clients:
@@ -309,7 +316,7 @@ def test_a_text_of_many_words_is_refused_before_it_is_split(
         split.append(given)
         return []
 
-    monkeypatch.setattr("dpsql.serve.wire.statement.pieces", pieces)
+    monkeypatch.setattr("dpsql.serve.wire.results.pieces", pieces)
 
     async def test(bench: Bench) -> list[f.Message]:
         alice = await bench.log_in()

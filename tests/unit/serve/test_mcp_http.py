@@ -14,11 +14,10 @@ import anyio
 from starlette.testclient import TestClient
 
 from dpsql.policy import Address, McpConfig, ServeConfig
-from dpsql.serve import account_file
-from dpsql.serve.accounts import Users
-from dpsql.serve.mcp import http_app
+from dpsql.serve import users
+from dpsql.serve.mcp_http import http_app
 from dpsql.serve.service import Service
-from dpsql.serve.user import Account, User
+from dpsql.serve.users import Account, User, Users
 from tests.served import AnsweredCatalog, clinic
 
 ADDRESS = "127.0.0.1:8433"
@@ -30,7 +29,7 @@ class Programs:
     def __init__(self, folder: Path) -> None:
         file = folder / "dpsql-users.toml"
         self.tokens: dict[str, str] = {}
-        with account_file.change(file) as accounts:
+        with users.change(file) as accounts:
             for name, label in (("alice", "k1"), ("alice", "k2"), ("bob", "k1")):
                 before = accounts.get(name, Account(User(name, name)))
                 made, _, self.tokens[f"{name} {label}"] = before.with_token(label, None)
@@ -59,7 +58,7 @@ class Programs:
 
     def revoke(self, name: str, label: str) -> None:
         """Take a token away, and let the server read the users again."""
-        with account_file.change(self.file) as accounts:
+        with users.change(self.file) as accounts:
             accounts[name] = accounts[name].without_token(label)
         self.service.reload(users=Users.load(self.file))
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dpsql.serve import mcp_sessions
-from dpsql.serve.mcp_sessions import Receive, Send, SessionsOfUsers
+from dpsql.serve import mcp_http
+from dpsql.serve.mcp_http import Receive, Send, SessionsOfUsers
 
 Pair = tuple[bytes, bytes]
 
@@ -156,7 +156,7 @@ def test_an_open_stream_ends_with_the_login_of_its_user() -> None:
 
 
 def test_one_user_has_so_many_requests_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_sessions, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(mcp_http, "MOST_AT_ONCE", 2)
 
     async def main() -> None:
         go, found = asyncio.Event(), list[tuple[str, int]]()

@@ -17,15 +17,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpsql.composition.prepared import question_key
 from dpsql.errors import Error
 from dpsql.kernel.loss import Charge
-from dpsql.prepared import question_key
-from dpsql.serve.confirm import LIFETIME, Confirmations, SpendingRule
 from dpsql.serve.json_facts import MOST_ROWS
 from dpsql.serve.mcp_tools import Tools
-from dpsql.serve.statement_service import LocalService, Priced, in_thread
+from dpsql.serve.statement_service import (
+    LIFETIME,
+    Confirmations,
+    LocalService,
+    Priced,
+    SpendingRule,
+    in_thread,
+)
 from dpsql.session import Session
-from dpsql.sessions import StatementResult
+from dpsql.session_api import StatementResult
 
 POLICY = """
 [budget]

@@ -9,7 +9,7 @@ import pytest
 
 from dpsql.kernel.loss import Charge
 from dpsql.release import Release
-from dpsql.serve.answer import messages_of
+from dpsql.serve.answers import messages_of
 
 
 def release(*rows: tuple[float | None, float | None, float | None]) -> Release:

@@ -41,7 +41,7 @@ def test_the_server_loads_without_the_packages_of_other_doors() -> None:
     script = (
         "import sys\n"
         "sys.modules.update(dict.fromkeys(('anyio', 'starlette', 'uvicorn', 'mcp', 'cryptography')))\n"
-        "import dpsql.serve.start, dpsql.serve.service"
+        "import dpsql.serve.server, dpsql.serve.service"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -11,13 +11,12 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dpsql.kept_plans import plan_key
+from dpsql.composition.prepared import PreparedPrivate, plan_key, scopes
 from dpsql.language import Options
 from dpsql.policy import load
-from dpsql.prepared import PreparedPrivate, scopes
+from dpsql.serve.answers import DataCache, Planned
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
-from dpsql.serve.statement_caches import DataCache, Planned
 from tests.served import ALICE, BOB, client_of, run, serving
 
 POLICY = """
@@ -54,7 +53,7 @@ def write(folder: Path, units: int) -> None:
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    monkeypatch.setattr("dpsql.versions._SETTLED_SECONDS", -60.0)  # the change times are of now
+    monkeypatch.setattr("dpsql.release.reuse._SETTLED_SECONDS", -60.0)  # the change times are of now
     (tmp_path / "dpsql.toml").write_text(POLICY)
     write(tmp_path, 200)
     with serving(tmp_path / "dpsql.toml") as made:
@@ -170,7 +169,7 @@ def test_a_view_is_kept(service: Service) -> None:
 def test_a_file_that_was_just_written_may_change_again_unseen(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsql.versions._SETTLED_SECONDS", 1e9)
+    monkeypatch.setattr("dpsql.release.reuse._SETTLED_SECONDS", 1e9)
     asked(client_of(service), COUNT)
     assert plans(service) == 0
 

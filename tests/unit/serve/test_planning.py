@@ -16,9 +16,9 @@ from dpsql import language
 from dpsql.database import Database
 from dpsql.engines import Cancelled, running_statement
 from dpsql.errors import QueryRefused, QuerySyntaxError
-from dpsql.serve.answer import Answer
-from dpsql.serve.catalog.facts import Facts
-from dpsql.serve.errors import TimedOut
+from dpsql.serve.answers import Answer
+from dpsql.serve.catalog.facts import SessionFacts
+from dpsql.serve.limits import TimedOut
 from dpsql.serve.service import Service
 from dpsql.serve.shared import SHORT
 from dpsql.serve.statement_run import StatementRun
@@ -40,7 +40,7 @@ LONG = f"{COUNT} WHERE page <> {' ' * SHORT}0"
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    monkeypatch.setattr("dpsql.versions._SETTLED_SECONDS", -60.0)  # so that plans are kept
+    monkeypatch.setattr("dpsql.release.reuse._SETTLED_SECONDS", -60.0)  # so that plans are kept
     rows = "SELECT i AS user_id, i % 3 AS page FROM range(200) t(i)"
     duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/visits.parquet'")
     (tmp_path / "dpsql.toml").write_text(POLICY)
@@ -225,7 +225,7 @@ def test_a_catalogue_question_keeps_no_turn_of_planning(service: Service, tmp_pa
     begun, go = threading.Event(), threading.Event()
 
     class Slow(AnsweredCatalog):
-        def answer(self, text: str, facts: Facts, *given: Any) -> Answer:
+        def answer(self, text: str, facts: SessionFacts, *given: Any) -> Answer:
             begun.set()
             assert go.wait(60)
             return Answer((), pa.table({"x": [1]}))

@@ -13,10 +13,10 @@ import pytest
 from dpsql.composition.planner import Planner
 from dpsql.errors import BudgetExceeded, PriceNotAgreed, QueryRefused
 from dpsql.kernel.loss import Charge
-from dpsql.serve.answer import Answer, Notice
+from dpsql.serve.answers import Answer, Notice
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.served import ALICE, client_of, clinic, run, serving
 
 EMPTY = User("empty", "empty", preview="empty")

@@ -13,9 +13,9 @@ import duckdb
 import pytest
 
 from dpsql.errors import ResultTooLarge
-from dpsql.serve.admission import FairPool
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
+from dpsql.serve.shared import FairPool
 from tests.serve import frontend as f
 from tests.serve.bench import Bench, Real
 from tests.serve.bench import run as run_bench

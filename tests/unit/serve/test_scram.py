@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dpsql.login.scram import PLAIN, PLUS, hash_key, prepare_password
+from dpsql.login import PLAIN, PLUS, hash_key, prepare_password
 from dpsql.serve.scram import (
     MOST_KEYS,
-    Keys,
     ScramError,
+    ScramKeys,
     ScramRejectedError,
     ScramServer,
     ScramViolationError,
@@ -206,7 +206,7 @@ def test_keys_are_what_the_rfc_says() -> None:
     # Of RFC 7677's example.
     verifier = Verifier.of("pencil", base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ=="))
     assert verifier.keys == (
-        Keys(
+        ScramKeys(
             base64.b64decode("WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY="),
             base64.b64decode("wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="),
         ),

@@ -23,19 +23,16 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.loss import Charge
 from dpsql.ledger import Budget
 from dpsql.policy import Address, Policy, ServeConfig
-from dpsql.serve import account_file as users_file
-from dpsql.serve import metrics
-from dpsql.serve import start as process
+from dpsql.serve import monitoring
+from dpsql.serve import server as process
+from dpsql.serve import state as read_files
 from dpsql.serve import state as states
-from dpsql.serve import tls as read_files
-from dpsql.serve.accounts import Users
-from dpsql.serve.listening import listen
-from dpsql.serve.log import Log
-from dpsql.serve.metrics import Figures
+from dpsql.serve import users as users_file
+from dpsql.serve.monitoring import Figures, Log
 from dpsql.serve.scram import Verifier
 from dpsql.serve.server import Server, notify
-from dpsql.serve.state import State
-from dpsql.serve.user import Account, User
+from dpsql.serve.state import State, listen
+from dpsql.serve.users import Account, User, Users
 
 POLICY = """
 [budget]
@@ -185,7 +182,7 @@ class Harness:
                 self.service,  # type: ignore[arg-type]  # what the process uses of one
                 self.wire,  # type: ignore[arg-type]  # as above
                 self.log,
-                metrics.LoginCounts(),
+                monitoring.LoginCounts(),
                 on_ready=on_ready,
                 drain=drain,
                 fronts=fronts,
@@ -596,7 +593,7 @@ def test_the_figures(harness: Harness) -> None:
 
 
 def test_failed_logins_are_counted_by_few_reasons() -> None:
-    logins = metrics.LoginCounts()
+    logins = monitoring.LoginCounts()
     for reason in ("wrong password", "28P01", "timeout", "something new", "08P01"):
         logins.event("handshake failed", {"reason": reason})
     logins.event("handshake failed", {"reason": "no such database", "outcome": "3D000"})
@@ -604,7 +601,9 @@ def test_failed_logins_are_counted_by_few_reasons() -> None:
     logins.event("connected", {})
     counts = {"password": 2, "timeout": 1, "other": 1, "protocol": 1, "database": 1, "full": 1}
     assert logins.read() == (1, counts)
-    text = metrics.render(logins, FIGURES, connections=1, handshakes=0, remaining={'a"\\\n': Fraction(1, 3)})
+    text = monitoring.render(
+        logins, FIGURES, connections=1, handshakes=0, remaining={'a"\\\n': Fraction(1, 3)}
+    )
     assert 'dpsql_failed_logins_total{reason="password"} 2' in text
     assert 'dpsql_epsilon_remaining{analyst="a\\"\\\\\\n"} 0.3333333333' in text
 
@@ -644,7 +643,7 @@ def test_a_log_that_nobody_reads_ends_nothing() -> None:
 
 def test_nobody_waits_for_a_reader_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a blocked reader has no room for is dropped, and counted as soon as he reads again."""
-    monkeypatch.setattr("dpsql.serve.log.MOST_WAITING", 100)
+    monkeypatch.setattr("dpsql.serve.monitoring.MOST_WAITING", 100)
     reader, writer = os.pipe()
     with os.fdopen(reader, "rb") as file, ThreadPoolExecutor(1) as pool:
         with os.fdopen(writer, "w") as stream:

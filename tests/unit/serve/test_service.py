@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from dpsql.engines import Cancelled
-from dpsql.engines.memory import available
+from dpsql.engines.process_storage import available
 from dpsql.errors import (
     InterfaceError,
     NotSupportedError,
@@ -25,21 +25,14 @@ from dpsql.errors import (
     StatementFailed,
     TooManyFailures,
 )
-from dpsql.serve.answer import RELOADED, Answer
+from dpsql.serve.answers import RELOADED, Answer
 from dpsql.serve.client import Client
-from dpsql.serve.errors import (
-    LoginEnded,
-    PolicyReloaded,
-    QueueFull,
-    ShuttingDown,
-    StatementTooLong,
-    TimedOut,
-)
 from dpsql.serve.gate import Login
-from dpsql.serve.metrics import StatementRecord
+from dpsql.serve.limits import LoginEnded, PolicyReloaded, QueueFull, ShuttingDown, StatementTooLong, TimedOut
+from dpsql.serve.monitoring import StatementRecord
 from dpsql.serve.service import Service
 from dpsql.serve.statement_pool import Hold
-from dpsql.serve.user import User
+from dpsql.serve.users import User
 from tests.served import ALICE, BOB, Accounts, AnsweredCatalog, client_of, run, serving
 from tests.unit.test_database import ENDLESS, states
 

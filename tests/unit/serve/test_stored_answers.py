@@ -12,12 +12,11 @@ import pyarrow as pa
 import pytest
 
 from dpsql.kernel.loss import Charge
-from dpsql.serve.answer import Answer, Encoded, columns_of
+from dpsql.serve.answers import Answer, Encoded, columns_of
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
 from dpsql.serve.settings import Settings
-from dpsql.serve.wire.sending import Rows
-from dpsql.serve.wire.statement import Result
+from dpsql.serve.wire.results import Result, ResultRows
 from tests.served import ALICE, BOB, client_of, run, serving
 
 POLICY = """
@@ -56,7 +55,7 @@ def write(folder: Path, title: str = "a", at: float = 1e9) -> None:
 
 @pytest.fixture
 def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
-    monkeypatch.setattr("dpsql.versions._SETTLED_SECONDS", -60.0)  # the change times are of now
+    monkeypatch.setattr("dpsql.release.reuse._SETTLED_SECONDS", -60.0)  # the change times are of now
     (tmp_path / "dpsql.toml").write_text(POLICY)
     write(tmp_path)
     with serving(tmp_path / "dpsql.toml") as made:
@@ -149,7 +148,7 @@ def test_a_fresh_statement_is_never_answered_from_what_is_kept(service: Service)
 
 
 def test_a_large_answer_is_not_kept(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.serve.statement_caches.LARGEST", 1000)
+    monkeypatch.setattr("dpsql.serve.answers.LARGEST", 1000)
     client = client_of(service)
     for _ in range(3):
         assert asked(client, COUNT).encoded is None
@@ -159,7 +158,7 @@ def test_a_large_answer_is_not_kept(service: Service, monkeypatch: pytest.Monkey
 def test_a_larger_answer_is_kept_among_its_own_kind(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsql.serve.statement_caches.SMALL", 1000)
+    monkeypatch.setattr("dpsql.serve.answers.SMALL", 1000)
     client = client_of(service)
     answers = [asked(client, COUNT) for _ in range(4)]
     assert answers[3].table is answers[2].table
@@ -193,7 +192,7 @@ def test_a_description_is_made_anew_on_other_data(service: Service, tmp_path: Pa
 def rows(table: pa.Table, encoded: Encoded | None, digits: str = "1", codes: tuple[int, ...] = ()) -> bytes:
     settings = Settings("alice", "shop", statement_timeout=1000)
     settings.set("extra_float_digits", digits)
-    made = Rows(Result("SELECT", columns_of(table.schema), table, encoded=encoded), codes, settings)
+    made = ResultRows(Result("SELECT", columns_of(table.schema), table, encoded=encoded), codes, settings)
     return made.describe() + made._rows(0, table.num_rows)
 
 
@@ -203,7 +202,7 @@ def test_rows_are_encoded_once_for_each_form(monkeypatch: pytest.MonkeyPatch) ->
     wanted = [rows(table, None, digits, codes) for digits, codes in forms]
     assert len({*wanted}) == 2  # both numbers have the same digits
     assert [rows(table, encoded, digits, codes) for digits, codes in forms] == wanted
-    monkeypatch.setattr("dpsql.serve.wire.types.rows.RowEncoder.cells", None)
+    monkeypatch.setattr("dpsql.serve.wire.types.encoding.RowEncoder.cells", None)
     assert [rows(table, encoded, digits, codes) for digits, codes in forms] == wanted
     with pytest.raises(TypeError):
         rows(table, None)

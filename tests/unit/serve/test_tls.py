@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import PolicyError
-from dpsql.login.certificate import hash_for_binding
-from dpsql.serve import tls
+from dpsql.login import hash_for_binding
+from dpsql.serve import state
 
 pytest.importorskip("cryptography")
 from cryptography import x509
@@ -66,13 +66,13 @@ def test_what_is_no_certificate_binds_nothing(der: bytes) -> None:
 
 
 def test_a_certificate_is_made_once(tmp_path: Path) -> None:
-    certificate, key = tls.make_self_signed(tmp_path)
+    certificate, key = state.make_self_signed(tmp_path)
     before = certificate.read_bytes(), key.read_bytes()
-    assert tls.make_self_signed(tmp_path) == (certificate, key)
+    assert state.make_self_signed(tmp_path) == (certificate, key)
     assert (certificate.read_bytes(), key.read_bytes()) == before
     assert key.stat().st_mode & 0o777 == 0o600
     assert certificate.stat().st_mode & 0o777 == 0o644
-    loaded = tls.load(certificate, key)
+    loaded = state.load_tls(certificate, key)
     der = ssl.PEM_cert_to_DER_cert(certificate.read_text())
     assert loaded.fingerprint.replace(":", "").lower() == hashlib.sha256(der).hexdigest()
     assert loaded.binding == hashlib.sha256(der).digest()
@@ -103,7 +103,7 @@ def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str) -> tupl
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "::1"])
 def test_clients_verify_the_made_certificate_fully(tmp_path: Path, name: str) -> None:
-    loaded = tls.load(*tls.make_self_signed(tmp_path))
+    loaded = state.load_tls(*state.make_self_signed(tmp_path))
     client = ssl.create_default_context(cafile=loaded.certificate)
     client.verify_flags |= ssl.VERIFY_X509_STRICT
     client.set_alpn_protocols(["postgresql"])
@@ -113,7 +113,7 @@ def test_clients_verify_the_made_certificate_fully(tmp_path: Path, name: str) ->
 
 
 def test_tls_before_1_2_is_refused(tmp_path: Path) -> None:
-    loaded = tls.load(*tls.make_self_signed(tmp_path))
+    loaded = state.load_tls(*state.make_self_signed(tmp_path))
     assert loaded.context.minimum_version == ssl.TLSVersion.TLSv1_2
     client = ssl.create_default_context(cafile=loaded.certificate)
     client.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -121,14 +121,14 @@ def test_tls_before_1_2_is_refused(tmp_path: Path) -> None:
 
 
 def test_clients_with_certificates(tmp_path: Path) -> None:
-    certificate, key = tls.make_self_signed(tmp_path)
-    loaded = tls.load(certificate, key, clientcert=certificate)
+    certificate, key = state.make_self_signed(tmp_path)
+    loaded = state.load_tls(certificate, key, clientcert=certificate)
     assert loaded.clients
     assert loaded.context.verify_mode == ssl.CERT_REQUIRED
 
 
 def test_files_that_do_not_serve_are_refused(tmp_path: Path) -> None:
-    certificate, key = tls.make_self_signed(tmp_path)
+    certificate, key = state.make_self_signed(tmp_path)
     other = tmp_path / "other.key"
     private = EC.private_bytes(
         serialization.Encoding.PEM,
@@ -149,8 +149,8 @@ def test_files_that_do_not_serve_are_refused(tmp_path: Path) -> None:
         ((certificate, tmp_path), "cannot be read"),
     ):
         with pytest.raises(PolicyError, match=problem):
-            tls.load(*paths)
+            state.load_tls(*paths)
     key.chmod(0o644)
     with pytest.raises(PolicyError, match=r"dpsql-server.key: others may read or change it \(mode 0644\)"):
-        tls.load(certificate, key)
+        state.load_tls(certificate, key)
     assert os.path.exists(key)

@@ -18,7 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.serve.answer import AnswerColumn
+from dpsql.serve.answers import AnswerColumn
+from dpsql.serve.wire.types.encoding import RowEncoder, format_codes, row_description
 from dpsql.serve.wire.types.oids import (
     TYPES,
     ParameterError,
@@ -29,7 +30,6 @@ from dpsql.serve.wire.types.oids import (
     wire_type,
 )
 from dpsql.serve.wire.types.parameters import decode_parameter
-from dpsql.serve.wire.types.rows import RowEncoder, format_codes, row_description
 from tests.unit.serve.postgres_values import EXTRA_DIGITS, READ, VALUES
 
 CAPTURED: dict[str, Any] = json.loads(Path(__file__).with_name("postgres_bytes.json").read_text())

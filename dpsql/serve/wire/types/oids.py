@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from dpsql.errors import DataError, InterfaceError, NotSupportedError
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.errors import CodedError
+from dpsql.serve.limits import CodedError
 
 
 class ParameterError(CodedError, DataError):

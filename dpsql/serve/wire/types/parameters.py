@@ -1,4 +1,7 @@
-"""Decode the values that a client binds, from PostgreSQL's two formats to Python's types.
+"""Decode the values that a client binds, from PostgreSQL's text and binary formats to Python's types.
+
+A value is read strictly: what PostgreSQL reads with the session's help (`'yesterday'`, `'5.3.2020'`), dates
+before the year 1 and infinite dates are refused with the form to send instead.
 
 The binary format is read here, the text format by `parameter_text`.
 """
@@ -6,14 +9,15 @@ The binary format is read here, the text format by `parameter_text`.
 from __future__ import annotations
 
 import datetime
+import math
+import re
 import struct
 import uuid
 from collections.abc import Callable
 from decimal import Decimal
 
-from dpsql.serve.limits import VALUE, Budget, size_of
-from dpsql.serve.wire.types.datetimes import DAY, EPOCH_DAYS
-from dpsql.serve.wire.types.numbers import numeric_digits, numeric_value
+from dpsql.serve.limits import MOST_DIGITS, MOST_SCALAR, VALUE, DecodingBudget, size_of
+from dpsql.serve.wire.types.number_texts import DAY, EPOCH_DAYS, numeric_digits, numeric_value
 from dpsql.serve.wire.types.oids import (
     INTEGERS,
     MAX_ITEMS,
@@ -24,10 +28,264 @@ from dpsql.serve.wire.types.oids import (
     out_of_range,
     parameter,
 )
-from dpsql.serve.wire.types.parameter_text import text_value, utf8
+
+_SPACE = " \t\n\r\v\f"
+_GAP = "[ \\t\\n\\r\\v\\f]*"
+_TRUE = frozenset({"t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"})
+_FALSE = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
+_WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,5})?")
+_SPECIAL = re.compile(r"[+-]?(nan|inf|infinity)", re.IGNORECASE)
+_DATE = r"(?P<year>[0-9]{4,6})-(?P<month>[0-9]{1,2})-(?P<day>[0-9]{1,2})"
+_TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(:(?P<second>[0-9]{2})(\.(?P<fraction>[0-9]{0,9}))?)?"
+_ZONE = r"(?P<zone> *Z| *UTC| *[+-][0-9]{1,2}(:?[0-9]{2}(:?[0-9]{2})?)?)?"
+_MOMENT = re.compile(rf"{_DATE}([ T] *{_TIME})?{_ZONE}(?P<era> *BC)?", re.IGNORECASE)
+_CLOCK = re.compile(_TIME)
+_UUID = re.compile(r"(?P<open>\{)?(?P<digits>([0-9a-fA-F]{4}-?){7}[0-9a-fA-F]{4})(?P<close>\})?")
+_ESCAPED = re.compile(rb"\\(\\|[0-3][0-7]{2})|\\")
+_TEXTS = frozenset({"text", "varchar", "bpchar", "name", "char", "unknown", "json", "bytea"})
+"""Types whose texts may be long."""
 
 
-def decode_parameter(data: bytes | None, oid: int, code: int, budget: Budget | None = None) -> object:
+def utf8(data: bytes) -> str:
+    """Decode a text; raise `ParameterError` if it is not UTF-8 or has a NUL character."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        raise ParameterError("a parameter is not valid UTF-8", "22021") from None
+    if "\x00" in text:
+        raise ParameterError("a text parameter has a NUL character", "22021")
+    return text
+
+
+def text_value(text: str, kind: WireType, budget: DecodingBudget) -> object:
+    """Return the value that a text in UTF-8 stands for; raises `LimitExceeded` before it is beyond `budget`.
+
+    The text itself was taken from that before.
+    """
+    if kind.element is not None:
+        element = kind.element
+        parts = elements(text, kind, budget)
+        return [None if part is None else text_value(part, element, budget) for part in parts]
+    if kind.name not in _TEXTS and len(text) > MOST_SCALAR:
+        raise ParameterError(
+            f"a parameter of type {kind.name} is longer than {MOST_SCALAR:,} characters", "54000"
+        )
+    budget.take(VALUE, text.count("\\") if kind.name == "bytea" and not text.startswith("\\x") else 1)
+    if kind.name in INTEGERS:
+        return _integer(text, kind)
+    reader = _TEXT_READERS.get(kind.name)
+    return text if reader is None else reader(text, kind)
+
+
+def _invalid(text: str, kind: WireType, sqlstate: str = "22P02", hint: str | None = None) -> ParameterError:
+    shown = text if len(text) <= 40 else text[:40] + "..."
+    return ParameterError(f'invalid input syntax for type {kind.name}: "{shown}"', sqlstate, hint)
+
+
+def _integer(text: str, kind: WireType) -> int:
+    found = _WHOLE.fullmatch(text.strip(_SPACE))
+    if found is None:
+        raise _invalid(text, kind)
+    value, bits = int(found[0]), INTEGERS[kind.name]
+    low, high = (0, 2**bits) if kind.name in UNSIGNED else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    if not low <= value < high:
+        raise out_of_range(kind.name)
+    return value
+
+
+def _boolean(text: str, kind: WireType) -> bool:
+    word = text.strip(_SPACE).lower()
+    if word not in _TRUE | _FALSE:
+        raise _invalid(text, kind)
+    return word in _TRUE
+
+
+def _float(text: str, kind: WireType) -> float:
+    shown = text.strip(_SPACE)
+    if not (_DECIMAL.fullmatch(shown) or _SPECIAL.fullmatch(shown)):
+        raise _invalid(text, kind)
+    value = _narrow(float(shown), kind) if kind.name == "float4" else float(shown)
+    if not _SPECIAL.fullmatch(shown):
+        zero = not any(c in "123456789" for c in re.split("[eE]", shown)[0])
+        if math.isinf(value) or (value == 0 and not zero):
+            raise out_of_range(kind.name)
+    return value
+
+
+def _narrow(value: float, kind: WireType) -> float:
+    """Return the float4 that is nearest to a number."""
+    try:
+        return float(struct.unpack("!f", struct.pack("!f", value))[0])
+    except OverflowError:
+        raise out_of_range(kind.name) from None
+
+
+def _numeric(text: str, kind: WireType) -> Decimal:
+    shown = text.strip(_SPACE)
+    if _DECIMAL.fullmatch(shown):
+        if len(shown) > MOST_DIGITS or not -MOST_DIGITS < (value := Decimal(shown)).adjusted() < MOST_DIGITS:
+            raise out_of_range(kind.name)
+        return value
+    if _SPECIAL.fullmatch(shown) and not re.fullmatch("[+-]nan", shown, re.IGNORECASE):
+        return Decimal(shown)
+    raise _invalid(text, kind)
+
+
+def _match(form: re.Pattern[str], text: str, kind: WireType, hint: str) -> re.Match[str]:
+    found = form.fullmatch(text.strip(_SPACE))
+    if found is None:
+        raise _invalid(text, kind, "22007", hint)
+    return found
+
+
+def _date(text: str, kind: WireType) -> datetime.date:
+    found = _match(_MOMENT, text, kind, "send a date as 2026-12-31")
+    # As in PostgreSQL, a time zone is ignored: pgjdbc sends one. A time of the day would be lost.
+    moment = _moment_of(found, kind)
+    if moment.time() != datetime.time():
+        raise _invalid(text, kind, "22007", "send a date without a time of the day, as 2026-12-31")
+    return moment.date()
+
+
+def _timestamp(text: str, kind: WireType) -> datetime.datetime:
+    found = _match(_MOMENT, text, kind, "send a timestamp as 2026-12-31 23:59:59")
+    moment = _moment_of(found, kind)
+    if kind.name == "timestamp":
+        if found["zone"]:  # PostgreSQL ignores it, so that the moment is another one
+            hint = "send it without an offset, or compare an instant: ts AT TIME ZONE 'UTC' = $1::timestamptz"
+            raise _invalid(text, kind, "22007", hint)
+        return moment
+    offset = _offset(found["zone"], kind) if found["zone"] else datetime.timedelta()
+    try:
+        return (moment - offset).replace(tzinfo=datetime.UTC)
+    except OverflowError:
+        raise out_of_range(kind.name, "22008") from None
+
+
+def _offset(zone: str, kind: WireType) -> datetime.timedelta:
+    found = re.fullmatch(r"([+-])([0-9]{1,2}):?([0-9]{2})?:?([0-9]{2})?", zone.strip())
+    if found is None:
+        return datetime.timedelta()
+    hours, minutes, seconds = (int(part or 0) for part in found.groups()[1:])
+    if hours > 15 or minutes > 59 or seconds > 59:
+        raise out_of_range(kind.name, "22009")
+    offset = datetime.timedelta(hours=hours, minutes=minutes, seconds=seconds)
+    return offset if found[1] == "+" else -offset
+
+
+def _time(text: str, kind: WireType) -> datetime.time:
+    return _clock(_match(_CLOCK, text, kind, "send a time as 23:59:59"), kind)
+
+
+def _moment_of(found: re.Match[str], kind: WireType) -> datetime.datetime:
+    """Return the moment of a match of `_DATE` and possibly `_TIME`; raise if there is none in Python."""
+    parts = found.groupdict()
+    clock = _clock(found, kind) if parts.get("hour") else datetime.time()
+    try:
+        # A year before the first is none of Python's.
+        year = 0 if parts["era"] else int(parts["year"])
+        day = datetime.date(year, int(parts["month"]), int(parts["day"]))
+    except ValueError:
+        raise out_of_range(kind.name, "22008") from None
+    return datetime.datetime.combine(day, clock)
+
+
+def _clock(found: re.Match[str], kind: WireType) -> datetime.time:
+    # PostgreSQL rounds to microseconds; what is more precise is refused here rather than changed.
+    fraction = (found["fraction"] or "").ljust(6, "0")
+    if fraction[6:].strip("0"):
+        raise ParameterError(f"a parameter of type {kind.name} is more precise than microseconds", "22008")
+    try:
+        return datetime.time(
+            int(found["hour"]), int(found["minute"]), int(found["second"] or 0), int(fraction[:6])
+        )
+    except ValueError:
+        raise out_of_range(kind.name, "22008") from None
+
+
+def _uuid(text: str, kind: WireType) -> uuid.UUID:
+    found = _UUID.fullmatch(text)
+    if found is None or (found["open"] is None) != (found["close"] is None):
+        raise _invalid(text, kind)
+    return uuid.UUID(found["digits"].replace("-", ""))
+
+
+def _bytea(text: str, kind: WireType) -> bytes:
+    if text.startswith("\\x"):
+        try:
+            return bytes.fromhex(text[2:])
+        except ValueError:
+            raise _invalid(text, kind, "22023") from None
+
+    def unescaped(found: re.Match[bytes]) -> bytes:
+        if found[1] is None:
+            raise _invalid(text, kind)
+        return found[1] if found[1] == b"\\" else bytes([int(found[1], 8)])
+
+    return _ESCAPED.sub(unescaped, text.encode())
+
+
+_TEXT_READERS: dict[str, Callable[[str, WireType], object]] = {
+    "bool": _boolean,
+    "float4": _float,
+    "float8": _float,
+    "numeric": _numeric,
+    "date": _date,
+    "time": _time,
+    "timestamp": _timestamp,
+    "timestamptz": _timestamp,
+    "uuid": _uuid,
+    "bytea": _bytea,
+}
+
+_ITEM = re.compile(
+    rf'{_GAP}+(?:"(?P<quoted>[^"\\]*+(?:\\.[^"\\]*+)*+)"|(?P<plain>(?:[^",{{}}\\]++|\\.)++)){_GAP}+',
+    re.DOTALL,
+)
+
+
+def elements(text: str, kind: WireType, budget: DecodingBudget) -> list[str | None]:
+    """Split an array `{a,"b",NULL}` into its elements' texts; arrays within arrays are refused.
+
+    >>> from dpsql.serve.wire.types.oids import TYPES
+    >>> elements('{a, "b,c", NULL}', TYPES[1009], Budget("bind"))
+    ['a', 'b,c', None]
+    """
+    inner = text.strip(_SPACE)
+    if not (inner.startswith("{") and inner.endswith("}") and len(inner) > 1):
+        raise _invalid(text, kind, "22P02", "send an array as {1,2,3}")
+    # Before the expression below goes through it: each escape is a step of its own.
+    budget.take(size_of(inner), inner.count("\\"))
+    end = len(inner) - 1
+    found: list[str | None] = []
+    at = 1
+    if not inner[1:end].strip(_SPACE):
+        return found
+    while True:
+        item = _ITEM.match(inner, at, end)
+        if item is None or len(found) == MAX_ITEMS:
+            raise _invalid(text, kind, "22P02", "send an array of one dimension, as {1,2,3}")
+        found.append(_unescaped(item, text, kind))
+        at = item.end()
+        if at == end:
+            return found
+        if inner[at] != ",":
+            raise _invalid(text, kind)
+        at += 1
+
+
+def _unescaped(item: re.Match[str], text: str, kind: WireType) -> str | None:
+    quoted = item["quoted"] is not None
+    shown = item["quoted"] if quoted else item["plain"].strip(_SPACE)
+    if not quoted and not shown:
+        raise _invalid(text, kind)
+    if not quoted and shown.upper() == "NULL":
+        return None
+    return re.sub(r"\\(.)", r"\1", shown, flags=re.DOTALL)
+
+
+def decode_parameter(data: bytes | None, oid: int, code: int, budget: DecodingBudget | None = None) -> object:
     """Return the value of one parameter; None for NULL.
 
     Moments with a time zone come in UTC.
@@ -56,14 +314,14 @@ def decode_parameter(data: bytes | None, oid: int, code: int, budget: Budget | N
     kind = parameter(oid)
     if data is None:
         return None
-    budget = budget or Budget("bind")
+    budget = budget or DecodingBudget("bind")
     if code:
         return _binary_value(data, kind, budget)
     budget.take(size_of(data), 0)
     return text_value(utf8(data), kind, budget)
 
 
-def _binary_value(data: bytes, kind: WireType, budget: Budget) -> object:
+def _binary_value(data: bytes, kind: WireType, budget: DecodingBudget) -> object:
     """Return the value that bytes stand for; raises `LimitExceeded` before it goes beyond its budget."""
     if kind.element is not None:
         return _array(data, kind, kind.element, budget)
@@ -133,7 +391,7 @@ _BINARY_READERS: dict[str, Callable[[bytes, WireType], object]] = {
 }
 
 
-def _array(data: bytes, kind: WireType, element: WireType, budget: Budget) -> list[object]:
+def _array(data: bytes, kind: WireType, element: WireType, budget: DecodingBudget) -> list[object]:
     """Read an array of at most one dimension."""
     if len(data) < 12:
         raise _wrong(kind, "it is too short")

@@ -15,7 +15,7 @@ import pytest
 
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, settle
 from dpsql.kernel.mechanisms import AdaptiveSparseVector
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 from tests.adversary import Action, worst
 from tests.unit.kernel.mechanisms.test_sparse_vector_exhaustive import TAIL, given, outputs
 

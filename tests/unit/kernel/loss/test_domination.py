@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from dpsql.kernel.loss import BoundedRange, Gaussian, PrivacyLoss, PureDP, Realised, Stream, is_within
-from dpsql.kernel.loss.parts import Part
+from dpsql.kernel.loss.privacy_loss import Part
 
 parse = PrivacyLoss.parse
 

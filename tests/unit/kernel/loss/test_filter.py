@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.kernel.loss import BoundedRange, Charge, Filter, PrivacyLoss, Totals, settle
-from dpsql.kernel.loss.conversion import order_limit
+from dpsql.kernel.loss.filter import order_limit
 
 DELTA = Fraction(1, 10**6)
 HALF = DELTA / 2

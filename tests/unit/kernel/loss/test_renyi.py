@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.kernel.loss.renyi import DECIMALS, gaussian_cost, pure_cost, range_cost
+from dpsql.kernel.loss.charge import DECIMALS, gaussian_cost, pure_cost, range_cost
 
 STEP = Fraction(1, DECIMALS)
 SLACK = Fraction(1, 10**60)

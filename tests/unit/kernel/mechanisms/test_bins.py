@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.kernel.mechanisms import Bins, NoiseSource
-from dpsql.kernel.mechanisms.bins import thresholds
+from dpsql.kernel.mechanisms.ladder import thresholds
 from dpsql.noise import SeededEntropy
 from tests.kept_ladders import gathered
 

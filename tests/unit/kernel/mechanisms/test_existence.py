@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.mechanisms import Existing, NoiseSource
-from dpsql.kernel.mechanisms.tails import symmetric_cutoff
+from dpsql.kernel.mechanisms.unknown_domain import symmetric_cutoff
 from dpsql.mechanisms import existing_groups
 from dpsql.noise import SeededEntropy
 

@@ -22,7 +22,7 @@ from dpsql.kernel.mechanisms import (
     NoisyTopK,
     Refinement,
 )
-from dpsql.kernel.mechanisms.arguments import Noise
+from dpsql.kernel.mechanisms.mechanism import Noise
 from dpsql.kernel.mechanisms.sparse_vector_plan import Hits
 from dpsql.kernel.noise import LARGEST, STEP_LIMIT, place
 from dpsql.mechanisms import FirstStable

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dpsql.epsilon_division import lay_out
+from dpsql.analysis.epsilon_division import lay_out
 from dpsql.estimates.predictions import (
     difference_half_width,
     difference_stddev,
@@ -22,7 +22,7 @@ from dpsql.estimates.predictions import (
 )
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 from dpsql.kernel.mechanisms import Gaussian, NoiseSource
-from dpsql.kernel.mechanisms.gaussian_variance import Changes, least_variances
+from dpsql.kernel.mechanisms.gaussian import Changes, least_variances
 from dpsql.mechanisms import gaussian
 from dpsql.noise import SeededEntropy
 

@@ -17,7 +17,7 @@ from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import Checked, GuessAndCheck, GuessAndCheckPlan, Noise, NoiseSource
 from dpsql.kernel.mechanisms.guess_and_check import best_threshold_share, on_grid
 from dpsql.kernel.noise import STEP_LIMIT
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 
 
 def seeded(seed: int) -> NoiseSource:

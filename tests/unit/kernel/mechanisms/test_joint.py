@@ -8,8 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.loss import Charge, Number
-from dpsql.kernel.mechanisms.joint import exchanged
-from dpsql.kernel.mechanisms.joint_level import Levels
+from dpsql.kernel.mechanisms.joint import Levels, exchanged
 from dpsql.kernel.noise import LARGEST
 from dpsql.mechanisms import joint
 from dpsql.noise import SeededEntropy

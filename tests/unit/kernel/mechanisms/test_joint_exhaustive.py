@@ -11,8 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.mechanisms import Joint
-from dpsql.kernel.mechanisms.joint import exchanged
-from dpsql.kernel.mechanisms.joint_level import Levels
+from dpsql.kernel.mechanisms.joint import Levels, exchanged
 
 INSTANCES = [
     (groups, k) for groups in (1, 2, 3, 4) for k in (1, 2, 3) if k <= groups

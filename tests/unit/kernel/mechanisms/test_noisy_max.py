@@ -6,7 +6,7 @@ from itertools import permutations, product
 import numpy as np
 import pytest
 
-from dpsql.kernel.mechanisms.contenders import select
+from dpsql.kernel.mechanisms.noisy_order import select
 from dpsql.mechanisms import exponential, noisy_max
 
 R = Fraction(1, 4)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpsql.kernel import mechanisms
 from dpsql.kernel.mechanisms import NoiseSource
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 
 N, TRIALS = 6, 200
 

@@ -18,9 +18,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.mechanisms import Extreme, Quantile
-from dpsql.kernel.mechanisms.extremes import near_reach
-from dpsql.kernel.mechanisms.histogram import Histogram, Ramps
-from dpsql.kernel.mechanisms.quantile import PARTS, near_rank, splits
+from dpsql.kernel.mechanisms.quantile import PARTS, near_rank, near_reach, splits
+from dpsql.kernel.mechanisms.weights import Histogram, Ramps
 
 Rows = tuple[int, ...]
 """How many rows are in each cell, of all groups one after another."""

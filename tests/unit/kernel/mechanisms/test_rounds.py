@@ -11,7 +11,7 @@ from dpsql.estimates.predictions import clear_gap
 from dpsql.kernel.loss import BoundedRange, PrivacyLoss, PureDP
 from dpsql.kernel.mechanisms import AdaptiveSparseVector, GumbelTopK, PeeledTopK, SparseVectorByRounds
 from dpsql.kernel.mechanisms.weights import Weights
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 from dpsql.mechanisms import gumbel_top_k, noisy_max, peeled_top_k, sparse_vector_by_rounds
 from dpsql.noise import SeededEntropy
 

@@ -20,8 +20,15 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.loss import BoundedRange, PureDP
-from dpsql.kernel.mechanisms import GumbelTopK, Noise, NoiseSource, PeeledTopK, SparseVectorByRounds, gumbel
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.mechanisms import (
+    GumbelTopK,
+    Noise,
+    NoiseSource,
+    PeeledTopK,
+    SparseVectorByRounds,
+    exponential,
+)
+from dpsql.kernel.public_order import in_public_order
 
 
 @dataclass(frozen=True)
@@ -220,7 +227,7 @@ def test_gumbel(monkeypatch: pytest.MonkeyPatch, monotone: bool, c: int) -> None
 
     A round of epsilon 1 has a scale of c counts, 2 c if not monotone: its epsilon is that many factors 1/r.
     """
-    monkeypatch.setattr(gumbel, "Weights", Picked)
+    monkeypatch.setattr(exponential, "Weights", Picked)
     widest = Fraction(0)
     for base, k in GUMBEL if c == 1 or monotone else GUMBEL[:4]:
         rounds = min(k, len(base) - 1)
@@ -243,7 +250,7 @@ def test_gumbel_costs_an_eighth_of_the_square(monkeypatch: pytest.MonkeyPatch, m
 
     It is what a part of bounded range costs.
     """
-    monkeypatch.setattr(gumbel, "Weights", Picked)
+    monkeypatch.setattr(exponential, "Weights", Picked)
     near = 0.0
     for r in (Fraction(1, 2), Fraction(9, 10)):
         for base, k in GUMBEL[:5]:
@@ -263,7 +270,7 @@ def test_gumbel_costs_an_eighth_of_the_square(monkeypatch: pytest.MonkeyPatch, m
 def test_gumbel_of_general_counts_at_the_strength_of_monotone_ones_is_not_private(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(gumbel, "Weights", Picked)
+    monkeypatch.setattr(exponential, "Weights", Picked)
     plan = GumbelTopK.plan(2, 1, 1, resolution=0)
     first, second = gumbel_law(plan, (1, 0), HALF), gumbel_law(plan, (0, 1), HALF)
     ratios = [first[row] / second[row] for row in first]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpsql.kernel.mechanisms import FULL, RungBins, excess_score, excess_scores
-from dpsql.kernel.mechanisms.rung_bins import LIMIT
+from dpsql.kernel.mechanisms.ladder import LIMIT
 
 BOUNDS = (1, 2, 4, 8, 16, 32)
 SIZES = (-33, -18, -17, -16, -3, -1, 0, 1, 2, 5, 9, 16, 17, 18, 20, 32, 35, 100)

@@ -26,8 +26,8 @@ from dpsql.kernel.mechanisms import (
     PeeledTopK,
     SparseCounts,
     in_public_order,
-    sparse,
-    sparse_scan,
+    noisy_order,
+    sparse_vector_plan,
 )
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from tests.given_noise import Outcomes, enumerated
@@ -142,7 +142,7 @@ def test_the_law_is_that_of_all_groups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where the level is lowered twice, and where it is 0 at once."""
-    monkeypatch.setattr(sparse, "_halvings", lambda *_: levels)
+    monkeypatch.setattr(noisy_order, "_halvings", lambda *_: levels)
     dense = law_of(plan, np.array(counts))
     assert sum(dense.values()) == 1
     assert law_of(plan, sparsely(counts, trials=False)) == dense, name
@@ -160,7 +160,7 @@ def test_an_empty_group_may_be_listed() -> None:
 
 def test_what_a_wrong_band_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups drawn again below a level that they have passed would have two chances: another law."""
-    monkeypatch.setattr(sparse, "_halvings", lambda *_: 2)
+    monkeypatch.setattr(noisy_order, "_halvings", lambda *_: 2)
     plan, counts = NoisyTopK.plan(3, 1, 1, noise="geometric"), (0, 2, 0)
     dense = law_of(plan, np.array(counts))
 
@@ -198,9 +198,9 @@ def test_the_law_of_a_scan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In segments that divide the domain, and with levels below what passes."""
-    monkeypatch.setattr(sparse_scan, "_SEGMENT", segment)
-    monkeypatch.setattr(sparse_scan, "_HITS", 0)
-    monkeypatch.setattr(sparse_scan, "_UNLIKELY", 0 if segment == 1 else 16)
+    monkeypatch.setattr(sparse_vector_plan, "_SEGMENT", segment)
+    monkeypatch.setattr(sparse_vector_plan, "_HITS", 0)
+    monkeypatch.setattr(sparse_vector_plan, "_UNLIKELY", 0 if segment == 1 else 16)
     plan = AdaptiveSparseVector.plan(
         len(counts), threshold, k, k + 1, branches=branches, noise="geometric", below=below, margin=1
     )
@@ -218,6 +218,6 @@ def test_a_scan_of_laplace_noise() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("levels", [0, 2])
 def test_the_law_of_two_rounds(levels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparse, "_halvings", lambda *_: levels)
+    monkeypatch.setattr(noisy_order, "_halvings", lambda *_: levels)
     plan, counts = PeeledTopK.plan(3, 2, 2, noise="geometric"), (0, 1, 0)
     assert law_of(plan, sparsely(counts, trials=False)) == law_of(plan, np.array(counts))

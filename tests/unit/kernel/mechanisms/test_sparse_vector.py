@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpsql.kernel.loss import Charge, Number
 from dpsql.kernel.mechanisms import AdaptiveSparseVector, Noise, NoiseSource, SparseVector, best_share
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 from dpsql.mechanisms import adaptive_sparse_vector, sparse_vector
 from tests.narrow import of_type
 

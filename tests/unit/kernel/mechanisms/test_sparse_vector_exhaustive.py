@@ -27,7 +27,7 @@ from dpsql.kernel.mechanisms import (
     SparseVector,
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVectorPlan
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.public_order import in_public_order
 from tests.given_noise import GivenNoise as GivenSteps
 from tests.narrow import present
 

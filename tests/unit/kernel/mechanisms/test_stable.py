@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from dpsql import mechanisms
 from dpsql.kernel.loss import Charge
-from dpsql.kernel.mechanisms.stable import StableNoise
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.mechanisms.top_stable import StableNoise
+from dpsql.kernel.public_order import in_public_order
 from dpsql.noise import SeededEntropy
 from tests.narrow import of_type
 

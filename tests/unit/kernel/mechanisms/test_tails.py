@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.kernel.mechanisms.tails import exponential_cutoff, laplace_cutoff, one_sided_cutoff
+from dpsql.kernel.mechanisms.unknown_domain import exponential_cutoff, laplace_cutoff, one_sided_cutoff
 
 CHANCES = [
     Fraction(9, 10),

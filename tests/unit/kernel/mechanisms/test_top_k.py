@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dpsql.kernel.loss import Charge, Number
 from dpsql.kernel.mechanisms import Laplace, Noise
-from dpsql.kernel.mechanisms.contenders import ascending, contenders, leaders, select
+from dpsql.kernel.mechanisms.noisy_order import ascending, contenders, leaders, select
 from dpsql.kernel.noise import ranks
 from dpsql.mechanisms import anchor, laplace, noisy_max, noisy_top_k
 from dpsql.noise import SeededEntropy

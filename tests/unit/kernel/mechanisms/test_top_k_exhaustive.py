@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.mechanisms import Noise, NoisyTopK
-from dpsql.kernel.mechanisms.contenders import select
+from dpsql.kernel.mechanisms.noisy_order import select
 from dpsql.mechanisms import noisy_top_k
 from tests.given_noise import GivenNoise
 

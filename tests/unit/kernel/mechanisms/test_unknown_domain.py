@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms
 from dpsql.kernel.loss import Charge
-from dpsql.kernel.mechanisms.largest_groups import largest_groups
-from dpsql.kernel.mechanisms.stable import StableNoise
+from dpsql.kernel.mechanisms.top_stable import StableNoise
+from dpsql.kernel.mechanisms.unknown_domain import largest_groups
 from dpsql.noise import SeededEntropy
 from tests.narrow import of_type, present
 

@@ -20,8 +20,8 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.mechanisms import LimitedDomain, NoiseSource, TopStable
-from dpsql.kernel.mechanisms.stable import StableNoise
-from dpsql.kernel.order import in_public_order
+from dpsql.kernel.mechanisms.top_stable import StableNoise
+from dpsql.kernel.public_order import in_public_order
 from dpsql.mechanisms import StableAnswers
 from tests.narrow import of_type, present
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dpsql import noise
 from dpsql.kernel.loss import Number
 from dpsql.kernel.noise import LARGEST
-from dpsql.kernel.noise.table import _digits, table
+from dpsql.kernel.noise.geometric_noise import _digits, table
 from dpsql.noise import SeededEntropy
 
 

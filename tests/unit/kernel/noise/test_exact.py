@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from dpsql.kernel.noise import exp_bounds, scaled_exp_bounds
-from dpsql.kernel.noise.inverse import AMBIGUOUS
-from dpsql.kernel.noise.table import table
+from dpsql.kernel.noise.entropy import AMBIGUOUS
+from dpsql.kernel.noise.geometric_noise import table
 
 RATES = [
     Fraction(1, 1500),

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from dpsql.kernel import noise
 from dpsql.kernel.noise import LARGEST_VARIANCE
-from dpsql.kernel.noise.gaussian import _decay, _uniform, sampler
-from dpsql.kernel.noise.gaussian_table import gaussian_table
-from dpsql.kernel.noise.inverse import AMBIGUOUS
+from dpsql.kernel.noise.entropy import AMBIGUOUS
+from dpsql.kernel.noise.shared_noise import _decay, _uniform, gaussian_table, sampler
 from dpsql.noise import SeededEntropy
 
 ONES = (1 << 64) - 1

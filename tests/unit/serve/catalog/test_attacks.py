@@ -10,17 +10,17 @@ import pytest
 from dpsql.engines.worker import RunningStatement, running_statement
 from dpsql.kernel.charged_work import Cancelled
 from dpsql.serve.catalog import catalog as of_catalog
-from dpsql.serve.catalog.catalog import Catalog
+from dpsql.serve.catalog.catalog import PgCatalog
 from dpsql.serve.catalog.database import check_sql
-from dpsql.serve.catalog.facts import Facts, QuestionTimedOut, QuestionTooLarge, UnknownQuestion
+from dpsql.serve.catalog.facts import QuestionTimedOut, QuestionTooLarge, SessionFacts, UnknownQuestion
 from tests.serve.catalog_cases import Declared, policy
 
-FACTS = Facts("alice", 4711)
+FACTS = SessionFacts("alice", 4711)
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return Catalog(policy(), Declared(), "clinic")
+def catalog() -> PgCatalog:
+    return PgCatalog(policy(), Declared(), "clinic")
 
 
 UNKNOWN = [
@@ -104,7 +104,7 @@ UNKNOWN = [
 
 
 @pytest.mark.parametrize("text", UNKNOWN)
-def test_unknown_questions_say_so_and_nothing_else(catalog: Catalog, text: str) -> None:
+def test_unknown_questions_say_so_and_nothing_else(catalog: PgCatalog, text: str) -> None:
     with pytest.raises(UnknownQuestion) as problem:
         catalog.answer(text, FACTS, ["x"] * text.count("$"))
     assert str(problem.value) == "this catalogue question is not known"
@@ -125,7 +125,7 @@ GROWING = [
 
 
 @pytest.mark.parametrize("expression", GROWING, ids=range(len(GROWING)))
-def test_texts_cannot_grow_without_end(catalog: Catalog, expression: str) -> None:
+def test_texts_cannot_grow_without_end(catalog: PgCatalog, expression: str) -> None:
     with pytest.raises((UnknownQuestion, QuestionTooLarge)):
         catalog.answer(f"SELECT {expression}", FACTS)
 
@@ -142,14 +142,14 @@ def test_texts_cannot_grow_without_end(catalog: Catalog, expression: str) -> Non
         "SELECT count(*) FROM pg_type a, pg_type b, pg_type c, pg_type d, pg_type e, pg_type f, pg_type g",
     ],
 )
-def test_answers_are_bounded(catalog: Catalog, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_are_bounded(catalog: PgCatalog, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dpsql.serve.catalog.catalog.MAX_SECONDS", 1.0)
     with pytest.raises((UnknownQuestion, QuestionTooLarge, QuestionTimedOut)):
         catalog.answer(text, FACTS)
 
 
 def test_a_description_has_the_time_limit_of_an_answer(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    catalog: PgCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "SELECT relname AS described_in_time FROM pg_class"
     with monkeypatch.context() as limited:
@@ -172,7 +172,7 @@ def test_a_description_has_the_time_limit_of_an_answer(
     ],
     ids=["parentheses", "arrays", "subscripts", "not", "sum", "text", "items"],
 )
-def test_long_and_deep_texts_are_refused(catalog: Catalog, text: str) -> None:
+def test_long_and_deep_texts_are_refused(catalog: PgCatalog, text: str) -> None:
     with pytest.raises(UnknownQuestion):
         catalog.answer(text, FACTS)
 
@@ -185,7 +185,7 @@ def test_long_and_deep_texts_are_refused(catalog: Catalog, text: str) -> None:
         "SELECT oid FROM pg_class GROUP BY CUBE (oid, relname)",
     ],
 )
-def test_what_takes_long_to_bind_is_refused(catalog: Catalog, text: str) -> None:
+def test_what_takes_long_to_bind_is_refused(catalog: PgCatalog, text: str) -> None:
     with pytest.raises(UnknownQuestion):
         catalog.answer(text, FACTS)
 
@@ -194,19 +194,19 @@ ENDLESS = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELEC
 
 
 @pytest.mark.parametrize("text", ["SELECT 1e400", "SELECT 1e999999999", "SELECT -1e400 AS x"])
-def test_a_number_too_large_for_its_type_is_not_known(catalog: Catalog, text: str) -> None:
+def test_a_number_too_large_for_its_type_is_not_known(catalog: PgCatalog, text: str) -> None:
     with pytest.raises(UnknownQuestion):
         catalog.answer(text, FACTS)
 
 
-def test_a_question_without_end_is_stopped(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_question_without_end_is_stopped(catalog: PgCatalog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_catalog, "MAX_SECONDS", 0.3)
     with pytest.raises(QuestionTimedOut):
         catalog.answer(ENDLESS, FACTS)
     assert catalog.answer("SELECT 1", FACTS).table.num_rows == 1
 
 
-def test_a_question_can_be_cancelled(catalog: Catalog) -> None:
+def test_a_question_can_be_cancelled(catalog: PgCatalog) -> None:
     statement, ended = RunningStatement(), threading.Event()
     problems: list[Exception] = []
 
@@ -226,7 +226,7 @@ def test_a_question_can_be_cancelled(catalog: Catalog) -> None:
     assert len(problems) == 1
 
 
-def test_the_database_is_locked(catalog: Catalog) -> None:
+def test_the_database_is_locked(catalog: PgCatalog) -> None:
     cursor = catalog._connection.cursor()
     for text in (
         "SELECT * FROM read_csv('/etc/passwd')",
@@ -260,12 +260,12 @@ def test_the_database_is_locked(catalog: Catalog) -> None:
         "nonsense",
     ],
 )
-def test_the_second_wall_refuses_other_sql(catalog: Catalog, sql: str) -> None:
+def test_the_second_wall_refuses_other_sql(catalog: PgCatalog, sql: str) -> None:
     with pytest.raises(UnknownQuestion):
         check_sql(catalog._connection.cursor(), sql)
 
 
-def test_the_second_wall_lets_generated_sql_pass(catalog: Catalog) -> None:
+def test_the_second_wall_lets_generated_sql_pass(catalog: PgCatalog) -> None:
     check_sql(catalog._connection.cursor(), "SELECT pgf_lower(c.relname) FROM _pgc.pg_class AS c")
 
 
@@ -288,20 +288,20 @@ def _doubled(levels: int) -> str:
     ],
     ids=["nested", "common tables", "many", "relations"],
 )
-def test_names_of_columns_do_not_multiply(catalog: Catalog, text: str) -> None:
+def test_names_of_columns_do_not_multiply(catalog: PgCatalog, text: str) -> None:
     with pytest.raises(UnknownQuestion) as caught:
         catalog.answer(text, FACTS)
     assert caught.value.shape.startswith("too many")
 
 
-def test_a_star_stands_for_all_columns_of_a_query(catalog: Catalog) -> None:
+def test_a_star_stands_for_all_columns_of_a_query(catalog: PgCatalog) -> None:
     assert len(catalog.answer(_doubled(10), FACTS).columns) == 1_024
 
 
 @pytest.mark.parametrize(
     "called", ["format_type({}::oid, 1)", "to_regclass({}::text)::oid", "{}::regtype::text"]
 )
-def test_calls_that_read_tables_are_not_nested_deeply(catalog: Catalog, called: str) -> None:
+def test_calls_that_read_tables_are_not_nested_deeply(catalog: PgCatalog, called: str) -> None:
     text = "typname"
     for _ in range(8):
         text = called.format(text)
@@ -324,7 +324,7 @@ def test_calls_that_read_tables_are_not_nested_deeply(catalog: Catalog, called: 
     ],
     ids=["calls", "values", "exists", "in"],
 )
-def test_there_are_not_many_subqueries_which_are_bound_for_long(catalog: Catalog, text: str) -> None:
+def test_there_are_not_many_subqueries_which_are_bound_for_long(catalog: PgCatalog, text: str) -> None:
     with pytest.raises(UnknownQuestion) as caught:
         catalog.answer(text, FACTS)
     assert caught.value.shape == "so many subqueries"
@@ -348,13 +348,13 @@ def _nested(form: str, depth: int, inner: str = "'x'") -> str:
     ],
     ids=["case", "nullif", "calls", "joins", "unions"],
 )
-def test_what_duckdb_makes_of_a_question_has_a_size(catalog: Catalog, text: str) -> None:
+def test_what_duckdb_makes_of_a_question_has_a_size(catalog: PgCatalog, text: str) -> None:
     with pytest.raises(UnknownQuestion) as caught:
         catalog.answer(text, FACTS)
     assert caught.value.shape in ("nested calls", "too many relations")
 
 
-def test_a_common_table_is_computed_once_whatever_is_written(catalog: Catalog) -> None:
+def test_a_common_table_is_computed_once_whatever_is_written(catalog: PgCatalog) -> None:
     levels = ["c0 AS (SELECT 1 AS x)"] + [
         f"c{i} AS NOT MATERIALIZED (SELECT (SELECT x FROM c{i - 1}) + (SELECT x FROM c{i - 1}) AS x)"
         for i in range(1, 21)

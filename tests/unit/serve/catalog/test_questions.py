@@ -9,23 +9,23 @@ from typing import Any
 
 import pytest
 
-from dpsql.serve.catalog.catalog import Catalog
-from dpsql.serve.catalog.facts import Facts, Route
+from dpsql.serve.catalog.catalog import PgCatalog
+from dpsql.serve.catalog.facts import Route, SessionFacts
 from tests.serve.catalog_cases import OIDS, Declared, Statement, ours, plain, policy, statements
 
 SQL = Path(__file__).parents[3] / "sql"
 STATEMENTS = statements(SQL / "catalogue.sql")
 EXPECTED: dict[str, Any] = json.loads((SQL / "catalogue.json").read_text(encoding="utf-8"))
-FACTS = Facts("alice", 4711)
+FACTS = SessionFacts("alice", 4711)
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return Catalog(policy(), Declared(), "clinic", oids=OIDS)
+def catalog() -> PgCatalog:
+    return PgCatalog(policy(), Declared(), "clinic", oids=OIDS)
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: f"{s.number}-{s.origin}")
-def test_answers_are_those_of_postgresql(catalog: Catalog, statement: Statement) -> None:
+def test_answers_are_those_of_postgresql(catalog: PgCatalog, statement: Statement) -> None:
     expected = EXPECTED[str(statement.number)]
     assert catalog.route(statement.text) is Route.CATALOG
     found = ours(catalog, FACTS, statement.text)
@@ -42,7 +42,7 @@ def test_the_fixture_has_an_answer_for_every_statement() -> None:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: f"{s.number}-{s.origin}")
-def test_announced_columns_are_those_delivered(catalog: Catalog, statement: Statement) -> None:
+def test_announced_columns_are_those_delivered(catalog: PgCatalog, statement: Statement) -> None:
     announced = catalog.describe(statement.text, FACTS)
     answer = catalog.answer(statement.text, FACTS)
     assert announced.columns == answer.columns

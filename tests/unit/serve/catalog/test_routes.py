@@ -5,16 +5,16 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dpsql.serve.catalog.catalog import Catalog
-from dpsql.serve.catalog.facts import Facts, Route, UnknownQuestion
+from dpsql.serve.catalog.catalog import PgCatalog
+from dpsql.serve.catalog.facts import Route, SessionFacts, UnknownQuestion
 from tests.serve.catalog_cases import OIDS, Declared, policy
 
-FACTS = Facts("alice", 4711, {"search_path": '"$user", public', "jit": "on"})
+FACTS = SessionFacts("alice", 4711, {"search_path": '"$user", public', "jit": "on"})
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return Catalog(policy(), Declared(), "clinic", oids=OIDS)
+def catalog() -> PgCatalog:
+    return PgCatalog(policy(), Declared(), "clinic", oids=OIDS)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def catalog() -> Catalog:
         ("WITH c AS (SELECT * FROM pg_class) SELECT * FROM c JOIN visits ON true", Route.BOTH),
     ],
 )
-def test_routes(catalog: Catalog, text: str, route: Route) -> None:
+def test_routes(catalog: PgCatalog, text: str, route: Route) -> None:
     assert catalog.route(text) is route
     assert catalog.route(text) is route
 
@@ -73,7 +73,7 @@ def test_routes(catalog: Catalog, text: str, route: Route) -> None:
         ("SELECT pg_cancel_backend(s.pid) FROM pg_stat_activity s WHERE s.pid = $1", [9], "cancel", 9),
     ],
 )
-def test_signals(catalog: Catalog, text: str, parameters: list[object], kind: str, pid: int) -> None:
+def test_signals(catalog: PgCatalog, text: str, parameters: list[object], kind: str, pid: int) -> None:
     found = catalog.signal(text, parameters)
     assert found is not None
     assert (found.kind, found.pid) == (kind, pid)
@@ -100,7 +100,7 @@ def test_signals(catalog: Catalog, text: str, parameters: list[object], kind: st
         "SELECT public.pg_cancel_backend(1)",
     ],
 )
-def test_other_statements_are_no_signals(catalog: Catalog, text: str) -> None:
+def test_other_statements_are_no_signals(catalog: PgCatalog, text: str) -> None:
     assert catalog.signal(text) is None
     if "pg_cancel_backend(" in text and not text.startswith("SELECT '"):
         with pytest.raises(UnknownQuestion):
@@ -108,9 +108,9 @@ def test_other_statements_are_no_signals(catalog: Catalog, text: str) -> None:
 
 
 def test_a_statement_over_tables_is_routed_by_its_words(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+    catalog: PgCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsql.serve.catalog.routing.parse", None)
+    monkeypatch.setattr("dpsql.serve.catalog.parse.parse", None)
     assert catalog.route("SELECT clinic, COUNT(*) AS c FROM Visits WHERE cost > 1 GROUP BY 1") is Route.DATA
     assert catalog.route('SELECT 1 AS c FROM a JOIN "visits" ON TRUE') is Route.DATA
     for text in ("SELECT 1 AS c FROM nosuch", "SELECT 'pg_class' AS c FROM visits", "SELECT 'from visits'"):
@@ -119,7 +119,7 @@ def test_a_statement_over_tables_is_routed_by_its_words(
 
 
 def test_a_question_is_known_once_it_was_translated() -> None:
-    catalog = Catalog(policy(), Declared(), "clinic", oids=OIDS)
+    catalog = PgCatalog(policy(), Declared(), "clinic", oids=OIDS)
     text = "SELECT relname FROM pg_class WHERE oid = $1"
     assert not catalog.knows(text, [pa.int64()])
     catalog.route(text)

@@ -20,29 +20,29 @@ from dpsql.policy import (
     UnitVia,
     ValuesDomain,
 )
-from dpsql.policy.views import View
-from dpsql.serve.answer import Answer
-from dpsql.serve.catalog.catalog import Catalog
+from dpsql.policy.references import View
+from dpsql.serve.answers import Answer
+from dpsql.serve.catalog.catalog import PgCatalog
 from dpsql.serve.catalog.facts import (
     ConnectionRow,
     CursorRow,
     Encryption,
-    Facts,
     PreparedRow,
+    SessionFacts,
     UnknownObject,
     UnknownQuestion,
     UnknownSetting,
 )
-from dpsql.serve.catalog.postgres_data import data
+from dpsql.serve.catalog.postgres import data
 from dpsql.types import SqlType, column_type
 from tests.serve.catalog_cases import OIDS, Declared, policy
 
-FACTS = Facts("alice", 4711, {"search_path": '"$user", public', "jit": "on"})
+FACTS = SessionFacts("alice", 4711, {"search_path": '"$user", public', "jit": "on"})
 
 
 @pytest.fixture(scope="module")
-def catalog() -> Catalog:
-    return Catalog(policy(), Declared(), "clinic", oids=OIDS, version="9.9")
+def catalog() -> PgCatalog:
+    return PgCatalog(policy(), Declared(), "clinic", oids=OIDS, version="9.9")
 
 
 def rows(answer: Answer) -> list[tuple[object, ...]]:
@@ -95,7 +95,7 @@ def rows(answer: Answer) -> list[tuple[object, ...]]:
     ],
 )
 def test_parameters_have_the_types_of_what_stands_beside_them(
-    catalog: Catalog,
+    catalog: PgCatalog,
     text: str,
     oids: tuple[int, ...],
     values: list[object],
@@ -105,7 +105,7 @@ def test_parameters_have_the_types_of_what_stands_beside_them(
     assert rows(catalog.answer(text, FACTS, values)) == expected
 
 
-def test_announced_types_of_parameters_are_kept(catalog: Catalog) -> None:
+def test_announced_types_of_parameters_are_kept(catalog: PgCatalog) -> None:
     text = "SELECT relname FROM pg_class WHERE oid = $1"
     described = catalog.describe(text, FACTS, [pa.int64()])
     assert described.parameters == (pa.int64(),)
@@ -114,13 +114,13 @@ def test_announced_types_of_parameters_are_kept(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("values", [[], ["a", "b"]])
-def test_a_wrong_number_of_parameters_is_refused(catalog: Catalog, values: list[object]) -> None:
+def test_a_wrong_number_of_parameters_is_refused(catalog: PgCatalog, values: list[object]) -> None:
     with pytest.raises(UnknownQuestion):
         catalog.answer("SELECT oid FROM pg_class WHERE relname = $1", FACTS, values)
 
 
 @pytest.mark.parametrize("value", ["x' OR true --", 'x" OR true', "$2", "\\"])
-def test_values_are_never_part_of_the_sql(catalog: Catalog, value: str) -> None:
+def test_values_are_never_part_of_the_sql(catalog: PgCatalog, value: str) -> None:
     answer = catalog.answer("SELECT $1::text AS v FROM pg_class WHERE relname = $1", FACTS, [value])
     assert rows(answer) == []
     assert rows(catalog.answer("SELECT $1::text AS v", FACTS, [value])) == [(value,)]
@@ -166,25 +166,25 @@ def test_values_are_never_part_of_the_sql(catalog: Catalog, value: str) -> None:
         ),
     ],
 )
-def test_facts_of_the_session(catalog: Catalog, text: str, expected: tuple[object, ...]) -> None:
+def test_facts_of_the_session(catalog: PgCatalog, text: str, expected: tuple[object, ...]) -> None:
     assert rows(catalog.answer(text, FACTS)) == [expected]
 
 
-def test_one_translation_serves_all_sessions(catalog: Catalog) -> None:
+def test_one_translation_serves_all_sessions(catalog: PgCatalog) -> None:
     text = "SELECT current_user, current_schema(), pg_table_is_visible(16386)"
     assert rows(catalog.answer(text, FACTS)) == [("alice", "public", True)]
-    other = Facts("bob", 1, {"search_path": "information_schema"})
+    other = SessionFacts("bob", 1, {"search_path": "information_schema"})
     assert rows(catalog.answer(text, other)) == [("bob", "information_schema", False)]
     assert rows(catalog.answer(text, FACTS)) == [("alice", "public", True)]
 
 
-def test_an_unknown_setting_is_named(catalog: Catalog) -> None:
+def test_an_unknown_setting_is_named(catalog: PgCatalog) -> None:
     with pytest.raises(UnknownSetting, match='unrecognized configuration parameter "nothing"') as problem:
         catalog.answer("SELECT current_setting('nothing')", FACTS)
     assert problem.value.sqlstate == "42704"
 
 
-def test_an_unknown_object_is_named(catalog: Catalog) -> None:
+def test_an_unknown_object_is_named(catalog: PgCatalog) -> None:
     with pytest.raises(UnknownObject, match='relation "nothing" does not exist') as problem:
         catalog.answer("SELECT 'nothing'::regclass", FACTS)
     assert problem.value.sqlstate == "42P01"
@@ -201,19 +201,19 @@ def test_an_unknown_object_is_named(catalog: Catalog) -> None:
         (r'{"a\"b",c\,d,""}', ['a"b', "c,d", ""]),
     ],
 )
-def test_array_literals(catalog: Catalog, literal: str, items: list[str | None]) -> None:
+def test_array_literals(catalog: PgCatalog, literal: str, items: list[str | None]) -> None:
     assert rows(catalog.answer(f"SELECT '{literal}'::text[]", FACTS)) == [(items,)]
 
 
 @pytest.mark.parametrize("literal", ["{a,}", "{,a}", "{,}", '{"a"b}', '{"a}', "{a", "a", "{{1}}"])
-def test_malformed_array_literals_are_not_known(catalog: Catalog, literal: str) -> None:
+def test_malformed_array_literals_are_not_known(catalog: PgCatalog, literal: str) -> None:
     with pytest.raises(UnknownQuestion):
         catalog.answer(f"SELECT '{literal}'::text[]", FACTS)
 
 
-def test_live_relations(catalog: Catalog) -> None:
+def test_live_relations(catalog: PgCatalog) -> None:
     began = datetime(2026, 11, 22, 12, tzinfo=UTC)
-    facts = Facts(
+    facts = SessionFacts(
         "alice",
         2,
         connections=[
@@ -248,14 +248,14 @@ def test_live_relations(catalog: Catalog) -> None:
 
 
 @pytest.mark.parametrize("relation", ["pg_roles", "pg_user", "pg_settings", "pg_cursors", "pg_stat_activity"])
-def test_relations_about_the_session_have_postgresqls_columns(catalog: Catalog, relation: str) -> None:
+def test_relations_about_the_session_have_postgresqls_columns(catalog: PgCatalog, relation: str) -> None:
     columns = catalog.describe(f"SELECT * FROM {relation}", FACTS).columns
     kept = data().relations["pg_catalog", relation].columns
     assert tuple((column.name, column.oid) for column in columns) == kept
 
 
-def test_settings_of_the_session_stand_among_those_of_postgresql(catalog: Catalog) -> None:
-    facts = Facts("alice", 1, {"JIT": "on", "work_mem": "64kB", "Custom.Thing": "it's"})
+def test_settings_of_the_session_stand_among_those_of_postgresql(catalog: PgCatalog) -> None:
+    facts = SessionFacts("alice", 1, {"JIT": "on", "work_mem": "64kB", "Custom.Thing": "it's"})
     text = """SELECT name, setting, category FROM pg_settings
               WHERE name IN ('jit', 'work_mem', 'Custom.Thing') ORDER BY lower(name)"""
     assert rows(catalog.answer(text, facts)) == [
@@ -269,7 +269,7 @@ def test_settings_of_the_session_stand_among_those_of_postgresql(catalog: Catalo
     assert rows(catalog.answer(shown, facts)) == [("64kB", "it's", "8MB")]
 
 
-def test_changes_of_settings(catalog: Catalog) -> None:
+def test_changes_of_settings(catalog: PgCatalog) -> None:
     answer = catalog.answer(
         "SELECT current_setting('jit') AS cur, set_config('jit', 'off', false) AS new", FACTS
     )
@@ -282,13 +282,13 @@ def test_changes_of_settings(catalog: Catalog) -> None:
         catalog.answer("SELECT CASE WHEN false THEN set_config('jit', 'off', false) END", FACTS)
 
 
-def test_sessions_in_threads(catalog: Catalog) -> None:
+def test_sessions_in_threads(catalog: PgCatalog) -> None:
     wrong: list[object] = []
 
     def ask(user: str) -> None:
         for _ in range(20):
             answer = catalog.answer(
-                "SELECT current_user, rolname FROM pg_roles WHERE oid = 16385", Facts(user, 1)
+                "SELECT current_user, rolname FROM pg_roles WHERE oid = 16385", SessionFacts(user, 1)
             )
             if rows(answer) != [(user, user)]:
                 wrong.append(answer)
@@ -352,7 +352,7 @@ def many() -> Policy:
 
 
 def test_types_of_a_policys_columns() -> None:
-    catalog = Catalog(many(), Many(), "shop")
+    catalog = PgCatalog(many(), Many(), "shop")
     text = """SELECT format_type(atttypid, atttypmod) FROM pg_attribute
               WHERE attrelid = '"all types"'::regclass ORDER BY attnum"""
     assert [row[0] for row in rows(catalog.answer(text, FACTS))] == [
@@ -367,7 +367,7 @@ def test_types_of_a_policys_columns() -> None:
 
 def test_comments_and_kinds_of_relations() -> None:
     views = {"v": [("id", column_type("BIGINT"))]}
-    catalog = Catalog(many(), Many(), "shop", views=views)
+    catalog = PgCatalog(many(), Many(), "shop", views=views)
     text = """SELECT c.relname, c.relkind, c.reltuples, c.relpages, obj_description(c.oid, 'pg_class'),
                      col_description(c.oid, 1), col_description(c.oid, 2) FROM pg_class c ORDER BY relname"""
     assert rows(catalog.answer(text, FACTS)) == [
@@ -390,11 +390,11 @@ def test_comments_and_kinds_of_relations() -> None:
     assert rows(catalog.answer(text, FACTS)) == [("id",)]
     text = "SELECT table_name FROM information_schema.tables WHERE table_type = 'VIEW'"
     assert rows(catalog.answer(text, FACTS)) == [("v",)]
-    assert rows(Catalog(many(), Many(), "shop").answer("SELECT viewname FROM pg_views", FACTS)) == [("v",)]
+    assert rows(PgCatalog(many(), Many(), "shop").answer("SELECT viewname FROM pg_views", FACTS)) == [("v",)]
 
 
 def test_names_that_need_quotes() -> None:
-    catalog = Catalog(many(), Many(), "shop")
+    catalog = PgCatalog(many(), Many(), "shop")
     text = """SELECT quote_ident(relname), '"Parent"'::regclass::oid = oid, 'public."all types"'::regclass
               FROM pg_class WHERE relname = 'Parent'"""
     assert rows(catalog.answer(text, FACTS)) == [('"Parent"', True, "all types")]
@@ -404,11 +404,11 @@ def test_names_that_need_quotes() -> None:
 
 def test_oids_depend_on_names_alone() -> None:
     text = "SELECT relname, oid, reltype FROM pg_class ORDER BY 1"
-    first = rows(Catalog(many(), Many(), "shop").answer(text, FACTS))
-    second = rows(Catalog(many(), Many(), "other").answer(text, FACTS))
+    first = rows(PgCatalog(many(), Many(), "shop").answer(text, FACTS))
+    second = rows(PgCatalog(many(), Many(), "other").answer(text, FACTS))
     assert first == second
     fewer = Policy(many().budget, {"open": many().tables["open"]})
-    assert rows(Catalog(fewer, Many(), "shop").answer(text, FACTS)) == [
+    assert rows(PgCatalog(fewer, Many(), "shop").answer(text, FACTS)) == [
         row for row in first if row[0] == "open"
     ]
     oids = [int(str(row[1])) for row in first]
@@ -416,7 +416,7 @@ def test_oids_depend_on_names_alone() -> None:
     assert all(16_400 <= oid < 1 << 31 for oid in oids)
 
 
-def test_nothing_of_the_rows_is_told(catalog: Catalog) -> None:
+def test_nothing_of_the_rows_is_told(catalog: PgCatalog) -> None:
     text = """SELECT reltuples, relpages, pg_table_size(oid), pg_total_relation_size(oid),
                      pg_relation_size(oid) FROM pg_class"""
     assert set(rows(catalog.answer(text, FACTS))) == {(-1.0, 0, 0, 0, 0)}

@@ -28,20 +28,18 @@ from mcp import Client
 from mcp_types import TextContent
 
 from dpsql import __version__
-from dpsql.engines.duckdb.engine import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.kernel.counts import Counts
 from dpsql.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.release import from_arrow
-from dpsql.serve.accounts import Users
-from dpsql.serve.catalog.catalog import Catalog
-from dpsql.serve.confirm import Confirmations, SpendingRule
-from dpsql.serve.mcp_server import server
-from dpsql.serve.mcp_tools import Tools
+from dpsql.serve.catalog.catalog import PgCatalog
+from dpsql.serve.mcp_tools import Tools, server
 from dpsql.serve.page.application import http_app
 from dpsql.serve.scram import Verifier
 from dpsql.serve.service import Service
-from dpsql.serve.user import Account, User
+from dpsql.serve.statement_service import Confirmations, SpendingRule
+from dpsql.serve.users import Account, User, Users
 from tests.serve import frontend as f
 from tests.serve.bench import Bench
 from tests.serve.bench import run as on_bench
@@ -275,7 +273,7 @@ def catalogue() -> dict[str, list[str]]:
             found[f"{each.number} {each.origin}, binary"] = _lines(await alice.ask(*portal))
         return {name: _shortened(lines) for name, lines in found.items()}
 
-    made = Catalog(catalog_policy(), Declared(), "shop", oids=OIDS)
+    made = PgCatalog(catalog_policy(), Declared(), "shop", oids=OIDS)
     with opened(catalog=lambda *_: made) as (service, _):
         return on_bench(asked)
 

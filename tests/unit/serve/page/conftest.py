@@ -14,12 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.policy import Address, HttpConfig, ServeConfig
-from dpsql.serve import account_file
-from dpsql.serve.accounts import Users
+from dpsql.serve import users
 from dpsql.serve.gate import Throttle
 from dpsql.serve.page.application import http_app
 from dpsql.serve.service import Service
-from dpsql.serve.user import Account, User
+from dpsql.serve.users import Account, User, Users
 from tests.served import AnsweredCatalog, let_in
 
 PASSWORD = "correct horse battery"
@@ -144,7 +143,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (folder / "dpsql.toml").write_text(POLICY)
     let_in(folder, PASSWORD, User("alice", "alice"), User("bob", "bob"))
     file = folder / "dpsql-users.toml"
-    with account_file.change(file) as accounts:
+    with users.change(file) as accounts:
         made, _, token = Account(User("agent", "agent")).with_token(None, None)
         accounts["agent"] = made
     config = ServeConfig(users=file, http=HttpConfig(Address("127.0.0.1", 8080)))

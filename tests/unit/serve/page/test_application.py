@@ -14,15 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.serve import account_file
-from dpsql.serve.accounts import Users
+from dpsql.serve import users
 from dpsql.serve.gate import Login
 from dpsql.serve.page.answers import FORMS, answer_facts
-from dpsql.serve.page.application import FILES
-from dpsql.serve.page.sign_in import MOST, Logins, _hash
-from dpsql.serve.tls import CLIENT
-from dpsql.serve.user import User
-from dpsql.sessions import StatementResult
+from dpsql.serve.page.application import FILES, MOST, Logins, _hash
+from dpsql.serve.state import CLIENT
+from dpsql.serve.users import User, Users
+from dpsql.session_api import StatementResult
 from tests.unit.serve.page.conftest import BY_PAGE, COUNT, HOSTILE, ORIGIN, PASSWORD, Site
 
 ASKED = [
@@ -102,7 +100,7 @@ def test_a_sign_in_is_delayed_after_failures(site: Site, monkeypatch: pytest.Mon
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("dpsql.serve.page.sign_in.asyncio.sleep", sleep)
+    monkeypatch.setattr("dpsql.serve.page.application.asyncio.sleep", sleep)
     for _ in range(7):
         site.sign_in("alice", "wrong")
     site.throttle.forget_failures("alice", "192.0.2.1")
@@ -141,7 +139,7 @@ def test_a_login_ends_with_its_password(site: Site) -> None:
     file = site.folder / "dpsql-users.toml"
     before = file.read_text()
     try:
-        with account_file.change(file) as accounts:
+        with users.change(file) as accounts:
             accounts["bob"] = accounts["bob"].with_password("another password")
         site.service.gate.users = Users.load(file)
         assert site("GET", "/v1/session").status == 401
@@ -387,7 +385,7 @@ def test_a_body_that_stands_for_much_is_refused_before_it_is_read(
 ) -> None:
     site.sign_in()
     read: list[object] = []
-    monkeypatch.setattr("dpsql.serve.page.requests.json.loads", read.append)
+    monkeypatch.setattr("dpsql.serve.page.answers.json.loads", read.append)
     reply = site("POST", path, raw=b'{"sql": ' + value.encode() + b"}")
     assert reply.status == 400
     assert read == []

@@ -12,8 +12,7 @@ import pytest
 
 from dpsql.kernel.loss import Charge
 from dpsql.policy import Address
-from dpsql.serve.page.owner import FILES, OwnerFront, OwnerPages, link_file, owner_app
-from dpsql.serve.page.owner_facts import tables_of
+from dpsql.serve.page.owner import FILES, OwnerFront, OwnerPages, link_file, owner_app, tables_of
 from tests.unit.serve.page.conftest import BY_PAGE, COUNT, PASSWORD, Reply, Site
 
 HERE = "127.0.0.1"

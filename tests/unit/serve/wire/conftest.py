@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.serve import tls
+from dpsql.serve import state
 
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tls.make_self_signed(tmp_path_factory.mktemp("tls"))[0]
+    return state.make_self_signed(tmp_path_factory.mktemp("tls"))[0]
 
 
 @pytest.fixture(scope="session")
-def server_tls(certificate: Path) -> tls.Tls:
-    return tls.load(certificate, certificate.with_name(tls.KEY))
+def server_tls(certificate: Path) -> state.Tls:
+    return state.load_tls(certificate, certificate.with_name(state.KEY))
 
 
 @pytest.fixture(scope="session")

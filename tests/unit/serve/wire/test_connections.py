@@ -8,23 +8,23 @@ import struct
 
 import pytest
 
-from dpsql.serve import tls
-from dpsql.serve.wire import channel, registry
-from dpsql.serve.wire.connection import Connection
-from dpsql.serve.wire.errors import FatalError
+from dpsql.serve import state
+from dpsql.serve.wire import channel, startup
+from dpsql.serve.wire.connection import WireConnection
+from dpsql.serve.wire.messages import FatalError
 from tests.serve import frontend as f
 from tests.serve.bench import PASSWORD, Bench, run
 
 
 @pytest.fixture(params=["plain", "tls"])
-def secured(request: pytest.FixtureRequest) -> tuple[tls.Tls, ssl.SSLContext] | None:
+def secured(request: pytest.FixtureRequest) -> tuple[state.Tls, ssl.SSLContext] | None:
     """The two ends of TLS, or None without it."""
     if request.param == "plain":
         return None
     return request.getfixturevalue("server_tls"), request.getfixturevalue("client_tls")
 
 
-Secured = tuple[tls.Tls, ssl.SSLContext] | None
+Secured = tuple[state.Tls, ssl.SSLContext] | None
 
 
 def bench_of(secured: Secured) -> Bench:
@@ -139,7 +139,7 @@ def test_a_request_to_cancel_has_a_key(secret: bytes) -> None:
 
 def test_a_number_in_use_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = iter([7, 7, 0, 8])
-    monkeypatch.setattr(registry, "draw_number", lambda bits: next(drawn))
+    monkeypatch.setattr(startup, "draw_number", lambda bits: next(drawn))
 
     async def test(bench: Bench) -> list[int]:
         return [(await bench.log_in()).number for _ in range(2)]
@@ -291,12 +291,12 @@ def test_the_last_words_of_a_connection_are_sent_before_it_is_closed(
 
 
 def test_a_client_that_never_ends_its_tls_does_not_keep_the_connection(
-    server_tls: tls.Tls, client_tls: ssl.SSLContext
+    server_tls: state.Tls, client_tls: ssl.SSLContext
 ) -> None:
     async def test(bench: Bench) -> None:
         alice = await log_in(bench, (server_tls, client_tls))
         (served,) = bench.connections.live.values()
-        assert isinstance(served, Connection)
+        assert isinstance(served, WireConnection)
         alice.writer.transport.pause_reading()  # type: ignore[attr-defined]  # so it answers to no end of TLS
         await alice.send(b"?")
         async with asyncio.timeout(channel.LINGER / 2):

@@ -7,8 +7,8 @@ import pickle
 import pytest
 
 from dpsql.errors import Obstacle, QueryRefused, QuerySyntaxError
-from dpsql.language import Source
-from dpsql.serve.wire.errors import FatalError, ProtocolViolation, WireError, fields
+from dpsql.language import StatementText
+from dpsql.serve.wire.messages import FatalError, ProtocolViolation, WireError, fields
 
 
 def shown(error: BaseException, text: str = "", offset: int = 0) -> dict[bytes, str]:
@@ -18,7 +18,9 @@ def shown(error: BaseException, text: str = "", offset: int = 0) -> dict[bytes, 
 def test_a_position_counts_characters_of_what_the_client_sent() -> None:
     sent = "SELECT 'ü';\nSELECT 'é',\n  oops"
     begin = sent.index("SELECT", 5)
-    error = Source(sent[begin:]).refuse("there is no column oops", sent[begin:].index("oops"), "write name")
+    error = StatementText(sent[begin:]).refuse(
+        "there is no column oops", sent[begin:].index("oops"), "write name"
+    )
     found = shown(error, sent[begin:], begin)
     assert found[b"P"] == str(sent.index("oops") + 1)
     assert (found[b"S"], found[b"V"], found[b"C"]) == ("ERROR", "ERROR", "0A000")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dpsql.serve.limits import COLUMN
-from dpsql.serve.wire import prepared
+from dpsql.serve.wire import portals
 from tests.serve import frontend as f
 from tests.serve.answers import AnsweringClient
 from tests.serve.bench import Bench, run
@@ -323,8 +323,8 @@ def test_a_copy_and_a_cursor_may_have_parameters() -> None:
 
 
 def test_statements_and_portals_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepared.PreparedStatements, "most", 3)
-    monkeypatch.setattr(prepared.Portals, "most", 2)
+    monkeypatch.setattr(portals.PreparedStatements, "most", 3)
+    monkeypatch.setattr(portals.Portals, "most", 2)
     full, again, bound = ask(
         [f.parse("SELECT 1", str(n)) for n in range(4)],
         [f.close(b"S", "0"), f.parse("SELECT 1", "4")],
@@ -337,10 +337,10 @@ def test_statements_and_portals_are_few(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_texts_parameters_and_held_rows_are_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        prepared.PreparedStatements, "most_bytes", 2 * (2 * len("SELECT 'xxxxxxxx'") + COLUMN + 30)
+        portals.PreparedStatements, "most_bytes", 2 * (2 * len("SELECT 'xxxxxxxx'") + COLUMN + 30)
     )
-    monkeypatch.setattr(prepared.Portals, "most_bytes", 200)
-    monkeypatch.setattr(prepared, "MOST_HELD", 1_000)
+    monkeypatch.setattr(portals.Portals, "most_bytes", 200)
+    monkeypatch.setattr(portals, "MOST_HELD", 1_000)
     texts, parameters, held = ask(
         [f.parse("SELECT 'xxxxxxxx'", str(n)) for n in range(3)],
         [

@@ -6,9 +6,16 @@ import struct
 
 import pytest
 
-from dpsql.login.messages import message
-from dpsql.serve.wire.errors import ProtocolViolation, WireError
-from dpsql.serve.wire.messages import MAX_MESSAGE, MAX_PASSWORD, Body, check_length, text
+from dpsql.login import message
+from dpsql.serve.wire.messages import (
+    MAX_MESSAGE,
+    MAX_PASSWORD,
+    Body,
+    ProtocolViolation,
+    WireError,
+    check_length,
+    text,
+)
 
 
 @pytest.mark.parametrize("length", [-(2**31), -1, 0, 3, MAX_MESSAGE + 1, 2**31 - 1])

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from dpsql.serve.wire.channel import Channel
-from dpsql.serve.wire.registry import Pace
+from dpsql.serve.wire.startup import Pace
 from tests.serve import frontend as f
 from tests.serve.bench import Bench, run
 

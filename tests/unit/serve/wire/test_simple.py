@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from dpsql.errors import QueryRefused
-from dpsql.errors_json import from_json
+from dpsql.errors import QueryRefused, error_from_json
 from dpsql.serve.wire import channel, session
-from dpsql.serve.wire.connection import Connection
+from dpsql.serve.wire.connection import WireConnection
 from tests.serve import frontend as f
 from tests.serve.answers import AnsweringClient
 from tests.serve.bench import Bench, run
@@ -307,7 +306,7 @@ def test_statements_of_a_client_that_is_gone_are_not_begun() -> None:
         await bench.service.began.wait()
         alice.writer.write_eof()
         connection = bench.connections.live[alice.number]
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, WireConnection)
         while not connection._channel.lost:
             await asyncio.sleep(0)
         bench.service.resumed.set()
@@ -322,7 +321,7 @@ def test_a_client_of_dpsql_gets_errors_as_json_too() -> None:
     async def test(bench: Bench) -> None:
         alice = await bench.log_in(**{"_pq_.dpsql_errors": "1"})
         found = error(await alice.ask(f.query("SELECT oops")))
-        copy = from_json(found["J"])
+        copy = error_from_json(found["J"])
         assert isinstance(copy, QueryRefused)
         assert (copy.message, copy.line, copy.col, copy.hint) == (
             "this shows single patients",
@@ -358,7 +357,7 @@ def test_a_client_that_does_not_read_gets_no_further_answers(monkeypatch: pytest
         alice.writer.transport.pause_reading()  # type: ignore[attr-defined]  # it is a socket's
         await alice.send(f.query("FETCH 10 c;" * 500))
         (connection,) = bench.connections.live.values()
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, WireConnection)
         for _ in range(50):
             await asyncio.sleep(0.01)
             assert connection._channel._transport.get_write_buffer_size() < 1 << 20
@@ -398,7 +397,7 @@ def test_a_connection_that_ends_lets_go_of_its_results() -> None:
     async def test(bench: Bench) -> None:
         alice = await bench.log_in()
         (connection,) = bench.connections.live.values()
-        assert isinstance(connection, Connection)
+        assert isinstance(connection, WireConnection)
         await alice.ask(f.query("DECLARE c CURSOR WITH HOLD FOR SELECT repeat('x', 1000) AS x"))
         await alice.ask(f.parse("SELECT 1", "s"), f.SYNC)
         assert connection.held > 1000
@@ -411,13 +410,13 @@ def test_a_connection_that_ends_lets_go_of_its_results() -> None:
 
 def test_many_statements_let_other_connections_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[int] = []
-    true = Connection._next_turn
+    true = WireConnection._next_turn
 
-    async def next_turn(connection: Connection) -> None:
+    async def next_turn(connection: WireConnection) -> None:
         turns.append(1)
         await true(connection)
 
-    monkeypatch.setattr(Connection, "_next_turn", next_turn)
+    monkeypatch.setattr(WireConnection, "_next_turn", next_turn)
 
     async def test(bench: Bench) -> int:
         alice = await bench.log_in()

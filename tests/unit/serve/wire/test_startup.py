@@ -16,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from dpsql.serve import tls
-from dpsql.serve.accounts import Users
+from dpsql.serve import state
+from dpsql.serve.users import Users
 from dpsql.serve.wire import startup as startup_module
 from dpsql.serve.wire.channel import Channel
 from tests.serve import frontend as f
@@ -182,7 +182,7 @@ def test_nothing_but_a_login_is_heard_before_the_login(data: bytes) -> None:
     assert (found["S"], found["C"]) == ("FATAL", "08P01")
 
 
-def test_tls_and_a_binding_to_the_certificate(server_tls: tls.Tls, client_tls: ssl.SSLContext) -> None:
+def test_tls_and_a_binding_to_the_certificate(server_tls: state.Tls, client_tls: ssl.SSLContext) -> None:
     async def test(bench: Bench) -> None:
         alice = await bench.connect()
         await alice.start_tls(client_tls)
@@ -194,7 +194,7 @@ def test_tls_and_a_binding_to_the_certificate(server_tls: tls.Tls, client_tls: s
 
 
 def test_a_login_that_was_bound_to_another_certificate_fails(
-    server_tls: tls.Tls, client_tls: ssl.SSLContext
+    server_tls: state.Tls, client_tls: ssl.SSLContext
 ) -> None:
     async def test(bench: Bench) -> str:
         alice = await bench.connect()
@@ -208,7 +208,7 @@ def test_a_login_that_was_bound_to_another_certificate_fails(
 
 
 def test_a_client_that_was_not_offered_its_binding_is_cut_off(
-    server_tls: tls.Tls, client_tls: ssl.SSLContext
+    server_tls: state.Tls, client_tls: ssl.SSLContext
 ) -> None:
     async def test(bench: Bench) -> str:
         alice = await bench.connect()
@@ -225,7 +225,7 @@ def test_a_client_that_was_not_offered_its_binding_is_cut_off(
 
 @pytest.mark.parametrize("alpn", [True, False])
 def test_tls_may_begin_at_once_if_the_client_names_the_protocol(
-    server_tls: tls.Tls, certificate: object, alpn: bool
+    server_tls: state.Tls, certificate: object, alpn: bool
 ) -> None:
     context = ssl.create_default_context(cafile=str(certificate))
     if alpn:
@@ -246,7 +246,7 @@ def test_tls_may_begin_at_once_if_the_client_names_the_protocol(
     assert run(test, Bench(tls=server_tls)) == ([b"T", b"D", b"C", b"Z"] if alpn else "08P01")
 
 
-def test_plain_bytes_behind_the_request_for_tls_end_the_connection(server_tls: tls.Tls) -> None:
+def test_plain_bytes_behind_the_request_for_tls_end_the_connection(server_tls: state.Tls) -> None:
     async def test(bench: Bench) -> bytes:
         stranger = await bench.connect()
         await stranger.send(f.SSL_REQUEST + f.startup({"user": "alice"}))
@@ -257,8 +257,8 @@ def test_plain_bytes_behind_the_request_for_tls_end_the_connection(server_tls: t
     assert f.fields(found[5:])["C"] == "08P01"
 
 
-def test_where_clients_need_certificates_nobody_logs_in_without_tls(server_tls: tls.Tls) -> None:
-    needed = tls.load(server_tls.certificate, server_tls.key, clientcert=server_tls.certificate)
+def test_where_clients_need_certificates_nobody_logs_in_without_tls(server_tls: state.Tls) -> None:
+    needed = state.load_tls(server_tls.certificate, server_tls.key, clientcert=server_tls.certificate)
 
     async def test(bench: Bench) -> str:
         alice = await bench.connect()
@@ -286,11 +286,11 @@ def certified(folder: Path, name: str) -> Path:
 
 @pytest.mark.parametrize("name", ["alice", "bob"])
 def test_a_certificate_is_that_of_the_user_who_logs_in(
-    server_tls: tls.Tls, tmp_path: Path, name: str
+    server_tls: state.Tls, tmp_path: Path, name: str
 ) -> None:
     """With another's, a right password gets the answer that a wrong one gets."""
     file = certified(tmp_path, name)
-    needed = tls.load(server_tls.certificate, server_tls.key, clientcert=file)
+    needed = state.load_tls(server_tls.certificate, server_tls.key, clientcert=file)
     context = ssl.create_default_context(cafile=server_tls.certificate)
     context.load_cert_chain(file)
     bench = Bench(tls=needed)
@@ -316,7 +316,7 @@ def test_a_certificate_is_that_of_the_user_who_logs_in(
     assert len(failures) == 1  # of the name
 
 
-def test_tls_is_asked_for_once(server_tls: tls.Tls, client_tls: ssl.SSLContext) -> None:
+def test_tls_is_asked_for_once(server_tls: state.Tls, client_tls: ssl.SSLContext) -> None:
     async def test(bench: Bench) -> str:
         stranger = await bench.connect()
         await stranger.start_tls(client_tls)
@@ -350,14 +350,14 @@ def test_encryption_is_asked_for_once_of_each_kind(twice: bytes) -> None:
     assert run(test)[:1] == b"E"
 
 
-def test_where_tls_is_required_no_login_begins_without_it(server_tls: tls.Tls) -> None:
+def test_where_tls_is_required_no_login_begins_without_it(server_tls: state.Tls) -> None:
     async def test(bench: Bench) -> dict[str, str]:
         return await refused(bench, f.startup({"user": "alice"}))
 
     assert run(test, Bench(tls=server_tls, tls_required=True))["C"] == "28000"
 
 
-def test_bytes_that_are_no_tls_end_the_connection(server_tls: tls.Tls) -> None:
+def test_bytes_that_are_no_tls_end_the_connection(server_tls: state.Tls) -> None:
     async def test(bench: Bench) -> None:
         for begin in (b"", f.SSL_REQUEST):
             stranger = await bench.connect()
@@ -386,7 +386,7 @@ def test_a_client_that_does_nothing_is_cut_off(monkeypatch: pytest.MonkeyPatch, 
 
 
 def test_a_handshake_of_tls_that_does_not_go_on_is_cut_off(
-    monkeypatch: pytest.MonkeyPatch, server_tls: tls.Tls
+    monkeypatch: pytest.MonkeyPatch, server_tls: state.Tls
 ) -> None:
     monkeypatch.setattr(startup_module, "STEP", 0.05)
 
@@ -399,7 +399,7 @@ def test_a_handshake_of_tls_that_does_not_go_on_is_cut_off(
 
 
 def test_a_client_that_leaves_with_the_end_of_a_handshake_of_tls_is_not_logged(
-    server_tls: tls.Tls, caplog: pytest.LogCaptureFixture
+    server_tls: state.Tls, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The last of the handshake and the end of TLS arrive together: asyncio must not be asked to go on."""
     context = ssl.create_default_context()

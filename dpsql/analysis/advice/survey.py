@@ -1,0 +1,261 @@
+"""Find all obstacles of a refused statement, after its first one, with hints adapted to the policy.
+
+A survey compiles the statement again with a compiler that goes on behind a refusal wherever parts are
+independent. It only makes errors: what it compiled is dropped, and nothing in it returns a plan. The
+statement is refused already, so a mistake here can make an error longer or shorter, but never accept a
+statement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from typing import NoReturn
+
+from sqlglot import exp
+
+from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.analysis.compiled_relation import Cte, Relation, Scope
+from dpsql.analysis.compiler import RecoveryPoint, StatementCompiler
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.analysis.typed_expression import Typed
+from dpsql.errors import Fix, Obstacle, QueryRefused
+from dpsql.language import Outline, Query, all_of, walk_tree, written_name
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold
+
+_OPERATORS = (exp.Binary, exp.Between, exp.In, exp.Case, exp.Anonymous)
+"""Nodes of which several operands are expressions in the scope of the node."""
+_NO_NAME = "there is no "
+"""The beginning of messages about a name that does not exist."""
+_NO_OPERANDS = (exp.Query, exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Identifier)
+
+
+class Obstructed(QueryRefused):
+    """What is compiled depends on a part that was refused before, so nothing is known about it."""
+
+
+class _Surveyed(RecoveryPoint):
+    """A part whose refusal is written down."""
+
+    def __init__(self, surveyor: Surveyor, name: str, *, of_from: bool) -> None:
+        self.surveyor, self.name, self.of_from = surveyor, name, of_from
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool | None:
+        if not isinstance(error, QueryRefused):
+            return None
+        self.failed = True
+        self.surveyor.record(error)
+        self.surveyor.open |= self.of_from
+        if self.name:
+            self.surveyor.names.add(fold(self.name))
+        return True
+
+
+@dataclass(slots=True)
+class Surveyor(StatementCompiler):
+    """A compiler that writes refusals down and goes on with the next part of the statement."""
+
+    found: list[QueryRefused] = field(default_factory=list)
+    missing: set[str] = field(default_factory=set)
+    """The messages about names that do not exist."""
+    names: set[str] = field(default_factory=set)
+    """Folded names of refused parts: an expression that uses one is not judged."""
+    open: bool = False
+    """Whether a part of a FROM clause was refused: then any name may be one of its columns."""
+    failed: dict[tuple[int, int], tuple[exp.Expr, Scope]] = field(default_factory=dict)
+    """Refused expressions by the `id` of node and scope, which are kept alive."""
+    refused: dict[exp.Expr, str] = field(default_factory=dict)
+    """What refusals point at, with their message; "" for refused expressions, of which nothing is known."""
+
+    def part(self, name: str = "", *, of_from: bool = False) -> RecoveryPoint:
+        """See `StatementCompiler`."""
+        return _Surveyed(self, name, of_from=of_from)
+
+    def report(self, refused: QueryRefused) -> None:
+        """See `StatementCompiler`; the caller goes on."""
+        self.record(refused)
+
+    def give_up(self) -> NoReturn:
+        """See `StatementCompiler`."""
+        raise Obstructed("a part of this was refused")
+
+    def record(self, refused: QueryRefused) -> None:
+        """Write a refusal down, unless it may be a consequence of another one."""
+        node = refused.node
+        if isinstance(refused, Obstructed):
+            return
+        if isinstance(node, exp.Expr):
+            known = self.refused.get(node)
+            if known is not None and refused.message in self.missing:
+                self.found.append(refused)  # with the first one it is one obstacle, and one change
+            if known in ("", refused.message) or self._uncertain(node):
+                return
+            self.refused[node] = refused.message
+            if refused.message.startswith(_NO_NAME):
+                self.missing.add(refused.message)
+        self.found.append(refused)
+
+    def _uncertain(self, node: exp.Expr) -> bool:
+        """Return whether a node contains a refused expression, or the name of a refused part."""
+        if self.open and isinstance(node, exp.Column):
+            return True
+        return any(
+            (n is not node and n in self.refused)
+            or (isinstance(n, exp.Column) and fold(n.name) in self.names)
+            for n in walk_tree(node)
+        )
+
+    def expression(self, node: exp.Expr, scope: Scope) -> Typed:
+        """See `StatementCompiler`; the operands beside a refused one are compiled as well."""
+        key = (id(node), id(scope))
+        if key in self.failed:
+            raise Obstructed("this was refused")
+        try:
+            return StatementCompiler.expression(self, node, scope)
+        except QueryRefused as refused:
+            self.record(refused)
+            of_operand = isinstance(refused, Obstructed)
+        self.failed[key] = (node, scope)
+        self.refused[node] = ""
+        if of_operand and isinstance(node, _OPERATORS) and aggregate_name(node) is None:
+            self._operands(node, scope)
+        raise Obstructed("this was refused")
+
+    def _operands(self, node: exp.Expr, scope: Scope) -> None:
+        """Compile the operands of a node, of which one was refused before the others were reached."""
+        for operand in node.iter_expressions():
+            if isinstance(operand, exp.If):  # a branch of CASE
+                self._operands(operand, scope)
+            elif id(operand) not in scope.memo and not isinstance(operand, _NO_OPERANDS):
+                with self.part():
+                    self.expression(operand, scope)
+
+    def tentative(self, node: exp.Expr, scope: Scope) -> Typed:
+        """See `StatementCompiler`."""
+        before, failed, known = len(self.found), dict(self.failed), dict(self.refused)
+        try:
+            return self.expression(node, scope)
+        except QueryRefused:
+            if not isinstance(node, exp.Column):  # the caller looks at the parts of other nodes
+                del self.found[before:]
+                self.failed, self.refused = failed, known
+            raise
+
+    def query(self, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> Relation:
+        """See `StatementCompiler`; a refused subquery leaves the block around it without columns."""
+        try:
+            return StatementCompiler.query(self, node, ctes, depth)
+        except QueryRefused as refused:
+            self.record(refused)
+        raise Obstructed("this subquery was refused")
+
+
+def order_obstacles(found: Iterable[QueryRefused]) -> tuple[Obstacle, ...]:
+    """Return the obstacles of several refusals in the order of the text, the first one of each place.
+
+    A name that does not exist is one obstacle, however often it is used; its fix changes all uses.
+    """
+    kept: dict[object, Obstacle] = {}
+    for one in (o for refused in found for o in refused.obstacles):
+        named = one.message.startswith(_NO_NAME)
+        first = kept.setdefault(one.message if named else (one.message, one.line, one.col), one)
+        if named and first is not one:
+            kept[one.message] = _with_fix(first, one.fix)
+    return tuple(sorted(kept.values(), key=lambda o: (o.line or 0, o.col or 0)))
+
+
+def _with_fix(one: Obstacle, other: Fix | None) -> Obstacle:
+    """Return an obstacle whose fix makes the changes of another use of the name as well."""
+    fix = one.fix
+    if fix is None or other is None:
+        return one
+    known = {(f.start, f.end) for f in (fix, *fix.also)}
+    more = tuple(replace(f, also=()) for f in (other, *other.also) if (f.start, f.end) not in known)
+    return replace(one, fix=replace(fix, also=(*fix.also, *more)))
+
+
+_EXAMPLE = re.compile(r"\b(?:user_id|visits|page|country|(?<=ORDER BY )day|(?<=user_id, )day)\b")
+"""The names in hints that are examples: a privacy unit, a private table, two keys, a date."""
+_PROSE = re.compile(r"^(?:add|write) | counts privacy units$|: of the rows of one .*$")
+
+
+def adapt_hints(
+    found: Sequence[Obstacle], query: Query, policy: Policy, catalog: Catalog
+) -> tuple[Obstacle, ...]:
+    """Return the obstacles with hints that name what the policy has, without hints that were typed."""
+    names = _names_of_examples(query, policy, catalog)
+    typed = _words_of_outline(Outline.of(query.source.text))
+    hints: dict[str | None, str | None] = {None: None}
+    own = {one.hint for one in found if one.fix is not None and one.fix.text == one.hint}
+    hints |= {given: given for given in own}  # the whole statement, with names of its own
+    for given in {one.hint for one in found if one.hint is not None} - own:
+        hint = _name_in_hint(given, names)
+        known = hint is None or _is_within(_words_of_outline(Outline(_PROSE.sub("", hint))), typed)
+        hints[given] = None if known else hint
+    return tuple(replace(one, hint=hints[one.hint]) for one in found)
+
+
+def _name_in_hint(hint: str, names: Mapping[str, str]) -> str | None:
+    """Return a hint with the names that exist; None if one of its examples has no counterpart.
+
+    Where each row is a privacy unit, units are counted by COUNT(*).
+    """
+    if "user_id" not in names:
+        hint = hint.replace("COUNT(DISTINCT user_id)", "COUNT(*)")
+    if not set(_EXAMPLE.findall(hint)) <= names.keys():
+        return None
+    return _EXAMPLE.sub(lambda match: names[match[0]], hint)
+
+
+def _names_of_examples(query: Query, policy: Policy, catalog: Catalog) -> dict[str, str]:
+    """Return what examples' names are called in a statement's tables, or else in those of the policy.
+
+    A name that exists stands for itself.
+    """
+    tables = []
+    for node in all_of(query.tree, exp.Table):
+        table = policy.table(node.name) if node.name.isascii() else None
+        if table is not None and not table.public and table not in tables:
+            tables.append(table)
+    tables = tables or [t for t in policy.tables.values() if not t.public]
+    known = {fold(t.name) for t in policy.tables.values()}
+    known |= {fold(name) for t in tables for name, _ in catalog.columns(t.name)}
+    examples: tuple[str, ...] = ("visits", "page", "country", "day")
+    own = {word: word for word in examples if word in known}
+    if not tables:
+        return own
+    first = tables[0]
+    unit = _unit_of_examples(tables, policy)
+    columns = [(name, kind) for name, kind in catalog.columns(first.name) if name != unit]
+    days = [name for name, kind in columns if kind.moment or kind.name == "DATE"]
+    others = [name for name, _ in columns if name not in days]
+    keys = [name for name in others if name in first.domain] or others or [name for name, _ in columns]
+    found = {"visits": first.name}
+    found |= {"user_id": unit} if unit is not None else {}
+    found |= {"page": keys[0], "country": keys[-1]} if keys else {}
+    found |= {"day": (days or keys)[0]} if days or keys else {}
+    return {word: written_name(name) for word, name in found.items()} | own
+
+
+def _unit_of_examples(tables: Sequence[Table], policy: Policy) -> str | None:
+    """Return the unit's column of the first table that has one; None if each row is a unit."""
+    names: dict[str, str] = {}
+    for given in tables:
+        table: Table | None = given
+        while table is not None and isinstance(table.unit, UnitVia):
+            table = policy.table(table.unit.table)
+        if table is not None and isinstance(table.unit, UnitColumn):
+            names[fold(table.unit.column)] = table.unit.column
+    return next(iter(names.values()), None)
+
+
+def _words_of_outline(outline: Outline) -> list[str]:
+    return [token.text.upper() for token in outline.tokens]
+
+
+def _is_within(part: list[str], whole: list[str]) -> bool:
+    """Return whether words occur one after the other in others."""
+    size = len(part)
+    return size > 0 and any(whole[i : i + size] == part for i in range(len(whole) - size + 1))

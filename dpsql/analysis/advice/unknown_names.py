@@ -1,0 +1,337 @@
+"""Advise on columns that do not exist, private tables that are joined, arguments of other types."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import field, replace
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.errors import Fix, Obstacle
+from dpsql.language import BlockText, Outline, Query, call_end, replacement_fix, walk_tree, written_name
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import CsvSource, Policy, Table, TableDomain, UnitColumn, fold
+
+_SET_OPERATIONS = (TokenType.UNION, TokenType.EXCEPT, TokenType.INTERSECT)
+
+Advice = tuple[str | None, Fix | None] | tuple[str | None, Fix | None, str]
+"""A hint, its fix, and perhaps a message that says better what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A declared table in a FROM clause, under its alias."""
+
+    alias: str
+    table: Table
+    node: exp.Table
+    columns: tuple[str, ...]
+
+    def column(self, name: str) -> str | None:
+        """Return a column by its folded name."""
+        return next((c for c in self.columns if fold(c) == fold(name)), None)
+
+    @property
+    def unit(self) -> str | None:
+        """The column that holds the privacy unit."""
+        return self.table.unit.column if isinstance(self.table.unit, UnitColumn) else None
+
+
+@dataclass(slots=True)
+class Statement:
+    """A refused statement."""
+
+    query: Query
+    policy: Policy
+    catalog: Catalog
+    outline: Outline = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outline = Outline.of(self.query.source.text)
+
+    @property
+    def text(self) -> str:
+        """The statement as it was typed."""
+        return self.query.source.text
+
+    @property
+    def has_options(self) -> bool:
+        """Whether the clause of options was typed."""
+        return any(t.text.upper() == "DIFFERENTIAL_PRIVACY" for t in self.outline.tokens)
+
+    def named(self, select: exp.Select) -> list[Named]:
+        """Return the declared tables of a FROM clause."""
+        first = select.args.get("from_")
+        nodes = [first.this if first is not None else None, *(j.this for j in select.args.get("joins") or ())]
+        found = []
+        for node in nodes:
+            table = (
+                self.policy.table(node.name) if isinstance(node, exp.Table) and node.name.isascii() else None
+            )
+            if table is not None and isinstance(node, exp.Table):
+                found.append(Named(node.alias_or_name, table, node, self.columns(table)))
+        return found
+
+    def outermost(self, node: exp.Expr) -> BlockText | None:
+        """Return the block around a node if it is the whole statement; else None."""
+        block, first = self.outline.block(self.query.source.position(node)), self.outline.block(0)
+        several = block is not None and any(t.token_type in _SET_OPERATIONS for t in block.clauses)
+        return block if block == first and not several else None
+
+    def columns(self, table: Table) -> tuple[str, ...]:
+        """Return the names of a declared table's columns."""
+        return tuple(name for name, _ in self.catalog.columns(table.name))
+
+
+def clause_at(text: str, at: int, clause: str) -> Fix:
+    """Return the fix that adds a clause at a place, with blanks around it."""
+    before = "" if at and text[at - 1].isspace() else " "
+    after = " " if at < len(text) and not text[at].isspace() and text[at] not in ");" else ""
+    return Fix(f"{before}{clause}{after}", at, at)
+
+
+def advise_on_column(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Advise on a column that does not exist."""
+    select = node.find_ancestor(exp.Select)
+    if not isinstance(node, exp.Column) or select is None or (one.hint or "").startswith("did you mean"):
+        return None
+    named = of.named(select)
+    here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)] or named
+    if any(n.column(node.name) for n in here if not node.table):
+        return None  # it exists, but not in this place
+    return (
+        advise_on_renamed_column(of, node, one)
+        or _of_a_list(of, node, select)
+        or _text_in_quotes(of, node)
+        or _same_as_other_side(of, node, here)
+        or _of_a_table(of, node, named)
+        or _word_of_a_name(of, node, here)
+        or _unit_of(of, node, here)
+    )
+
+
+def advise_on_renamed_column(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Advise on a column that the policy calls otherwise than the header of its file."""
+    select = node.find_ancestor(exp.Select)
+    if not isinstance(node, exp.Column) or select is None:
+        return None
+    for named in of.named(select):
+        source = named.table.source
+        new = dict(source.format.rename).get(node.name) if isinstance(source, CsvSource) else None
+        if new is not None and named.column(new) is not None:
+            return _replace_name(of, node, new)
+    return None
+
+
+def _replace_name(of: Statement, node: exp.Column, name: str) -> Advice:
+    return f"did you mean {written_name(name)}?", replacement_fix(node.this, name)
+
+
+def _of_a_list(of: Statement, node: exp.Column, select: exp.Select) -> Advice | None:
+    """Advise to name the column of a list: `SELECT item FROM UNNEST(['a', 'b'])` lacks `AS t(item)`."""
+    first, found = select.args.get("from_"), [m.start() for m in re.finditer(r"(?i)\bunnest\b", of.text)]
+    if first is None or not isinstance(first.this, exp.Unnest) or select.args.get("joins"):
+        return None
+    if first.this.args.get("alias") is not None or node.table or len(found) != 1:
+        return None
+    end = call_end(of.query.source, found[0])
+    return (f"AS t({node.name})", Fix(f" AS t({node.name})", end + 1, end + 1)) if end >= 0 else None
+
+
+def _text_in_quotes(of: Statement, node: exp.Column) -> Advice | None:
+    """Advise to write a value in single quotes: double quotes stand around names."""
+    compared = isinstance(node.parent, (exp.EQ, exp.NEQ, exp.In, exp.Like, exp.ILike))
+    if node.table or not node.this.args.get("quoted") or not compared or "start" not in node.this.meta:
+        return None
+    text = "'" + node.name.replace("'", "''") + "'"
+    return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)
+
+
+def _same_as_other_side(of: Statement, node: exp.Column, here: list[Named]) -> Advice | None:
+    """`a.id = b.user_id`, where a has a user_id."""
+    parent = node.parent
+    if not isinstance(parent, exp.EQ):
+        return None
+    other = parent.expression if parent.this is node else parent.this
+    if not isinstance(other, exp.Column) or fold(other.name) == fold(node.name):
+        return None
+    known = [c for n in here if (c := n.column(other.name)) is not None]
+    return _replace_name(of, node, known[0]) if len(known) == 1 and node.table else None
+
+
+def _word_of_a_name(of: Statement, node: exp.Column, here: list[Named]) -> Advice | None:
+    """`date`, where the only such column is `visit_date`."""
+    word = fold(node.name)
+    known = [c for n in here for c in n.columns if word in fold(c).split("_")]
+    return _replace_name(of, node, known[0]) if len(known) == 1 else None
+
+
+def _unit_of(of: Statement, node: exp.Column, here: list[Named]) -> Advice | None:
+    """`COUNT(DISTINCT user_id)`, where the unit is called otherwise."""
+    units = [n.unit for n in here if n.unit is not None]
+    counted = isinstance(node.parent, exp.Distinct)
+    if not counted or len(set(units)) != 1 or "id" not in fold(node.name):
+        return None
+    return _replace_name(of, node, units[0])
+
+
+def _of_a_table(of: Statement, node: exp.Column, named: list[Named]) -> Advice | None:
+    """Find a column of another table: of FROM under another alias, or one that can be joined."""
+    for other in named:
+        name = other.column(node.name)
+        if name is not None and node.table:
+            return f"did you mean {other.alias}.{name}?", replacement_fix(node.args["table"], other.alias)
+    joins = []
+    for table in of.policy.tables.values():
+        known = {fold(c) for c in of.columns(table)}
+        if fold(node.name) in known and not node.table:
+            joins += [(table, join) for join in (_join_clause(of, table, n) for n in named) if join][:1]
+    if len(joins) != 1:
+        return None
+    (table, (join, at)) = joins[0]
+    return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at)
+
+
+def _join_clause(of: Statement, table: Table, to: Named) -> tuple[str, int] | None:
+    """Return the clause that joins a table to one of FROM, and the place behind that."""
+    ends = [n.meta["end"] + 1 for n in walk_tree(to.node) if "end" in n.meta]
+    if not ends or table is to.table:
+        return None
+    if to.table.unit is not None and table.unit is not None:
+        mine = table.unit.column if isinstance(table.unit, UnitColumn) else None
+        if mine is None or to.unit is None:
+            return None
+        same = fold(mine) == fold(to.unit)
+        on = f"USING ({mine})" if same else f"ON {to.alias}.{to.unit} = {table.name}.{mine}"
+        return f"JOIN {table.name} {on}", max(ends)
+    for column, domain in to.table.domain.items():
+        if isinstance(domain, TableDomain) and fold(domain.table) == fold(table.name):
+            if fold(column) == fold(domain.column):
+                return f"JOIN {table.name} USING ({column})", max(ends)
+            return f"JOIN {table.name} ON {to.alias}.{column} = {table.name}.{domain.column}", max(ends)
+    return None
+
+
+def advise_on_private_join(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Join private tables on the unit besides."""
+    select = node.find_ancestor(exp.Select)
+    if not isinstance(node, exp.Join) or select is None:
+        return None
+    named = of.named(select)
+    right = next((n for n in named if n.node is node.this or n.node == node.this), None)
+    left = next((n for n in named if n is not right and n.unit is not None), None)
+    if right is None or left is None or right.unit is None:
+        return None
+    same = f"{left.alias}.{left.unit} = {right.alias}.{right.unit}"
+    mistaken = _wrong_key(of, node, named)
+    if mistaken is not None:
+        return mistaken
+    asks = f"rows of one {left.unit} are joined"
+    at, text = _place_of_condition(of, node, select, right), of.text
+    if at is None:
+        return None
+    place, form = at
+    change = form.format(same=same, unit=right.unit)
+    fix = clause_at(text, place, change) if change.startswith("WHERE") else Fix(change, place, place)
+    word = "ON" if node.args.get("on") is not None or change.startswith(" ON") else "WHERE"
+    return f"{word} {same}", replace(fix, asks=asks)
+
+
+def _wrong_key(of: Statement, join: exp.Join, named: list[Named]) -> Advice | None:
+    """`a.visit_id = b.user_id`, where a has the unit too: one side names the wrong key."""
+    on = join.args.get("on")
+    sides = [on.this, on.expression] if isinstance(on, exp.EQ) else []
+    if not all(isinstance(s, exp.Column) and s.table for s in sides):
+        return None
+    units = [next((n.unit for n in named if fold(n.alias) == fold(s.table)), None) for s in sides]
+    wrong = [(s, u) for s, u in zip(sides, units, strict=True) if u and fold(s.name) != fold(u)]
+    if len(wrong) != 1 or None in units:
+        return None
+    ((side, unit),) = wrong
+    written = f"{side.table}.{unit}"
+    asks = f"rows of one {unit} are joined"
+    fix = replacement_fix(side.this, str(unit))
+    return f"did you mean {written}?", replace(fix, asks=asks) if fix is not None else None
+
+
+def _place_of_condition(
+    of: Statement, join: exp.Join, select: exp.Select, right: Named
+) -> tuple[int, str] | None:
+    """Return where a condition of a join can be added, and its form there."""
+    start = right.node.this.meta.get("start", 0)
+    block, tokens = of.outline.block(start), of.outline.tokens
+    i = next((i for i, t in enumerate(tokens) if t.start == start), 0)
+    on = join.args.get("on")
+    if on is not None:
+        word = next((t for t in tokens[i:] if t.token_type == TokenType.ON), None)
+        return None if word is None or isinstance(on, exp.Or) else (word.end + 1, " {same} AND")
+    if block is None or join.args.get("using") or join.args.get("method"):
+        return None
+    if i and tokens[i - 1].token_type == TokenType.JOIN and tokens[i - 2].text.upper() != "CROSS":
+        ends = [n.meta["end"] + 1 for n in walk_tree(right.node) if "end" in n.meta]
+        return max(ends), " ON {same}"
+    where, clause = select.args.get("where"), block.clause(TokenType.WHERE)
+    if where is not None and clause is not None:
+        return None if isinstance(where.this, exp.Or) else (clause.end + 1, " {same} AND")
+    return block.before(TokenType.WHERE), "WHERE {same}"
+
+
+_CASTS = frozenset({"VARCHAR", "DATE", "TIMESTAMP", "BIGINT", "DOUBLE"})
+"""Types that an argument may be converted to."""
+
+_NUMBERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"})
+
+
+def _fits(given: str, wanted: str) -> bool:
+    """Return whether an argument fits as it is; a word in small letters is a literal text."""
+    return given == wanted or wanted.islower() or {given, wanted} <= _NUMBERS
+
+
+def _types(call: str) -> list[str]:
+    """Return the types in the parentheses of a call that a message shows."""
+    inside = call.partition("(")[2].rpartition(")")[0].partition(") (")[0]
+    return inside.split(", ") if inside else []
+
+
+def advise_on_types(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Convert the arguments that do not fit a function or operator."""
+    given = _types(one.message.partition(" with ")[2])
+    operands = [node.this, node.expression] if isinstance(node, exp.Binary) else list(node.expressions)
+    allowed = [_types(form) for form in (one.hint or "").split("; ") if len(_types(form)) == len(given)]
+    ways = [
+        [i for i, (a, b) in enumerate(zip(given, form, strict=True)) if not _fits(a, b)] for form in allowed
+    ]
+    fitting = [
+        (places, form)
+        for places, form in zip(ways, allowed, strict=True)
+        if places
+        and all(form[i] == "VARCHAR" or given[i] == "VARCHAR" for i in places)
+        and all(form[i] in _CASTS for i in places)
+    ]
+    if not fitting or len(operands) != len(given):
+        return None
+    number = any(t in _NUMBERS for t in given)
+    places, form = min(fitting, key=lambda way: (number and "DATE" in way[1], len(way[0])))
+    text, casts = of.text, list[Fix]()
+    for i in places:
+        span = of.outline.span(operands[i])
+        if span is None:
+            return None
+        casts.append(Fix(f"CAST({text[span[0] : span[1]]} AS {form[i]})", *span))
+    return ", ".join(c.text for c in casts), replace(casts[0], also=tuple(casts[1:]))
+
+
+def advise_on_comparison(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Convert a text that is compared with a number or a date."""
+    first, _, rest = one.message.partition(" and ")
+    target = one.message.partition("CAST(... AS ")[2].partition(")")[0] or rest.partition(" ")[0]
+    if not isinstance(node, exp.Binary) or first != "VARCHAR" or target not in _CASTS | {"INTEGER"}:
+        return None
+    operand = node.expression if isinstance(node.this, exp.Literal) else node.this
+    span = of.outline.span(operand)
+    if span is None or isinstance(operand, exp.Literal):
+        return None
+    written = f"CAST({of.text[span[0] : span[1]]} AS {target})"
+    return f"{written}, which is NULL where it does not convert", Fix(written, *span)

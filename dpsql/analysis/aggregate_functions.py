@@ -1,0 +1,278 @@
+"""The aggregates of subqueries, which do not depend on row order: their calls, and how each is compiled.
+
+An aggregate that depends on row order (FIRST, LIST, floating-point SUM) may change for one unit when
+another unit is removed, because the engine chooses the order of a join from statistics of all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from operator import attrgetter
+from typing import Protocol
+
+from sqlglot import exp
+
+from dpsql.analysis.compiled_relation import Scope
+from dpsql.analysis.compiler import (
+    StatementCompiler,
+    check_arguments,
+    function_name,
+    order_term,
+    order_terms,
+    words,
+)
+from dpsql.analysis.conversions import cast
+from dpsql.analysis.facts_of_values import of_cast
+from dpsql.analysis.scalar_rules import canonical, predicate
+from dpsql.analysis.total_forms import mean_of
+from dpsql.analysis.typed_expression import Typed, UnitRole
+from dpsql.kernel.tree import (
+    MOST,
+    Aggregate,
+    Binary,
+    Case,
+    Cast,
+    Constant,
+    Expr,
+    IsNull,
+    Mean,
+    OrderTerm,
+    Paren,
+    Saturated,
+)
+from dpsql.language import walk_tree
+from dpsql.lazy_dataclass import dataclass
+from dpsql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
+
+
+class Form(Protocol):
+    """The signature of an aggregate's compiled form."""
+
+    def __call__(self, x: Typed, *, distinct: bool) -> Typed:
+        """Aggregate a guarded expression, or its distinct values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """An aggregate function: the argument types it accepts and its compiled form."""
+
+    accepts: Callable[[SqlType], bool]
+    form: Form
+
+
+def _plain_form(name: str, result: SqlType | None = None) -> Form:
+    def made(x: Typed, *, distinct: bool) -> Typed:
+        node = Aggregate(name, (x.node,), distinct)
+        return replace(x, node=node, type=result or x.type, unit=UnitRole.NONE)
+
+    return made
+
+
+def _in_order(x: Typed) -> tuple[OrderTerm, ...]:
+    """Return an order for floating-point sums, which depend on the order of their values."""
+    return (OrderTerm(x.node),) if x.type == DOUBLE else ()
+
+
+def _form_of_sum(x: Typed, *, distinct: bool) -> Typed:
+    made = replace(x, node=Aggregate("SUM", (x.node,), distinct, _in_order(x)))
+    if x.type == DOUBLE:
+        return made
+    kind = BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale)
+    total = cast(made, kind)
+    if x.type.integer and x.type.bits <= 32:
+        return total  # 2^31 of them fit
+    return replace(total, node=Saturated(made.node, kind, MOST))
+
+
+def _form_of_avg(x: Typed, *, distinct: bool) -> Typed:
+    mean = mean_of(x, distinct=distinct)
+    return mean or replace(x, node=Aggregate("AVG", (x.node,), distinct, _in_order(x)), type=DOUBLE)
+
+
+def _form_of_count_if(x: Typed, *, distinct: bool) -> Typed:
+    chosen = Case(((x.node, Constant(True, BOOLEAN)),))
+    return replace(x, node=Aggregate("COUNT", (chosen,)), type=BIGINT)
+
+
+def _form_of_median(x: Typed, *, distinct: bool) -> Typed:
+    return replace(x, node=Aggregate("MEDIAN", (x.node,), distinct), type=DOUBLE)
+
+
+def _has_order(sql_type: SqlType) -> bool:
+    return sql_type.name not in ("JSON", "INTERVAL", "NULL", "HUGEINT")
+
+
+_number, _integer = attrgetter("numeric"), attrgetter("integer")
+
+
+def _is_boolean(sql_type: SqlType) -> bool:
+    return sql_type == BOOLEAN
+
+
+AGGREGATES: dict[str, Rule] = {
+    "count": Rule(_has_order, _plain_form("COUNT", BIGINT)),
+    "count_if": Rule(_is_boolean, _form_of_count_if),
+    "countif": Rule(_is_boolean, _form_of_count_if),
+    "sum": Rule(_number, _form_of_sum),
+    "avg": Rule(_number, _form_of_avg),
+    "mean": Rule(_number, _form_of_avg),
+    "min": Rule(_has_order, _plain_form("MIN")),
+    "max": Rule(_has_order, _plain_form("MAX")),
+    "any_value": Rule(_has_order, _plain_form("MIN")),
+    "bool_and": Rule(_is_boolean, _plain_form("BOOL_AND")),
+    "bool_or": Rule(_is_boolean, _plain_form("BOOL_OR")),
+    "bit_and": Rule(_integer, _plain_form("BIT_AND")),
+    "bit_or": Rule(_integer, _plain_form("BIT_OR")),
+    "bit_xor": Rule(_integer, _plain_form("BIT_XOR")),
+    "median": Rule(_integer, _form_of_median),
+}
+"""Aggregates whose result is a function of the multiset of their values."""
+
+_WITHIN = frozenset({"min", "max", "any_value", "avg", "mean", "median"})
+"""Aggregates whose result lies between the least and the greatest of their values."""
+
+ORDER_DEPENDENT = words(
+    """
+    first last list array_agg string_agg group_concat arg_max arg_min max_by min_by mode stddev variance
+    var_pop var_samp stddev_pop stddev_samp quantile_cont quantile_disc product approx_count_distinct
+    quantile percentile_cont percentile_disc approx_quantile approx_quantiles
+    reservoir_quantile histogram corr
+    """
+)
+"""Aggregates whose result depends on the order of rows, or is not computed exactly."""
+
+
+def aggregate_name(node: exp.Expr) -> str | None:
+    """Return the name of the aggregate that a node calls (with or without FILTER); None for other nodes."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    inner = inner.this if isinstance(inner, exp.WithinGroup) else inner
+    name = (function_name(inner) or "").lower()
+    return name if name in AGGREGATES or name in ORDER_DEPENDENT else None
+
+
+def aggregate_calls(node: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the aggregates in an expression, outside subqueries and windows."""
+    for n in walk_tree(node, lambda n: isinstance(n, (exp.Query, exp.Subquery))):
+        if isinstance(n, exp.Expr) and is_aggregate(n):
+            yield n
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Return whether a node calls an aggregate of its block, not one of a window."""
+    return aggregate_name(node) is not None and not _is_windowed(node)
+
+
+def contains_aggregate(node: exp.Expr) -> bool:
+    """Return whether an expression contains an aggregate outside subqueries and windows."""
+    return any(True for _ in aggregate_calls(node))
+
+
+def _is_windowed(node: exp.Expr) -> bool:
+    """Return whether a call is the function of a window, not an aggregate of the block."""
+    parent = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
+    return isinstance(parent, exp.Window)
+
+
+def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile one aggregate over the rows of its group."""
+    where: Expr | None = None
+    if isinstance(node, exp.Filter):
+        check_arguments(compiler.source, node, frozenset({"this", "expression"}))
+        where = predicate(compiler, node.expression.this, scope).guarded_node
+        node = node.this
+    node = node.this if isinstance(node, exp.WithinGroup) else node
+    name = (function_name(node) or "").lower()
+    aggregate = AGGREGATES.get(name)
+    if name in ORDERED or name in EXTREME:
+        return compile_ordered(compiler, node, name, scope, where)
+    if aggregate is None:
+        raise compiler.source.refuse(
+            f"the result of {name} depends on the order of rows", node, "use MIN, MAX, COUNT or SUM"
+        )
+    arguments = node.expressions
+    if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
+        return Typed(Aggregate("COUNT", filter=where), BIGINT)
+    distinct = False
+    if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
+        check_arguments(compiler.source, arguments[0], frozenset({"expressions"}))
+        distinct, arguments = True, arguments[0].expressions
+    if len(arguments) != 1:
+        raise compiler.source.refuse(f"{name} takes one argument here", node)
+    value = canonical(compiler.expression(arguments[0], scope)).guarding()
+    if not aggregate.accepts(value.type):
+        raise compiler.source.refuse(f"{name} does not take {value.type}", node)
+    result = aggregate.form(value, distinct=distinct)
+    bounds = of_cast(value, result.type) if name in _WITHIN else None
+    return replace(result, node=_add_filter(result.node, where), literal=None, domain=None, bounds=bounds)
+
+
+ORDERED = {"first": "FIRST", "last": "LAST", "list": "LIST", "array_agg": "LIST"}
+EXTREME = {
+    **dict.fromkeys(("arg_max", "max_by", "argmax"), "DESC"),
+    **dict.fromkeys(("arg_min", "min_by", "argmin"), "ASC"),
+}
+"""Aggregates that are a function of the rows once their order is complete."""
+
+
+def compile_ordered(
+    compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope, where: Expr | None
+) -> Typed:
+    """Compile an ordered aggregate, with the aggregated expression as the last term of its ORDER BY.
+
+    Rows that are equal in all terms are then interchangeable.
+    """
+    arguments = list(node.expressions)
+    if name in EXTREME:
+        if len(arguments) != 2 or where is not None:
+            raise compiler.source.refuse(f"{name} takes a value and what to order it by", node)
+        x, y = (canonical(compiler.expression(a, scope)).guarding() for a in arguments)
+        _orderable(compiler, node, x, y)
+        # Ties go to the smallest value, so that the result does not depend on the order of rows.
+        terms = [OrderTerm(y.node, EXTREME[name], "LAST"), OrderTerm(x.node, "ASC", "LAST")]
+        order = tuple(t for t, v in zip(terms, (y, x), strict=True) if v.literal is None)
+        if not order:
+            raise compiler.source.refuse(f"{name} of constants is a constant", node)
+        there = Binary("AND", *(Paren(IsNull(v.node, negated=True)) for v in (x, y)))
+        made = Aggregate("FIRST", (x.node,), order=order, filter=there)
+        return replace(x, node=made, unit=UnitRole.NONE, literal=None, domain=None)
+    if len(arguments) != 1 or not isinstance(arguments[0], exp.Order):
+        raise compiler.source.refuse(
+            f"the result of {name} depends on the order of rows", node, f"{name.upper()}(page ORDER BY day)"
+        )
+    inner = arguments[0]
+    if inner.this is None or isinstance(inner.this, (exp.Distinct, exp.Star)):
+        raise compiler.source.refuse(f"{name} takes one expression with ORDER BY", node)
+    value = canonical(compiler.expression(inner.this, scope)).guarding()
+    _orderable(compiler, node, value)
+    terms = []
+    for term in order_terms(compiler.source, inner):
+        by = canonical(compiler.expression(term.this, scope)).guarding()
+        _orderable(compiler, node, by)
+        if by.literal is not None:
+            raise compiler.source.refuse("an aggregate is not ordered by a constant", term)
+        terms.append(order_term(term, by.node))
+    if value.literal is None:
+        terms.append(OrderTerm(value.node, "ASC", "LAST"))
+    sql_type = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type
+    if sql_type.name == "LIST" and value.type.name not in ("VARCHAR", "BIGINT", "INTEGER", "DATE"):
+        raise compiler.source.refuse(f"lists of {value.type} are not collected", node)
+    made = Aggregate(ORDERED[name], (value.node,), order=tuple(terms), filter=where)
+    bounds = value.bounds if sql_type == value.type else None
+    value = replace(value, unit=UnitRole.NONE, literal=None, domain=None, bounds=bounds)
+    return replace(value, node=made, type=sql_type)
+
+
+def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> None:
+    for value in values:
+        if not _has_order(value.type):
+            raise compiler.source.refuse(f"{value.type} has no order here", node)
+
+
+def _add_filter(node: Expr, where: Expr | None) -> Expr:
+    """Add FILTER, which belongs to the aggregate itself, inside a conversion of its result."""
+    if isinstance(node, (Cast, Saturated)):
+        return replace(node, operand=_add_filter(node.operand, where))
+    if isinstance(node, Mean):
+        return Mean(_add_filter(node.total, where), _add_filter(node.number, where))
+    return replace(node, filter=where) if isinstance(node, Aggregate) else node

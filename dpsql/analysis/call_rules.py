@@ -1,0 +1,329 @@
+"""Rules for constants, function calls, JSON paths and values of earlier releases; the table of all rules.
+
+A statement is compiled before its releases run, so a value has a place and no number then. The analysis
+knows nothing of the number: it narrows no bound, is no key, and declares no group. When the value is known,
+only its constant is put into the compiled query, and the rest stays what was proved, priced and explained.
+The release is private for every value that the constant may have, so the losses of both add up.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+
+from sqlglot import exp
+
+from dpsql.analysis import scalar_functions
+from dpsql.analysis.compiled_query import CompiledQuery, with_query
+from dpsql.analysis.compiled_relation import Scope
+from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
+from dpsql.analysis.conversions import cast, unify
+from dpsql.analysis.facts_of_values import hull_of_bounds, of_greatest
+from dpsql.analysis.nested_queries import SUBQUERY_RULES
+from dpsql.analysis.public_domains import literal_domain
+from dpsql.analysis.scalar_functions import fails_on_samples
+from dpsql.analysis.scalar_rules import RULES, build_typed, convert_to_common, predicate
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.analysis.statement_plan import Plan
+from dpsql.analysis.syntax_rules import SYNTAX_RULES, ZONE_RULES, lambda_call, timezone_call
+from dpsql.analysis.typed_expression import Literal, Typed, constant, exactly
+from dpsql.analysis.window_functions import WINDOW_RULES
+from dpsql.errors import Fix
+from dpsql.kernel.tree import (
+    Apply,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Constant,
+    Expr,
+    Interval,
+    Item,
+    Paren,
+    ScalarQuery,
+    Select,
+    duckdb_sql,
+    replaced,
+)
+from dpsql.kernel.tree.forms import LONGEST, concatenated
+from dpsql.language import all_of, call_end, unclear
+from dpsql.policy import Policy
+from dpsql.types import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    JSON,
+    NULL,
+    TIMESTAMP,
+    VARCHAR,
+    SqlType,
+)
+
+
+def _literal(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    text = str(node.this)
+    if node.args.get("is_string"):
+        if "\x00" in text:
+            raise compiler.source.refuse("a text has a NUL character", node)
+        if len(text.encode("utf-8", "surrogatepass")) > LONGEST:
+            raise compiler.source.refuse(f"a text has more than {LONGEST:,} bytes", node)
+        return constant(text, VARCHAR)
+    if re.fullmatch(r"\d+", text):
+        value = int(text)
+        if value >= 2**63:
+            raise compiler.source.refuse("this number is beyond BIGINT", node)
+        return constant(value, INTEGER if value < 2**31 else BIGINT)
+    fixed = re.fullmatch(r"(\d*)\.(\d*)", text)
+    if fixed and (fixed[1] or fixed[2]) and max(1, len(fixed[1].lstrip("0"))) + len(fixed[2]) <= 18:
+        digits = fixed[2]
+        whole = fixed[1].lstrip("0") or "0"
+        sql_type = SqlType("DECIMAL", max(1, len(whole.lstrip("0"))) + len(digits), len(digits))
+        exact = Decimal(f"{whole}.{digits}" if digits else whole)
+        return Typed(Constant(exact, sql_type), sql_type, literal=Literal(float(text)), bounds=exactly(exact))
+    try:
+        number = float(text)
+    except ValueError:
+        raise compiler.source.refuse("this number cannot be read", node) from None
+    if number in (float("inf"), float("-inf")):
+        raise compiler.source.refuse("this number is beyond DOUBLE", node)
+    return constant(number, DOUBLE)
+
+
+def _null(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    return constant(None, NULL)
+
+
+def _boolean(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    return constant(bool(node.this), BOOLEAN)
+
+
+def _interval(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    amount, unit = node.this, node.args.get("unit")
+    text = str(amount.this) if isinstance(amount, exp.Literal) else ""
+    if not re.fullmatch(r"-?\d{1,9}", text) or not isinstance(unit, exp.Var):
+        raise compiler.source.refuse("an INTERVAL is a whole number and a unit", node, "INTERVAL 3 MONTH")
+    interval = Interval(f"{text} {unit.name.lower()}")
+    sql = duckdb_sql(interval) if unit.name.isalpha() else ""
+    try:
+        compiler.catalog.evaluate(f"{sql} IS NULL")
+    except ValueError:
+        raise compiler.source.refuse("this is not an INTERVAL", node, "INTERVAL 3 MONTH") from None
+    compiler.intervals.setdefault(sql, str(compiler.catalog.evaluate(f"CAST({sql} AS VARCHAR)")))
+    for other, made_of in compiler.intervals.items():
+        # The engine's optimizer replaces one by the other: it holds a month for 30 days, a day for 24 hours.
+        if made_of != compiler.intervals[sql] and compiler.catalog.evaluate(f"{sql} = {other}"):
+            shown = f"{text} {unit.name.lower()} and {made_of}"
+            raise compiler.source.refuse(f"the engine cannot tell {shown} apart in one statement", node)
+    return Typed(interval, INTERVAL, literal=Literal(interval))
+
+
+CONSTANT_RULES = (
+    Rule(exp.Literal, _literal, frozenset({"this", "is_string"})),
+    Rule(exp.Null, _null, frozenset()),
+    Rule(exp.Boolean, _boolean, frozenset({"this"})),
+    Rule(exp.Interval, _interval, frozenset({"this", "unit"})),
+)
+
+
+def _json(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile x ->> '$.path' with a literal path; the result is NULL where the text is not JSON."""
+    value = compiler.expression(node.this, scope)
+    path = node.expression
+    text = ""
+    with suppress(ValueError):  # sqlglot reads `..`, but cannot write it for DuckDB
+        text = path.sql("duckdb").strip("'") if isinstance(path, (exp.JSONPath, exp.Literal)) else ""
+    if not text or "*" in text or "'" in text or len(text) > 1000:
+        raise compiler.source.refuse("a JSON path is a literal without `*`", node, "note ->> '$.a'")
+    if value.type == VARCHAR:
+        value = cast(value, JSON)
+    if value.type != JSON:
+        raise compiler.source.refuse(f"{value.type} is not JSON", node, "CAST it to VARCHAR")
+    literal = constant(text, VARCHAR)
+    tried = [Typed(Constant(None, NULL), VARCHAR), literal]
+    if fails_on_samples(compiler.catalog, "json_extract_string(TRY_CAST({0} AS JSON), {1})", tried):
+        raise compiler.source.refuse("this is not a JSON path", node, "note ->> '$.a'")
+    return build_typed(Call("json_extract_string", (value.node, literal.node)), VARCHAR, value)
+
+
+def _clock(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile the current time as a literal, read once for the whole statement."""
+    return _clock_literal(compiler, date=isinstance(node, exp.CurrentDate))
+
+
+def _clock_literal(compiler: StatementCompiler, *, date: bool) -> Typed:
+    now = compiler.now
+    text = now.date().isoformat() if date else now.isoformat(" ", "seconds")
+    sql_type = DATE if date else TIMESTAMP
+    node = Cast(Constant(text, VARCHAR), sql_type, bounded=True)
+    return Typed(node, sql_type, literal=Literal(text), clock=True)
+
+
+def _now(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    if node.expressions:
+        raise compiler.source.refuse("the clock takes no argument", node)
+    return _clock_literal(compiler, date=(function_name(node) or "").lower() in ("today", "current_date"))
+
+
+def _call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    name = function_name(node)
+    if name is None:
+        raise compiler.source.refuse("this function is not allowed over private data", node)
+    doubt = unclear(node)
+    if doubt is not None:
+        what, hint, same = doubt
+        start = compiler.source.position(node)
+        fix = Fix(hint, start, call_end(compiler.source, start) + 1) if same else None
+        raise compiler.source.refuse(what, node, hint, fix)
+    if name.lower() in ("list_filter", "list_transform"):
+        return lambda_call(compiler, node, scope)
+    special = _SPECIAL.get(name.lower())
+    for argument in node.expressions:
+        if isinstance(argument, (exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Select)):
+            raise compiler.source.refuse(f"{name} is not allowed in this form over private data", node)
+    if special is not None:
+        return special(compiler, node, scope)
+    arguments = [compiler.expression(argument, scope) for argument in node.expressions]
+    return scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+
+
+def _choice(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile COALESCE, IFNULL, GREATEST or LEAST: any number of arguments, brought to one type."""
+    name = (function_name(node) or "").lower()
+    values = [compiler.expression(argument, scope) for argument in node.expressions]
+    if len(values) < (1 if name == "coalesce" else 2):
+        raise compiler.source.refuse(f"{name} needs more arguments", node)
+    values = convert_to_common(compiler, values, node.expressions)
+    bounds = of_greatest(name, values) if name in ("greatest", "least") else hull_of_bounds(values)
+    return build_typed(Call(name, tuple(v.node for v in values)), values[0].type, *values, bounds=bounds)
+
+
+def _nullif(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    if len(node.expressions) != 2:
+        raise compiler.source.refuse("nullif takes two arguments", node)
+    first, second = (compiler.expression(argument, scope) for argument in node.expressions)
+    a, b = unify(compiler.source, compiler.catalog, first, second, node)
+    branch = (Binary("=", a.node, b.node), Constant(None, NULL))
+    return build_typed(Paren(Case((branch,), first.node)), first.type, a, b, first, bounds=first.bounds)
+
+
+def _if(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    if len(node.expressions) not in (2, 3):
+        raise compiler.source.refuse("if takes a condition and one or two results", node)
+    condition = predicate(compiler, node.expressions[0], scope)
+    nodes = [*node.expressions[1:], *([exp.Null()] if len(node.expressions) == 2 else [])]
+    raw = [compiler.expression(n, scope) for n in nodes]
+    yes, no = convert_to_common(compiler, raw, nodes)
+    domain = literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
+    case = Paren(Case(((condition.node, yes.node),), no.node))
+    return build_typed(case, yes.type, condition, yes, no, domain=domain, bounds=hull_of_bounds((yes, no)))
+
+
+def _concat_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    values = [compiler.expression(argument, scope) for argument in node.expressions]
+    if not values or any(v.type not in (VARCHAR, NULL) for v in values):
+        raise compiler.source.refuse("concat takes VARCHAR arguments", node, "write CAST(... AS VARCHAR)")
+    return build_typed(Apply(concatenated(len(values)), tuple(v.node for v in values)), VARCHAR, *values)
+
+
+_SPECIAL: dict[str, Callable[[StatementCompiler, exp.Expr, Scope], Typed]] = {
+    "coalesce": _choice,
+    "ifnull": _choice,
+    "greatest": _choice,
+    "least": _choice,
+    "nullif": _nullif,
+    "if": _if,
+    "concat": _concat_call,
+    "now": _now,
+    "today": _now,
+    "current_date": _now,
+    "current_timestamp": _now,
+    "timezone": timezone_call,
+}
+
+_PATH = frozenset({"this", "expression", "only_json_types", "scalar_only", "expressions"})
+CALL_RULES = (
+    Rule(exp.Anonymous, _call, frozenset({"this", "expressions"})),
+    Rule(exp.JSONExtractScalar, _json, _PATH),
+    Rule(exp.JSONExtract, _json, _PATH),
+    Rule(exp.CurrentDate, _clock, frozenset()),
+    Rule(exp.CurrentTimestamp, _clock, frozenset()),
+)
+
+_META = "released"
+
+
+def value_of(place: int) -> exp.Expr:
+    """Return the parser's node for a value that is not known yet; no parsed text has a node with its mark."""
+    made = exp.SessionParameter(this=exp.Literal.number(place))
+    made.meta[_META] = place
+    return made
+
+
+def values_in(tree: exp.Expr) -> tuple[int, ...]:
+    """Return the places of the values that a release block reads."""
+    found = {n.meta[_META] for n in all_of(tree, exp.SessionParameter) if _META in n.meta}
+    return tuple(sorted(found))
+
+
+def with_values(plan: Plan, values: Mapping[int, float | None], policy: Policy, catalog: Catalog) -> Plan:
+    """Return a plan in whose compiled queries the constants of released values are these values."""
+    known = {_unknown_value(place): _known_value(value) for place, value in values.items()}
+
+    def filled(compiled: CompiledQuery) -> CompiledQuery:
+        query = replaced(compiled.query, lambda n: known.get(n, n) if isinstance(n, ScalarQuery) else n)
+        return with_query(compiled, query, catalog, policy)
+
+    ladders = tuple(replace(each, compiled=filled(each.compiled)) for each in plan.ladders)
+    return replace(plan, compiled=filled(plan.compiled), ladders=ladders)
+
+
+def _unknown_value(place: int) -> ScalarQuery:
+    text = Cast(Constant(f"released value {place + 1}", VARCHAR), DOUBLE, bounded=True)
+    return _scalar_query(text)
+
+
+def _known_value(value: float | None) -> ScalarQuery:
+    if value is None:
+        return _scalar_query(Cast(Constant(None, NULL), DOUBLE, bounded=True))
+    if not math.isfinite(value):
+        return _scalar_query(
+            Cast(Constant("nan" if math.isnan(value) else repr(value), VARCHAR), DOUBLE, bounded=True)
+        )
+    return _scalar_query(Constant(value + 0.0, DOUBLE))
+
+
+def _scalar_query(node: Expr) -> ScalarQuery:
+    """Return a constant as a scalar subquery: no rule takes it for a literal, or knows bounds of it."""
+    return ScalarQuery(Select((Item(node),)))
+
+
+def _compile_released_value(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    place = node.meta.get(_META)
+    if place is None:
+        raise compiler.source.refuse("variables of a session are not supported", node)
+    return Typed(_unknown_value(place), DOUBLE)
+
+
+VALUE_RULES = (Rule(exp.SessionParameter, _compile_released_value, frozenset({"this", "kind"})),)
+
+RULES_BY_NODE: dict[type[exp.Expr], Rule] = {
+    rule.node: rule
+    for rules in (
+        RULES,
+        CONSTANT_RULES,
+        CALL_RULES,
+        SYNTAX_RULES,
+        SUBQUERY_RULES,
+        VALUE_RULES,
+        WINDOW_RULES,
+        ZONE_RULES,
+    )
+    for rule in rules
+}

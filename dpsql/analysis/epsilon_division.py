@@ -1,0 +1,119 @@
+"""Lay out a statement: divide what its epsilon buys, an epsilon or a cost, among its mechanisms."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Literal
+
+from dpsql.kernel.loss.charge import DECIMALS, Charge, largest_epsilon, pure_cost
+from dpsql.kernel.loss.filter import Filter
+from dpsql.kernel.loss.privacy_loss import PrivacyLoss
+from dpsql.lazy_dataclass import dataclass
+
+Way = Literal["basic", "order"]
+"""Whether a statement's mechanisms divide its epsilon, or the cost that this epsilon has at one order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What a statement's epsilon buys.
+
+    Attributes
+    ----------
+    epsilon
+        As the statement says.
+    order
+        The order at which costs are divided; None if the epsilon itself is.
+    """
+
+    epsilon: Fraction
+    order: Fraction | None = None
+
+    @property
+    def way(self) -> Way:
+        """By which sum the statement is laid out."""
+        return "basic" if self.order is None else "order"
+
+    @property
+    def cost(self) -> Fraction:
+        """What is divided: the cost of the epsilon, or the epsilon."""
+        return self.epsilon if self.order is None else pure_cost(self.epsilon, self.order)
+
+    def part(self, share: Fraction) -> Fraction:
+        """Return the epsilon of a part of the statement that has a share of what is divided.
+
+        With the same order, that epsilon is laid out in turn.
+
+        >>> [float(Layout(Fraction(1), order).part(Fraction(1, 4))) for order in (None, Fraction(4))]
+        [0.25, 0.37503390948]
+        """
+        return self.pure(share) if share else Fraction(0)
+
+    def charged(self, loss: PrivacyLoss) -> Charge:
+        """Return what a loss is called in epsilons, for whoever asked at the price of one.
+
+        In the order way it is the least epsilon of 12 decimals that costs as much, and never more than the
+        statement's own.
+        """
+        if self.order is None:
+            return loss.charge
+        cost = loss.cost(self.order)
+        if not cost:
+            return Charge(Fraction(0), loss.delta)
+        if cost >= self.cost:
+            return Charge(self.epsilon, loss.delta)
+        found = largest_epsilon(cost, self.order)
+        if pure_cost(found, self.order) < cost:
+            found += Fraction(1, DECIMALS)
+        return Charge(min(found, self.epsilon), loss.delta)
+
+    def pure(self, share: Fraction = Fraction(1), times: int = 1) -> Fraction:
+        """Return the epsilon of each of so many pure mechanisms that cost a share together.
+
+        In the order way it is the largest one of 12 decimals; 0 if there is none. A single mechanism has the
+        epsilon of the statement.
+
+        >>> Layout(Fraction(1), Fraction(4)).pure(times=50)
+        Fraction(47768676811, 500000000000)
+        """
+        if share == times == 1:
+            return self.epsilon
+        most = share * self.cost / times
+        return most if self.order is None else largest_epsilon(most, self.order)
+
+    def ranged(self, share: Fraction = Fraction(1), times: int = 1) -> Fraction:
+        """Return the epsilon of each of so many selections of bounded range; otherwise as `pure`."""
+        most = share * self.cost / times
+        if self.order is None:
+            return most
+        # At most order epsilon^2/8, which alone is enough; or by its cost as a pure mechanism.
+        root = math.isqrt(math.floor(8 * most / self.order * DECIMALS**2))
+        return max(Fraction(root, DECIMALS), largest_epsilon(most, self.order))
+
+    def gaussian(self, share: Fraction = Fraction(1)) -> Fraction | None:
+        """Return the rho of Gaussian noise that costs a share; None if the layout is basic.
+
+        Rounded down to 12 decimals; 0 if the share is too small.
+        """
+        if self.order is None:
+            return None
+        return Fraction(math.floor(share * self.cost / self.order * DECIMALS), DECIMALS)
+
+
+def lay_out(epsilon: Fraction, policy: Filter, *others: Filter, way: Way | None = None) -> Layout:
+    """Return the layout of a statement under the policy's scope and other ones.
+
+    It depends on public numbers alone, not on what is spent: the order way is taken if the statement's part
+    of the limit of costs is less than that of epsilon. `way` is the statement's own wish. A scope without the
+    order way rules it out: `ValueError` if it is wished.
+    """
+    possible = all(each.order_way is not None for each in (policy, *others))
+    if way == "order" and not possible:
+        raise ValueError("a scope has no limit of costs: it has no delta, or too small a budget")
+    limit = policy.order_way
+    if way == "basic" or limit is None or not possible:
+        return Layout(epsilon)
+    if way == "order" or pure_cost(epsilon, limit.order) * policy.epsilon < epsilon * limit.limit:
+        return Layout(epsilon, limit.order)
+    return Layout(epsilon)

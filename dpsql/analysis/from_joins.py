@@ -1,0 +1,336 @@
+"""Compile FROM with its joins: the owner of the joined rows, and the condition for joining private tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.analysis.compiled_relation import Cte, From, Origin, Owner, Relation, Scope
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, conjuncts
+from dpsql.analysis.conversions import unify
+from dpsql.analysis.facts_of_values import hull_of_bounds
+from dpsql.analysis.from_tables import from_item, origin_of
+from dpsql.analysis.public_domains import declared_values_of
+from dpsql.analysis.row_conditions import facts_of_join, with_facts
+from dpsql.analysis.scalar_rules import build_comparison, build_typed, predicate
+from dpsql.analysis.typed_expression import Typed, UnitRole, column
+from dpsql.errors import QueryRefused
+from dpsql.kernel.tree import (
+    Binary,
+    Call,
+    Column,
+    Constant,
+    Derived,
+    Expr,
+    Item,
+    Join,
+    Paren,
+    Select,
+    Unnest,
+    conjunction,
+)
+from dpsql.language import copy_tree
+from dpsql.policy import fold
+from dpsql.types import INTEGER
+
+_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
+
+
+def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte, ...], depth: int) -> From:
+    """Compile a FROM clause, its joins from left to right."""
+    first = select.args.get("from_")
+    if first is None:
+        one = Select((Item(Constant(1, INTEGER)),))
+        return From(Derived(one, "t0"), Scope(compiler.source), None, None)
+    check_arguments(compiler.source, first, frozenset({"this"}))
+    where = select.args.get("where")
+    filters = conjuncts(where.this) if where is not None else []
+    left = _start(compiler, select, first.this, ctes, depth)
+    comma = False
+    for join in [*(first.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
+        if comma and (join.args.get("side") or "").upper() in ("RIGHT", "FULL"):
+            raise compiler.source.refuse(
+                "a comma has lower precedence than JOIN: this one joins only the table after the comma",
+                join,
+                "CROSS JOIN, or a subquery",
+            )
+        comma = comma or not any(join.args.get(a) for a in ("side", "kind", "on", "using", "method"))
+        with compiler.part(of_from=True):
+            left = _join(compiler, select, left, join, filters, ctes, depth)
+    return left
+
+
+def _item(
+    compiler: StatementCompiler, select: exp.Select, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
+) -> tuple[Relation, Origin, str]:
+    bare = node
+    if node.args.get("joins"):
+        bare = copy_tree(node)
+        bare.set("joins", None)
+    listed = declared_values_of(compiler, select, bare, ctes, depth)
+    relation, alias = (
+        from_item(compiler, bare, ctes, depth) if listed is None else (listed, bare.alias_or_name)
+    )
+    generated = compiler.alias()
+    origin = origin_of(relation, generated, alias)
+    compiler.columns.update((name, c) for c in origin.columns for name in c.reads)
+    return relation, origin, generated
+
+
+def _start(
+    compiler: StatementCompiler, select: exp.Select, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
+) -> From:
+    relation, origin, generated = _item(compiler, select, node, ctes, depth)
+    return From(
+        Derived(relation.query, generated),
+        Scope(compiler.source, (origin,)),
+        relation.owner,
+        Column(generated, "u") if relation.owner is not None else None,
+        frozenset(frozenset(origin.columns[i].node for i in places) for places in relation.unique),
+    )
+
+
+def _kind(compiler: StatementCompiler, join: exp.Expr) -> str:
+    """Return INNER, CROSS, LEFT, RIGHT, FULL, SEMI or ANTI; other joins are refused."""
+    check_arguments(compiler.source, join, frozenset({"this", "side", "kind", "on", "using", "method"}))
+    method = (join.args.get("method") or "").upper()
+    if method not in ("", "NATURAL"):
+        raise compiler.source.refuse(f"{method} JOIN is not supported over private data", join)
+    side, kind = (join.args.get("side") or "").upper(), (join.args.get("kind") or "").upper()
+    if kind in ("SEMI", "ANTI") and not side:
+        return kind
+    if side in ("LEFT", "RIGHT", "FULL") and kind in ("", "OUTER"):
+        return side
+    if not side and kind in ("", "INNER"):
+        conditional = join.args.get("on") is not None or join.args.get("using") or method
+        return "INNER" if conditional else "CROSS"
+    if kind == "CROSS" and not side:
+        return "CROSS"
+    raise compiler.source.refuse(f"{side} {kind} JOIN is not supported".replace("  ", " ").strip(), join)
+
+
+def _join(
+    compiler: StatementCompiler,
+    select: exp.Select,
+    left: From,
+    join: exp.Expr,
+    filters: list[exp.Expr],
+    ctes: tuple[Cte, ...],
+    depth: int,
+) -> From:
+    kind = _kind(compiler, join)
+    if isinstance(join.this, exp.Unnest):
+        return _unnest(compiler, left, join, kind)
+    relation, origin, generated = _item(compiler, select, join.this, ctes, depth)
+    if join.this.args.get("joins"):
+        raise compiler.source.refuse("write nested joins as subqueries", join)
+    if fold(origin.alias) in {fold(o.alias) for o in left.scope.origins}:
+        raise compiler.source.refuse(f"two tables are called {origin.alias}", join, "give one another alias")
+    both = left.scope.joined(origin)
+    merged: dict[str, Typed] = {}
+    conditions: list[Typed] = []
+    pairs: list[tuple[Typed, Typed]] = []
+    using = list(join.args.get("using") or ())
+    own = conjuncts(join.args.get("on"))
+    if join.args.get("method"):
+        using = _shared_names(compiler, left, origin, join)
+    if using:
+        for name in using:
+            a, b = _using(compiler, left, origin, name)
+            x, y = unify(compiler.source, compiler.catalog, a, b, name)
+            conditions.append(build_comparison("=", x, y))
+            pairs.append((a, b))
+            merged[fold(name.name)] = _merge_column(compiler, kind, a, b, name)
+    elif join.args.get("on") is not None:
+        with compiler.part():
+            conditions.append(predicate(compiler, join.args["on"], both))
+        pairs += equalities(both, own, origin.columns)
+    elif kind != "CROSS":
+        raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
+    single = kind in ("INNER", "LEFT") and _single_match(relation, origin, pairs)
+    kept = single or kind in ("SEMI", "ANTI")
+    if kind in ("INNER", "CROSS"):
+        pairs += equalities(both, filters, origin.columns)
+    here = Column(generated, "u")
+    owner, unit = left.owner or relation.owner, left.unit
+    same: list[Expr] = []
+    with compiler.part():
+        owner, unit, same = _join_owned(compiler, join, kind, left, relation, here, pairs, kept)
+    on = conjunction([*same, *(c.guarded_node for c in conditions)])
+    if kind == "CROSS" and on is not None:
+        kind = "INNER"
+    joined = Join(left.source, kind, Derived(relation.query, generated), on)
+    names = facts_of_join(kind, left, relation, origin, conditions, pairs, len(using or own))
+    scope = with_facts(_visible(compiler, left, origin, kind, merged), names)
+    return From(joined, scope, owner, unit, left.unique if kept else frozenset())
+
+
+def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) -> From:
+    """Compile CROSS JOIN UNNEST: it repeats each row for the items of its list, so none stays unique."""
+    node = join.this
+    check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
+    if kind != "CROSS" or len(node.expressions) != 1:
+        raise compiler.source.refuse(
+            "UNNEST takes one list and no condition", join, "FROM t, UNNEST(t.list) AS i(item)"
+        )
+    if left.owner is not None and left.owner.row:
+        raise compiler.source.refuse("each row is a privacy unit, and UNNEST would repeat it", join)
+    value = compiler.expression(node.expressions[0], left.scope)
+    if value.type.item is None or value.type.item.name not in _ITEMS:
+        raise compiler.source.refuse(f"UNNEST does not take {value.type}", node)
+    alias = node.args.get("alias")
+    name = alias.name if alias is not None and alias.this is not None else "unnest"
+    columns = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
+    generated = compiler.alias()
+    item = column(generated, "c0", value.type.item)
+    origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
+    repeated = Join(left.source, "CROSS", Unnest(value.guarded_node, generated))
+    return From(repeated, left.scope.joined(origin), left.owner, left.unit)
+
+
+def _using(compiler: StatementCompiler, left: From, origin: Origin, name: exp.Expr) -> tuple[Typed, Typed]:
+    column = exp.column(copy_tree(name))
+    column.meta.update(name.meta)
+    return left.scope.resolve(column), Scope(compiler.source, (origin,)).resolve(column)
+
+
+def _merge_column(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at: exp.Expr) -> Typed:
+    if kind == "RIGHT":
+        return b
+    if kind != "FULL":
+        return a
+    if a.type != b.type:
+        raise compiler.source.refuse(
+            f"FULL JOIN USING merges {a.type} with {b.type}", at, "CAST one of them first"
+        )
+    unit = UnitRole.EXACT if UnitRole.EXACT == a.unit == b.unit else UnitRole.NONE
+    return build_typed(
+        Call("COALESCE", (a.node, b.node)), a.type, a, b, bounds=hull_of_bounds((a, b))
+    ).with_unit(unit)
+
+
+def equalities(scope: Scope, parts: Iterable[exp.Expr], own: Iterable[Typed]) -> list[tuple[Typed, Typed]]:
+    """Return the conditions `a = b` of two bare columns, of which the second is one of `own`."""
+    found = []
+    nodes = {c.node for c in own}
+    for part in parts:
+        sides = (part.this, part.expression) if isinstance(part, exp.EQ) else ()
+        if sides and all(isinstance(side, exp.Column) and scope.may_have(side) for side in sides):
+            try:
+                a, b = (scope.resolve(side) for side in sides)
+            except QueryRefused:  # a condition of WHERE may name a table that is joined later
+                continue
+            if a.node in nodes:
+                a, b = b, a
+            if b.node in nodes and a.node not in nodes:
+                found.append((a, b))
+    return found
+
+
+def _join_owned(
+    compiler: StatementCompiler,
+    join: exp.Expr,
+    kind: str,
+    left: From,
+    right: Relation,
+    here: Expr,
+    pairs: list[tuple[Typed, Typed]],
+    kept: bool,
+) -> tuple[Owner | None, Expr | None, list[Expr]]:
+    """Return the owner of the joined rows, their hidden unit, and the conditions to add to the join.
+
+    `here` is the unit of the right rows, `pairs` the equated columns; `kept` says that the join repeats no
+    left row.
+    """
+    refuse = compiler.source.refuse
+    if any(side.owner is not None and side.owner.row for side in (left, right)):
+        if left.owner is not None and right.owner is None and kept:
+            return left.owner, left.unit, []
+        raise refuse(
+            "each row is a privacy unit here, and this join could repeat it",
+            join,
+            "join a public table on columns the policy declares unique",
+        )
+    if right.owner is None:
+        return left.owner, left.unit, []
+    if left.owner is None:
+        if kind in ("SEMI", "ANTI"):
+            raise refuse(
+                "SEMI and ANTI JOIN cannot filter public rows by private ones",
+                join,
+                "start FROM the private table",
+            )
+        return right.owner, here, []
+    if left.owner.kind != right.owner.kind:
+        raise refuse(f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join)
+    if not tie_units(pairs):
+        unit = next((c.name for c in right.columns if c.unit.held), "")
+        hint = f"join on the privacy unit: ON a.{unit} = b.{unit}"
+        raise refuse(
+            "two private tables are joined only on their privacy unit",
+            join,
+            hint if unit else "select the privacy unit on both sides and join on it",
+        )
+    assert left.unit is not None  # noqa: S101  owned rows have a unit
+    same = Paren(Binary("=", left.unit, here))
+    if kind == "RIGHT":
+        return right.owner, here, [same]
+    if kind == "FULL":
+        return left.owner, Call("COALESCE", (left.unit, here)), [same]
+    return left.owner, left.unit, [same]
+
+
+def _shared_names(compiler: StatementCompiler, left: From, origin: Origin, join: exp.Expr) -> list[exp.Expr]:
+    """Return the columns that NATURAL JOIN compares: the names both sides have."""
+    before = {fold(n) for o in left.scope.origins for n in _own_names(o)}
+    names = [n for n in _own_names(origin) if fold(n) in before]
+    if not names:
+        raise compiler.source.refuse(
+            "NATURAL JOIN of tables without a common column", join, "JOIN .. USING (..)"
+        )
+    return [exp.to_identifier(n, quoted=True) for n in names]
+
+
+def _own_names(origin: Origin) -> list[str]:
+    return [n for n, column in zip(origin.names, origin.columns, strict=True) if not column.borrowed]
+
+
+def tie_units(pairs: Iterable[tuple[Typed, Typed]]) -> bool:
+    """Return whether equated columns are units, or unique keys of one table: then rows of one unit meet.
+
+    Equal keys belong to one unit if the owner's declaration is true. The unit equality, which is added
+    beside, then changes nothing; if it is false, no rows of different units meet.
+    """
+    return any((a.unit.held and b.unit.held) or (a.link and a.link == b.link) for a, b in pairs)
+
+
+def _single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Typed]]) -> bool:
+    """Return whether each left row meets at most one row of a public relation on the right.
+
+    A set of columns that is unique in it is equated, without a conversion that merges values.
+    """
+    equated = {b.node for a, b in pairs if a.type == b.type or (a.type.integer and b.type.integer)}
+    matched = {i for i, c in enumerate(origin.columns) if c.node in equated}
+    return right.owner is None and any(places <= matched for places in right.unique)
+
+
+def _visible(
+    compiler: StatementCompiler, left: From, origin: Origin, kind: str, merged: dict[str, Typed]
+) -> Scope:
+    """Return the scope of the joined rows: a column of a nullable side, also its exact unit, can be NULL."""
+
+    def nullable(column: Typed) -> Typed:
+        made = replace(column, nulls=True)
+        return made.with_unit(UnitRole.NULLABLE) if column.unit is UnitRole.EXACT else made
+
+    if kind in ("SEMI", "ANTI"):
+        return left.scope
+    before, old = left.scope.origins, left.scope.merged
+    if kind in ("RIGHT", "FULL"):
+        before = tuple(o.mapped(nullable) for o in before)
+        old = {name: nullable(column) for name, column in old.items()}
+    if kind in ("LEFT", "FULL"):
+        origin = origin.mapped(nullable)
+    return Scope(compiler.source, (*before, origin), {**old, **merged})

@@ -1,0 +1,403 @@
+"""Compile the items of FROM: declared tables, common table expressions, subqueries, VALUES."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.analysis.compiled_relation import (
+    Cte,
+    Origin,
+    Owner,
+    Relation,
+    RelationColumn,
+    Scope,
+    cte_named,
+    select_list,
+)
+from dpsql.analysis.compiler import StatementCompiler, check_arguments
+from dpsql.analysis.facts_of_values import bounds_of_column, hull_of_bounds
+from dpsql.analysis.public_domains import NAME, distinct_values, domain_table, is_domain_table, values_of
+from dpsql.analysis.row_conditions import fact_places
+from dpsql.analysis.scalar_rules import canonical, convert_to_common
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.analysis.syntax_rules import moved_by, note_of, steps_of
+from dpsql.analysis.typed_expression import Span, Typed, UnitRole
+from dpsql.errors import Fix
+from dpsql.kernel import tree
+from dpsql.kernel.tree import (
+    Aggregate,
+    Binary,
+    Constant,
+    Derived,
+    Expr,
+    IsNull,
+    Item,
+    Join,
+    Scan,
+    Select,
+    UtcTime,
+    Values,
+    guarded,
+)
+from dpsql.language import StatementText, replacement_fix
+from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of, zones
+from dpsql.types import BOOLEAN, TIMESTAMP, TIMESTAMPTZ, SqlType
+
+NODES_PER_TABLE = 25
+"""How many expressions a table named in FROM counts as, toward the limit of a statement's size."""
+_ORIGINS = 16
+"""How many aliases of a table are remembered with its columns."""
+
+
+def from_item(
+    compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
+) -> tuple[Relation, str]:
+    """Compile one item of FROM; return its relation and its alias."""
+    match node:
+        case exp.Table():
+            return _table(compiler, node, ctes, depth)
+        case exp.Subquery():
+            check_arguments(compiler.source, node, frozenset({"this", "alias"}))
+            relation = compiler.query(node.this, ctes, depth + 1)
+            return _apply_alias(compiler, node, relation, "")
+        case exp.Values():
+            check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
+            return _apply_alias(compiler, node, _values(compiler, node), "")
+    if isinstance(node, exp.Unnest) and (listed := _values_of_unnest(node)) is not None:
+        check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
+        relation = rename_columns(compiler, _values(compiler, listed), ["unnest"], node)
+        return _apply_alias(compiler, node, relation, "unnest")
+    if isinstance(node, exp.Paren):
+        raise compiler.source.refuse(
+            "write the joins in parentheses as a subquery", node, "(SELECT ... FROM a JOIN b ...)"
+        )
+    raise compiler.source.refuse("this is not supported in FROM over private data", node)
+
+
+def _apply_alias(
+    compiler: StatementCompiler, node: exp.Expr, relation: Relation, name: str
+) -> tuple[Relation, str]:
+    alias = node.args.get("alias")
+    if alias is None:
+        return relation, name
+    check_arguments(compiler.source, alias, frozenset({"this", "columns"}))
+    columns = [c.name for c in alias.args.get("columns") or ()]
+    for name_node in alias.args.get("columns") or ():
+        if not isinstance(name_node, exp.Identifier):
+            raise compiler.source.refuse("expected a list of column names", name_node)
+    if columns:
+        relation = rename_columns(compiler, relation, columns, alias)
+    return relation, alias.name if alias.this is not None else name
+
+
+def rename_columns(
+    compiler: StatementCompiler, relation: Relation, names: Sequence[str], at: exp.Expr
+) -> Relation:
+    """Return a relation with new visible names for its first columns."""
+    if len(names) > len(relation.columns):
+        raise compiler.source.refuse(f"{len(names)} column names for {len(relation.columns)} columns", at)
+    new = [replace(c, name=name) for name, c in zip(names, relation.columns, strict=False)]
+    return Relation(relation.query, (*new, *relation.columns[len(names) :]), relation.owner, relation.unique)
+
+
+def _table(
+    compiler: StatementCompiler, node: exp.Table, ctes: tuple[Cte, ...], depth: int
+) -> tuple[Relation, str]:
+    check_arguments(compiler.source, node, frozenset({"this", "alias", "db", "catalog"}))
+    compiler.count(NODES_PER_TABLE, node)  # WITH subqueries that name each other twice grow exponentially
+    if is_domain_table(node):
+        relation = domain_table(compiler.source, compiler.policy, compiler.catalog, node)
+        return _apply_alias(compiler, node, relation, NAME)
+    if not isinstance(node.this, exp.Identifier):
+        raise compiler.source.refuse(
+            "table functions are not supported over private data", node, "name a declared table"
+        )
+    cte = cte_named(node.name, ctes) if node.args.get("db") is None else None
+    if cte is not None:
+        relation = compiler.query(cte.query, cte.visible, depth + 1)
+        if cte.columns:
+            relation = rename_columns(compiler, relation, cte.columns, cte.query)
+        return _apply_alias(compiler, node, relation, cte.name)
+    table = declared_table(compiler.source, compiler.policy, node)
+    compiler.used.add(table.name)
+    compiler.used.update(parent.name for parent in path_of(compiler.policy.tables, table))
+    return _apply_alias(compiler, node, base_table(compiler, table, node), table.name)
+
+
+def declared_table(source: StatementText, policy: Policy, node: exp.Table) -> Table:
+    """Return the declared table that a node names; refuse any other name."""
+    database = node.args.get("db")
+    table = policy.table(node.name) if node.name.isascii() else None
+    own = {"main", fold(policy.database.stem)} if policy.database is not None else {"main"}
+    above = [fold(n.name) for n in (database, node.args.get("catalog")) if n is not None]
+    elsewhere = not own.issuperset(above) or (len(above) > 1 and above[0] != "main")
+    if table is None or elsewhere:
+        if table is not None and "start" in node.this.meta:
+            written = ".".join(part.name for part in node.parts)
+            first = min(part.meta.get("start", -1) for part in node.parts)
+            fix = Fix(table.name, first, node.this.meta["end"] + 1) if first >= 0 else None
+            raise source.refuse(
+                f"there is no table {written[:100]}",
+                node,
+                f"did you mean {table.name}?",
+                fix,
+                unknown="table",
+            )
+        known = [*(t.name for t in policy.tables.values()), *(v.name for v in policy.views.values())]
+        close = difflib.get_close_matches(node.name, known, 2)
+        hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
+        fix = replacement_fix(node.this, close[0]) if len(close) == 1 and not elsewhere else None
+        raise source.refuse(f"there is no table {node.name[:60]}", node, hint, fix, unknown="table")
+    return table
+
+
+def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
+    """Return the relation of a declared table, which is compiled once for a policy and its public data."""
+    made_for, relation = compiler.catalog.relations.get(table.name, (None, None))
+    if relation is None or made_for is not compiler.policy:
+        relation = _base_table(compiler, table, at)
+        compiler.catalog.relations[table.name] = compiler.policy, relation
+    return relation
+
+
+def _cell(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Expr:
+    """Return a column of a declared table, an instant as the TIMESTAMP of UTC.
+
+    Scans of private tables read that already, but of a column with a declared zone they read its local time.
+    """
+    cell = tree.Column("b", name, stored=True)
+    if name in table.zone:
+        span = _span(compiler.catalog, table, name)
+        return guarded(moved_by(cell, steps_of(TIMESTAMP, zones.zone(table.zone[name]), span)))
+    return UtcTime(cell) if table.public and sql_type == TIMESTAMPTZ else cell
+
+
+def _base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
+    """Compile a declared table: its declared columns and, of a private one, the rows that have a unit."""
+    declared = compiler.catalog.columns(table.name)
+    places = {fold(name): i for i, (name, _) in enumerate(declared)}
+    cells = [_cell(compiler, table, name, sql_type) for name, sql_type in declared]
+    source = Scan(table.name, "b")
+    facts = table.unique if table.unit is not None else compiler.catalog.unique(table.name)
+    unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
+    links = _links(compiler.policy, table)
+    columns = tuple(_column(compiler, table, name, sql_type, links) for name, sql_type in declared)
+    match table.unit:
+        case None:
+            return Relation(Select(tree.items("c", cells), source), columns, None, unique)
+        case UnitRow(kind=kind):
+            owner = Owner(kind, None, row=True, table=table.name)
+            query = Select(select_list(Constant(True, BOOLEAN), "c", cells), source)
+            return Relation(query, columns, owner, frozenset())
+        case UnitColumn(column=named, kind=kind):
+            place = places[fold(named)]
+            unit = cells[place]
+            columns = tuple(
+                replace(c, unit=UnitRole.EXACT, nulls=False) if i == place else c
+                for i, c in enumerate(columns)
+            )
+            unique = frozenset(fact - {place} for fact in unique)
+            owner = Owner(kind, columns[place].type)
+            query = Select(select_list(unit, "c", cells), source, IsNull(unit, negated=True))
+            return Relation(query, columns, owner, unique)
+        case UnitVia():
+            return _child(compiler, table, table.unit, columns, cells, source, at)
+    raise compiler.source.refuse(f"table {table.name} has an unknown kind of unit", at)
+
+
+def _child(
+    compiler: StatementCompiler,
+    table: Table,
+    unit: UnitVia,
+    columns: tuple[RelationColumn, ...],
+    cells: Sequence[Expr],
+    source: Scan,
+    at: exp.Expr,
+) -> Relation:
+    """Compile a table whose rows find their unit through a parent table, in one hop or several.
+
+    A row is owned by the least owner among the parent's rows with its key: the one row, where the key is
+    unique. Rows of the table at the end name their owner. A row that finds no owner, because of a NULL or of
+    a key that is not there, is nobody's and is never counted.
+
+    *Sensitivity.* Take the rows of a unit u out of all tables. Claim: each row that stays has the owner
+    that it had, or none as before. By induction on the number of hops. A row of the last table keeps its
+    unit column. Of a row further down, the parent's rows with its key keep their owners by the claim, and
+    those of u are gone. If it had no owner, they had none, and have none. If its owner was v, a row of v is
+    there still, and none of a lesser unit was there, so that it is v's. Hence u's removal takes away the rows
+    of u from this relation and changes no other, as with a table that has a unit column: all that is proved
+    of those holds here, with the same constants.
+
+    Where keys are unique, which is verified of each table of the path for each version of the data, u's rows
+    further down may even stay: without the parent's row they are nobody's. If a key were not unique, such a
+    row could pass to another unit.
+    """
+    owners, sql_type = _owners(compiler, table, unit, at)
+    named = path_of(compiler.policy.tables, table)[-1].unit
+    assert isinstance(named, UnitColumn)  # noqa: S101  `_owners` has refused other paths
+    if fold(named.column) not in {fold(c.name) for c in columns}:
+        # The unit has its name in the last table, so that it can be counted and joined on.
+        cells = (*cells, tree.Column("q", "u"))
+        columns = (
+            *columns,
+            RelationColumn(named.column, sql_type, UnitRole.EXACT, borrowed=True, nulls=False),
+        )
+    columns = tuple(replace(c, nulls=False) if fold(c.name) == fold(unit.via) else c for c in columns)
+    rows = _to_owners(unit, source, owners)
+    query = Select(select_list(tree.Column("q", "u"), "c", cells), rows)
+    return Relation(query, columns, Owner(unit.kind, sql_type))
+
+
+def _owners(compiler: StatementCompiler, table: Table, unit: UnitVia, at: exp.Expr) -> tuple[Select, SqlType]:
+    """Return the keys of a table's parent with the owner of each, and the type of units."""
+    parent = compiler.policy.table(unit.table)
+    if parent is None or not isinstance(parent.unit, UnitColumn | UnitVia):
+        raise compiler.source.refuse(
+            f"the unit of {table.name} goes through a table without a unit column", at
+        )
+    own = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(table.name)}
+    kinds = {fold(name): sql_type for name, sql_type in compiler.catalog.columns(parent.name)}
+    link, parent_key = own[fold(unit.via)], kinds[fold(unit.column)]
+    if link != parent_key and not (link.integer and parent_key.integer):
+        raise compiler.source.refuse(
+            f"{unit.via} of {table.name} and {unit.column} of {unit.table} differ in type", at
+        )
+    # The policy declares that a parent key is unique. If it is not, MIN still makes one row of each.
+    key, source = tree.Column("p", unit.column, stored=True), Scan(parent.name, "p")
+    if isinstance(parent.unit, UnitVia):
+        above, sql_type = _owners(compiler, parent, parent.unit, at)
+        listed = (Item(key, "k"), Item(Aggregate("MIN", (tree.Column("q", "u"),)), "u"))
+        return Select(listed, _to_owners(parent.unit, source, above), group=(key,)), sql_type
+    up = tree.Column("p", parent.unit.column, stored=True)
+    listed = (Item(key, "k"), Item(Aggregate("MIN", (up,)), "u"))
+    chosen = Select(listed, source, IsNull(up, negated=True), group=(key,))
+    return chosen, kinds[fold(parent.unit.column)]
+
+
+def _to_owners(unit: UnitVia, source: Scan, owners: Select) -> Join:
+    """Join rows to the owners of their parent's keys, as `q`; rows without an owner are left out."""
+    same = Binary("=", tree.Column(source.alias, unit.via, stored=True), tree.Column("q", "k"))
+    return Join(source, "", Derived(owners, "q"), same)
+
+
+def _column(
+    compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType, links: dict[str, str]
+) -> RelationColumn:
+    """Return a column of a declared table, with what is public about its values."""
+    bounds = bounds_of_column(compiler.catalog, table, name, sql_type)
+    if table.unit is None:
+        return RelationColumn(name, sql_type, domain=values_of(compiler.catalog, table, name), bounds=bounds)
+    place = f"{table.name}.{name}"
+    ends = compiler.catalog.integers(table.name, name)
+    complete = compiler.catalog.complete(table.name, name)
+    span = _span(compiler.catalog, table, name)
+    notes = (note_of(zones.zone(table.zone[name]), span),) if name in table.zone else ()
+    if ends is not None:
+        span = Span(*ends, f"the declared domain of {place}")
+    span = replace(span, complete=complete) if span is not None else None
+    return RelationColumn(
+        name,
+        sql_type,
+        domain=values_of(compiler.catalog, table, name),
+        link=links.get(fold(name), ""),
+        span=span,
+        bounds=bounds,
+        nulls=not compiler.catalog.not_null(table.name, name),
+        notes=notes,
+    )
+
+
+def _span(catalog: Catalog, table: Table, name: str) -> Span | None:
+    days = catalog.span(table.name, name)
+    return Span.of_days(*days, f"the declared range of {table.name}.{name}") if days else None
+
+
+def _links(policy: Policy, table: Table) -> dict[str, str]:
+    """Return the names of the unique columns that columns of a table are or refer to, by their own names."""
+    units = [other.unit for other in policy.tables.values()]
+    parents = [u.column for u in units if isinstance(u, UnitVia) and fold(u.table) == fold(table.name)]
+    alone = [fact[0] for fact in table.unique if len(fact) == 1]
+    own = [table.unit.via] if isinstance(table.unit, UnitVia) else []
+    return {fold(column): _link(policy, table, column) for column in (*parents, *alone, *own)}
+
+
+def _link(policy: Policy, table: Table, column: str) -> str:
+    """Return the name of the unique column that a column is, or refers to in one hop or several.
+
+    A key may itself refer to a parent's key, as in a table with one row for each row of its parent.
+    """
+    for parent in path_of(policy.tables, table):
+        unit = table.unit
+        if not isinstance(unit, UnitVia) or fold(unit.via) != fold(column):
+            break
+        table, column = parent, unit.column
+    return fold(f"{table.name}.{column}")
+
+
+def _values_of_unnest(node: exp.Unnest) -> exp.Values | None:
+    """Return the VALUES that UNNEST of one written list is; None for other arguments."""
+    items = node.expressions[0].expressions if len(node.expressions) == 1 else []
+    if not items or not isinstance(node.expressions[0], exp.Array):
+        return None
+    return exp.Values(expressions=[exp.Tuple(expressions=[item]) for item in items])
+
+
+def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
+    rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
+    width = len(rows[0])
+    if any(len(row) != width for row in rows):
+        raise compiler.source.refuse("the rows of VALUES differ in length", node)
+    empty = Scope(compiler.source)
+    columns = [
+        convert_to_common(
+            compiler,
+            [canonical(compiler.expression(row[i], empty)) for row in rows],
+            [row[i] for row in rows],
+        )
+        for i in range(width)
+    ]
+    values = tuple(tuple(columns[i][j].guarded_node for i in range(width)) for j in range(len(rows)))
+    names = tree.columns("", "c", width)
+    listed = Values(values, "w", tuple(c.name for c in names))
+    query = Select(tuple(Item(c) for c in names), listed)
+    domains = [distinct_values(c, Derived(query, "w"), "the list") for c in names]
+    listed_columns = (
+        RelationColumn(f"col{i}", c[0].type, domain=domains[i], bounds=hull_of_bounds(c))
+        for i, c in enumerate(columns)
+    )
+    return Relation(query, tuple(listed_columns))
+
+
+def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
+    """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
+    known = relation.origins.get((generated, alias))
+    if known is None:
+        if len(relation.origins) >= _ORIGINS:
+            relation.origins.clear()
+        known = relation.origins[generated, alias] = _origin_of(relation, generated, alias)
+    return known
+
+
+def _origin_of(relation: Relation, generated: str, alias: str) -> Origin:
+    single = fact_places(relation)
+    columns = tuple(
+        Typed(
+            tree.Column(generated, f"c{i}"),
+            c.type,
+            unit=c.unit,
+            link=c.link,
+            domain=c.domain,
+            span=c.span,
+            fact=i in single,
+            borrowed=c.borrowed,
+            bounds=c.bounds,
+            nulls=c.nulls,
+            notes=c.notes,
+        )
+        for i, c in enumerate(relation.columns)
+    )
+    return Origin(alias or generated, tuple(c.name for c in relation.columns), columns)

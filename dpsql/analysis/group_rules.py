@@ -1,0 +1,400 @@
+"""Decide which groups a block has: how many, by noisy numbers of units, in few of each, in partitions.
+
+All numbers of d groups have noise for a unit that is in all d of them. Where d is large hardly any unit is in
+so many: a bound B that few units exceed costs a part of epsilon, and noise for B groups is left.
+
+A partition is a combination of values of some keys. All partitions come from the public domain of these
+keys, and a selection runs in each of them, also in those without rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from dpsql.analysis.bound_ladders import Contribution, Ladder, WholeTable
+from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.large_domains import MAX_SPARSE, selects_few, size_of
+from dpsql.analysis.outer_query import OuterQuery
+from dpsql.analysis.public_domains import Candidates, range_of_domain
+from dpsql.analysis.rank_spellings import ranked_partitions
+from dpsql.analysis.released.contribution_bounds import default_groups, groups_of_unit, unit_name
+from dpsql.analysis.released.unit_counts import SingleRows, Units, UnitsOfFew
+from dpsql.analysis.released.unit_numbers import ReleasedAggregate, UnitNumber
+from dpsql.analysis.row_conditions import is_public
+from dpsql.analysis.statement_plan import Partitions
+from dpsql.analysis.whole_tables import groups_measured
+from dpsql.errors import Fix, InternalError
+from dpsql.estimates.box_law import box_variance
+from dpsql.kernel.mechanisms.measure import pads
+from dpsql.kernel.tree import conjunction
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
+from dpsql.policy import MOST_ROWS
+from dpsql.types import SqlType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+MAX_DOMAIN = 10_000_000
+"""The most groups that are counted all, also the empty ones."""
+MAX_LIST = 10_000_000
+"""The most candidates of keys that are a list and no range of integers."""
+GROUPS = 16
+"""The bound on the groups of a unit that a refusal offers: a number that nobody said."""
+
+
+def undeclared_keys(block: OuterQuery) -> list[int]:
+    """Return the places of the keys without a public domain."""
+    known = {key for candidates in block.domains for key in candidates.keys}
+    return [i for i in range(len(block.keys)) if i not in known]
+
+
+def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options) -> int | None:
+    """Return the number of groups in the domain of the keys, or None if a key has no domain.
+
+    A selection that needs a domain is refused without one. All groups of a key without one need a delta and a
+    bound on the groups of a unit.
+    """
+    selection = block.selection
+    if isinstance(selection, TopPerPartition):
+        selection = selection.best
+    unknown = undeclared_keys(block)
+    _refuse_single_units(query, block, unknown)
+    _refuse_strategy(query, block, options, unknown)
+    if (
+        unknown
+        and isinstance(selection, TopK)
+        and not selection.lowest
+        and block.counts[selection.count].monotone
+    ):
+        return None
+    if unknown:
+        key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
+        at, every = query.tree.args.get("group"), isinstance(selection, AllGroups)
+        if every and options.delta is not None:
+            if (
+                groups_of_unit(compiler, block.source, selection, options, one_group=block.one_group)
+                is not None
+            ):
+                return None
+            unit = unit_name(block.source)
+            found = None
+            if isinstance(query.tree, exp.Select):
+                found = groups_measured(compiler, query.tree, block.own_keys)
+            once = "" if found is None else f', or the owner finds it once: dpsql bounds "{found}"'
+            raise query.source.refuse(
+                f"the values of {key} are not declared: say in how many groups a {unit} may count",
+                at,
+                f"OPTIONS (max_groups_contributed = {GROUPS}), or list them: "
+                f"WHERE {key} {_example(block.keys[unknown[0]].type)}{once}",
+                Fix(str(GROUPS), option="max_groups_contributed", guess=str(GROUPS)),
+            )
+        _refuse_whole_time(query, block, unknown[0], key)
+        what = {AboveThreshold: "a threshold", AllGroups: "releasing all groups"}.get(type(selection), "this")
+        raise query.source.refuse(
+            f"the values of {key} are not declared, and {what} needs a public domain",
+            at,
+            f"the owner declares {key} in [tables.NAME.domain], or list them: "
+            f"WHERE {key} {_example(block.keys[unknown[0]].type)}, or take the key from a public table"
+            f"{', or OPTIONS (delta = 1e-6)' * every}",
+            Fix("1e-6", option="delta", guess="1e-6") if every else None,
+        )
+    if not all(is_public(compiler.policy, candidates.domain.query) for candidates in block.domains):
+        raise InternalError("this is a bug of dpsql, nothing was run or charged: candidates of private rows")
+    few = selects_few(block.selection)
+    size, most = 1, MAX_SPARSE if few else MAX_DOMAIN
+    for candidates in block.domains:
+        own = size_of(compiler.catalog, candidates.domain)
+        if own > MAX_LIST and range_of_domain(candidates.domain.query) is None:
+            raise query.source.refuse(
+                f"a key has more than {MAX_LIST:,} values in its domain, which is a list",
+                query.tree.args.get("group"),
+            )
+        size *= own
+        if size > most:
+            raise query.source.refuse(
+                f"the keys have more than {most:,} groups in their domains together",
+                query.tree.args.get("group"),
+                None if few else f"ORDER BY n DESC LIMIT 10, which selects among up to {MAX_SPARSE:,}",
+            )
+    if block.keys and size == 0:
+        raise query.source.refuse(
+            "no value in the public domain of the keys meets WHERE", query.tree.args.get("group")
+        )
+    return size
+
+
+def is_too_large(size: int | None) -> bool:
+    """Return whether a domain of so many groups is too large to count the empty ones."""
+    return size is not None and size > MAX_DOMAIN
+
+
+def _example(sql_type: SqlType) -> str:
+    """Return an example of a condition that lists the values of a key."""
+    if sql_type.integer:
+        return "BETWEEN 0 AND 99"
+    return "BETWEEN '2024-01-01' AND '2024-12-31'" if sql_type.name == "DATE" else "IN ('a', 'b')"
+
+
+def _refuse_single_units(query: Query, block: OuterQuery, unknown: list[int]) -> None:
+    """Refuse undeclared keys with a value that is one unit's: no group of them is ever shown."""
+    place = next((i for i in unknown if block.keys[i].link), None)
+    if place is None:
+        return
+    key = next((o.name for o in block.outputs if o.kind == "key" and o.of == place), "the key")
+    unit = unit_name(block.source)
+    raise query.source.refuse(
+        f"each value of {key} belongs to one {unit}, so no group has enough of them to be shown",
+        query.tree.args.get("group"),
+        f"leave {key} out of GROUP BY",
+    )
+
+
+def _refuse_strategy(query: Query, block: OuterQuery, options: Options, unknown: list[int]) -> None:
+    """Refuse the option `group_selection_strategy` if it does not apply to the statement's keys."""
+    strategy, at = options.group_selection_strategy, options.at.get("group_selection_strategy")
+    if strategy == "PUBLIC_GROUPS" and unknown:
+        key = next((o.name for o in block.outputs if o.kind == "key" and o.of == unknown[0]), "the key")
+        raise query.source.refuse(
+            f"PUBLIC_GROUPS shows declared groups, and the values of {key} are not declared",
+            at,
+            f"join a list of them, as in RIGHT JOIN (VALUES ('a'), ('b')) AS t({key}) USING ({key})",
+        )
+    if strategy == "LAPLACE_THRESHOLD" and not unknown:
+        raise query.source.refuse(
+            "the values of all keys are declared, so all groups are shown: no threshold is needed",
+            at,
+            "leave group_selection_strategy out",
+        )
+
+
+def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) -> None:
+    """Refuse a key over a column whose values in the declared range are too many for a list."""
+    for origin in block.source.scope.origins:
+        for name, column in zip(origin.names, origin.columns, strict=True):
+            if column.span is not None and column.reads <= block.keys[place].reads:
+                days = not column.type.integer
+                what = "days" if days else "integers"
+                raise query.source.refuse(
+                    f"{name} has a declared range of {what}, and {key} has too many values in it",
+                    query.tree.args.get("group"),
+                    f"GROUP BY date_trunc('day', {name})" if days else f"GROUP BY {name}",
+                )
+
+
+_ORDERED = frozenset({"gap", "p_value", "rank"})
+
+
+def shown_by_units(
+    compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options
+) -> OuterQuery:
+    """Return the block with the number of units that decides which groups of undeclared keys are shown.
+
+    That is so for all groups. The largest groups by a count of rows are selected from them, if few units
+    suffice to show a group: another selection shows none with fewer rows than one unit may have.
+    """
+    selection = block.selection
+    if isinstance(selection, TopK):
+        if not _suits(compiler, block, selection, options):
+            _check_units(compiler, query, block, selection)
+            return block
+    elif not isinstance(selection, AllGroups):
+        return block
+    most = groups_of_unit(compiler, block.source, selection, options, one_group=block.one_group)
+    if most is not None and not block.one_group and all(c.total is not None for c in block.counts):
+        # What bounds the other counts does not cut rows: only this number needs a bound on groups.
+        part: UnitNumber = UnitsOfFew((), most)
+    else:
+        part = SingleRows(()) if block.single else Units(())
+    units = ReleasedAggregate((part,))
+    counts = block.counts if units in block.counts else (*block.counts, units)
+    return replace(
+        block, counts=counts, rows=replace(block.rows, released=counts), existence=counts.index(units)
+    )
+
+
+def _check_units(compiler: StatementCompiler, query: Query, block: OuterQuery, selection: TopK) -> None:
+    """Refuse to choose by a sum: one unit alone may have the largest."""
+    if block.counts[selection.count].share is not None:
+        unit = f"COUNT(DISTINCT {unit_name(block.source)})"
+        raise compiler.source.refuse(
+            f"groups of undeclared keys are chosen by {unit}, not by a SUM",
+            query.tree.args.get("order"),
+            f"ORDER BY {unit} DESC",
+        )
+
+
+def _suits(compiler: StatementCompiler, block: OuterQuery, selection: TopK, options: Options) -> bool:
+    """Return whether the largest groups are selected from those that have enough units."""
+    rows = block.counts[selection.count].total
+    most = groups_of_unit(compiler, block.source, selection, options, one_group=block.one_group)
+    if compiler.ladders:
+        rows = MOST_ROWS  # whatever bound is found, the groups are shown by the same numbers
+    if rows is None or most is None or options.delta is None or options.epsilon is None:
+        return False
+    named = (options.mechanism, options.noise, options.measure_strategy, options.candidates)
+    if any(each not in (None, "AUTO") for each in named) or options.intervals == "SIMULTANEOUS":
+        return False
+    if any(output.kind in _ORDERED for output in block.outputs):
+        return False
+    # Half of epsilon decides in both. The least size that is shown is about this many units, or rows.
+    epsilon, delta = float(options.epsilon) / 2, float(options.delta)
+    units = 1 + most / epsilon * math.log(most / (2 * delta))
+    return units <= rows * (1 + selection.k / epsilon * math.log(1 / delta))
+
+
+MANY_GROUPS = 100
+"""From so many groups on the noise for all of them is larger than that for the units of a few."""
+
+
+def with_few_groups(
+    compiler: StatementCompiler,
+    block: OuterQuery,
+    options: Options,
+    size: int | None,
+    parts: Partitions | None,
+) -> OuterQuery:
+    """Return the block with units that count in a bounded number of groups, which a search finds.
+
+    The kept ladder of the keys comes before a search, and before the policy's number. It is for all groups of
+    declared keys. Which B groups count of a unit in c > B groups is a hash of unit and group: each of them
+    does with probability B/c, so a group is short of what a weight would leave out.
+    """
+    selection = block.selection
+    every = isinstance(selection, AllGroups) and selection.limit is None and parts is None
+    if not every or size is None or block.one_group or block.values is not None or block.rows.by_row:
+        return block
+    if options.max_groups_contributed is not None or _names_noise(options):
+        return block
+    if (kept := _by_ladder(compiler, block)) is not None:
+        # Each of them is bounded in all groups together, or has the noise for all: no other bound is needed.
+        bound = _least_error(kept, size)
+        return _replace_counts(
+            block, [_with_few_kept(count, kept.by, bound) for count in block.counts], known=True
+        )
+    said = default_groups(compiler, block.source, selection)
+    if said is not None or size < MANY_GROUPS or not compiler.policy.defaults.auto_bounds:
+        return block
+    return _replace_counts(block, [_of_few(compiler, count, size) for count in block.counts])
+
+
+def _replace_counts(
+    block: OuterQuery, counts: Sequence[ReleasedAggregate], *, known: bool = False
+) -> OuterQuery:
+    found = tuple(counts)
+    return replace(block, counts=found, rows=replace(block.rows, released=found), groups_known=known)
+
+
+def _by_ladder(compiler: StatementCompiler, block: OuterQuery) -> WholeTable | None:
+    """Return the table whose kept ladder has the groups of all units that are counted; None: none has."""
+    whole = compiler.whole
+    if whole is None or not whole.declared or whole.groups_bound() is None:
+        return None
+    counts = [count for count in block.counts if count.total is None]
+    units = all(len(count.parts) == 1 and type(count.parts[0]) is Units for count in counts)
+    return whole if counts and units and not any(count.parts[0].row for count in counts) else None
+
+
+def _least_error(whole: WholeTable, size: int) -> int | None:
+    """Return the bound on the groups of a unit, unless one noise for all groups errs less; then None.
+
+    What is compared is a function of the ladder's release. An error that is asked for takes the ladder's
+    bound where its noise is less.
+    """
+    bound, kept = whole.groups_bound(), whole.ladders.find(whole.table, whole.by)
+    if bound is None or kept is None:
+        raise InternalError("this is a bug of dpsql, nothing was run or charged: a ladder was lost")
+    lost = 0.0
+    if whole.epsilon is not None:
+        lost = kept.ladder.cut(bound) * float(whole.epsilon) / (2 * whole.groups)
+    number = size * whole.numbers
+    return bound if 2 * (bound * whole.numbers) ** 2 + lost**2 < box_variance(number, pads(number)) else None
+
+
+def _with_few_kept(count: ReleasedAggregate, measure: str, bound: int | None) -> ReleasedAggregate:
+    if bound is None or count.total is not None:
+        return count
+    return replace(count, parts=(UnitsOfFew(count.parts[0].row, bound),), measure=measure)
+
+
+def _names_noise(options: Options) -> bool:
+    """Return whether the statement names the noise, which may be for all groups."""
+    named = (options.mechanism, options.noise, options.measure_strategy)
+    return any(each not in (None, "AUTO") for each in named) or options.intervals == "SIMULTANEOUS"
+
+
+def _of_few(compiler: StatementCompiler, count: ReleasedAggregate, size: int) -> ReleasedAggregate:
+    if len(count.parts) != 1 or type(count.parts[0]) is not Units:
+        return count
+    row = count.parts[0].row
+    top = max(size - 1, 1).bit_length()
+    ladder = Ladder(Contribution.GROUPS, conjunction(row), 0, Fraction(1), top, by_row=False, ends=True)
+    return replace(count, parts=(UnitsOfFew(row, compiler.bound(ladder)),))
+
+
+MAX_PARTITIONS = 10_000
+
+
+def partitions_of(
+    compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options
+) -> Partitions | None:
+    """Return the partitions of a compiled block; None for another selection.
+
+    Partitions whose keys have no public domain are refused: which of them exist would be private.
+    """
+    selection = block.selection
+    if not isinstance(selection, TopPerPartition):
+        return None
+    known = {key for candidates in block.domains for key in candidates.keys}
+    at = query.tree.args["qualify"]
+    ranked = ranked_partitions(at.this)
+    for i, place in enumerate(selection.keys):
+        if place not in known:
+            name = next((o.name for o in block.outputs if o.kind == "key" and o.of == place), "the key")
+            raise query.source.refuse(
+                f"the values of {name} are not declared, so it is not public which partitions there are",
+                ranked.keys[i] if ranked is not None else at,
+                f"the owner declares {name} in [tables.NAME.domain], or list them: "
+                f"WHERE {name} IN ('a', 'b')",
+            )
+    number = size = 1
+    for candidates in block.domains:
+        parts, largest = _parts(compiler, candidates, selection.keys)
+        number, size = number * parts, size * largest
+    if number == 0:
+        raise query.source.refuse("no value in the public domain of the keys meets WHERE", at)
+    if number > MAX_PARTITIONS:
+        raise query.source.refuse(f"there are more than {MAX_PARTITIONS:,} partitions", at)
+    fact = all(block.facts[place] for place in selection.keys)
+    most = 1 if fact else min(options.max_groups_contributed or number, number)
+    if len(known) == len(block.keys):
+        return Partitions(number, size, fact, most)
+    return Partitions(number, None, fact, most, _list_partitions(compiler, block.domains, selection.keys))
+
+
+def _parts(compiler: StatementCompiler, candidates: Candidates, keys: tuple[int, ...]) -> tuple[int, int]:
+    """Return how many partitions some keys' candidates have, and how many candidates the largest one has."""
+    sql, columns = candidates.domain.sql, candidates.listed.columns("d")
+    by = [f"d.{columns[key].name}" for key in candidates.keys if key in keys]
+    if not by:
+        return 1, compiler.catalog.count(sql)
+    counted = f"SELECT COUNT(*) AS n FROM ({sql}) AS d GROUP BY {', '.join(by)}"
+    largest = compiler.catalog.evaluate(f"(SELECT COALESCE(MAX(n), 0) FROM ({counted}) AS c)")
+    return compiler.catalog.count(counted), int(str(largest))
+
+
+def _list_partitions(
+    compiler: StatementCompiler, domains: Sequence[Candidates], keys: tuple[int, ...]
+) -> pa.Table:
+    """Return the values of the keys in all partitions: a column for each key, in their order."""
+    own = [each for each in domains if {*each.keys} & {*keys}]
+    columns = {k: v.name for i, each in enumerate(own) for k, v in each.listed.columns(f"d{i}").items()}
+    tables = {k: f"d{i}" for i, each in enumerate(own) for k in each.keys}
+    items = ", ".join(f"{tables[key]}.{columns[key]} AS k{i}" for i, key in enumerate(keys))
+    sources = " CROSS JOIN ".join(f"({each.domain.sql}) AS d{i}" for i, each in enumerate(own))
+    return compiler.catalog.run(f"SELECT DISTINCT {items} FROM {sources}")

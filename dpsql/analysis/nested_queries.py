@@ -1,0 +1,310 @@
+"""Queries within a block: IN, EXISTS and scalar subqueries; UNION, INTERSECT and EXCEPT.
+
+A subquery over private rows must be correlated with the outer row by the privacy unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.analysis import typed_expression
+from dpsql.analysis.aggregate_functions import contains_aggregate
+from dpsql.analysis.block_groups import Group
+from dpsql.analysis.compiled_relation import Block, From, Owner, Relation, RelationColumn, Scope, select_list
+from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, conjuncts
+from dpsql.analysis.conversions import unify
+from dpsql.analysis.facts_of_values import hull_of_bounds
+from dpsql.analysis.from_joins import equalities, from_clause, tie_units
+from dpsql.analysis.scalar_rules import canonical, compile_in_list, convert_to_common, predicate
+from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole
+from dpsql.errors import QueryRefused
+from dpsql.kernel import tree
+from dpsql.kernel.tree import (
+    OPAQUE,
+    Binary,
+    Case,
+    Cast,
+    Column,
+    Constant,
+    Derived,
+    Exists,
+    Expr,
+    InQuery,
+    IsNull,
+    Item,
+    Paren,
+    ScalarQuery,
+    Select,
+    SetOperation,
+    conjunction,
+)
+from dpsql.kernel.tree import items as items_of
+from dpsql.language import StatementText
+from dpsql.types import BOOLEAN, INTEGER, NULL
+
+_HINT = "WHERE a.user_id = b.user_id"
+
+
+def _block(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Block:
+    if scope.block is None:
+        raise compiler.source.refuse("a subquery is not allowed here", node, "put it into WHERE")
+    return scope.block
+
+
+def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    subquery = node.args.get("query")
+    if subquery is None:
+        check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
+        return compile_in_list(compiler, node, scope)
+    block = _block(compiler, node, scope)
+    value = compiler.expression(node.this, scope)
+    inner = subquery.this if isinstance(subquery, exp.Subquery) else subquery
+    relation = compiler.query(inner, block.ctes, block.depth + 1)
+    alias = compiler.alias()
+    if len(relation.columns) != 1:
+        raise compiler.source.refuse("IN takes a subquery of one column", subquery)
+    column = relation.columns[0]
+    listed = typed_expression.column(alias, "c0", column.type)
+    if relation.owner is None:
+        a, b = unify(compiler.source, compiler.catalog, value, listed, node)
+        query = Select((Item(b.guarded_node),), Derived(relation.query, alias))
+        return Typed(Paren(InQuery(a.guarded_node, query)), BOOLEAN)
+    owner = block.owner
+    if owner is None or owner.kind != relation.owner.kind or owner.row or relation.owner.row:
+        raise compiler.source.refuse("the rows compared have different privacy units", node)
+    unit = Column(alias, "u")
+    there = IsNull(listed.node, negated=True)
+    assert block.unit is not None  # noqa: S101  owned rows have a unit
+    if value.link and value.link == column.link:
+        a, b = unify(compiler.source, compiler.catalog, value, listed, node)
+        own = conjunction((Paren(Binary("=", unit, block.unit)), there))
+        query = Select((Item(b.guarded_node),), Derived(relation.query, alias), own)
+        # A key that is NULL is in no list and out of no list, whatever the unit has in it.
+        found = Case(((IsNull(a.guarded_node, negated=True), InQuery(a.guarded_node, query)),))
+        return Typed(Paren(found), BOOLEAN)
+    if value.unit is not UnitRole.EXACT or not column.unit.held:
+        raise compiler.source.refuse(
+            "IN over a private table compares only privacy units",
+            node,
+            "WHERE user_id IN (SELECT user_id FROM ...)",
+        )
+    # The hidden units are compared, not the visible columns, which may have been converted. Without
+    # IS NOT NULL, a NULL in another unit's row would make NOT IN unknown for all units.
+    every = conjunction((IsNull(unit, negated=True), there))
+    query = Select((Item(unit),), Derived(relation.query, alias), every)
+    return Typed(Paren(InQuery(block.unit, query)), BOOLEAN)
+
+
+def _inner(compiler: StatementCompiler, select: exp.Expr, scope: Scope) -> tuple[From, Scope, Expr | None]:
+    """Compile FROM and WHERE of a correlated subquery, and check the owner of its rows."""
+    block = _block(compiler, select, scope)
+    if not isinstance(select, exp.Select):
+        raise compiler.source.refuse("this subquery must be one SELECT", select)
+    check_arguments(compiler.source, select, frozenset({"expressions", "from_", "joins", "where"}))
+    compiler.level(block.depth + 1, select)
+    made = from_clause(compiler, select, block.ctes, block.depth + 1)
+    inner = made.scope.copy()
+    inner.outer = scope
+    inner.block = Block(made.owner, made.unit, block.ctes, block.depth + 1)
+    where = select.args.get("where")
+    conditions: list[Expr] = []
+    if made.owner is not None:
+        with compiler.part():
+            conditions.append(_tie_to_outer(compiler, select, made, inner, scope, block))
+    if where is not None:
+        conditions.append(predicate(compiler, where.this, inner).guarded_node)
+    return made, inner, conjunction(conditions)
+
+
+def _tie_to_outer(
+    compiler: StatementCompiler, select: exp.Select, made: From, inner: Scope, outer: Scope, block: Block
+) -> Expr:
+    """Return the condition that the unit of inner and outer row are equal; refuse a subquery without it."""
+    if block.owner is None or made.owner is None or block.owner.row or made.owner.row:
+        raise compiler.source.refuse(
+            "a query over public rows cannot have a subquery over private rows", select
+        )
+    if block.owner.kind != made.owner.kind:
+        raise compiler.source.refuse("the subquery's rows have another privacy unit", select)
+    where = select.args.get("where")
+    visible = {c.node for c in (*outer.columns, *outer.merged.values())}
+    parts = conjuncts(where.this) if where is not None else []
+    for far, near in equalities(inner, parts, made.scope.columns):
+        if tie_units([(far, near)]) and far.node in visible:
+            assert made.unit is not None  # noqa: S101  owned rows have a unit
+            assert block.unit is not None  # noqa: S101
+            return Paren(Binary("=", made.unit, block.unit))
+    raise compiler.source.refuse(
+        "a subquery over private rows must be tied to the row's own privacy unit", select, _HINT
+    )
+
+
+def _exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    select = node.this.this if isinstance(node.this, exp.Subquery) else node.this
+    made, _, where = _inner(compiler, select, scope)
+    return Typed(Exists(Select((Item(Constant(1, INTEGER)),), made.source, where)), BOOLEAN)
+
+
+def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile a scalar subquery: one aggregate without GROUP BY, which always yields exactly one row."""
+    select = node.this
+    made, inner, where = _inner(compiler, select, scope)
+    items = select.expressions
+    item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
+    if len(items) != 1 or not contains_aggregate(item):
+        raise compiler.source.refuse(
+            "a subquery used as a value selects one aggregate: any other could have several rows",
+            node,
+            "SELECT MAX(..) or MIN(..)",
+        )
+    alias = compiler.alias()
+    group = Group(compiler, inner, [], alias)
+    outer = Scope(compiler.source, intercept=group.lookup, block=inner.block)
+    value = compiler.expression(item, outer)
+    own = frozenset[str]().union(*(c.reads for c in inner.columns))
+    for found in group.aggregates:
+        if found.reads and not found.reads & own and OPAQUE not in found.reads:
+            raise compiler.source.refuse("this aggregate reads nothing of its own subquery", node)
+    listed = items_of("a", (canonical(a).node for a in group.aggregates))
+    query = Select((Item(value.guarded_node),), Derived(Select(listed, made.source, where), alias))
+    return replace(value, node=ScalarQuery(query), unit=UnitRole.NONE, literal=None, domain=None)
+
+
+def _refuse_comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    raise compiler.source.refuse(
+        "comparisons with ALL or ANY of a subquery are not supported", node, "IN or EXISTS"
+    )
+
+
+SUBQUERY_RULES = (
+    Rule(exp.In, _in, frozenset({"this", "expressions", "query"})),
+    Rule(exp.Exists, _exists, frozenset({"this"})),
+    Rule(exp.Subquery, _scalar, frozenset({"this"})),
+    Rule(exp.All, _refuse_comparison, frozenset({"this"})),
+    Rule(exp.Any, _refuse_comparison, frozenset({"this"})),
+)
+
+
+def combine_branches(
+    compiler: StatementCompiler, node: exp.Expr, left: Relation, right: Relation
+) -> Relation:
+    """Compile UNION, INTERSECT or EXCEPT (ALL or not) of two compiled branches."""
+    check_arguments(compiler.source, node, frozenset({"this", "expression", "distinct", "with_"}))
+    word = type(node).__name__.upper()
+    everything = node.args.get("distinct") is False
+    name = f"{word} ALL" if everything else word
+    if len(left.columns) != len(right.columns):
+        raise compiler.source.refuse(f"the branches of {name} have different numbers of columns", node)
+    owner = left.owner or right.owner
+    if owner is not None:
+        _check(compiler, node, name, left, right, owner)
+    a, b = compiler.alias(), compiler.alias()
+    pairs = [
+        convert_to_common(
+            compiler,
+            [
+                replace(typed_expression.column(a, f"c{i}", x.type), bounds=x.bounds),
+                replace(typed_expression.column(b, f"c{i}", y.type), bounds=y.bounds),
+            ],
+            [node.this, node.expression],
+        )
+        for i, (x, y) in enumerate(zip(left.columns, right.columns, strict=True))
+    ]
+    columns = tuple(
+        RelationColumn(
+            x.name,
+            p[0].type,
+            _role(x, y, word) if _keeps_units(x, y, p[0]) else UnitRole.NONE,
+            bounds=_bounds(x, y, p, word),
+        )
+        for x, y, p in zip(left.columns, right.columns, pairs, strict=True)
+    )
+    branches = []
+    for alias, relation, side in ((a, left, 0), (b, right, 1)):
+        unit = None if owner is None else _unit_of_branch(alias, relation, owner, name, left)
+        listed = select_list(unit, "c", (p[side].guarded_node for p in pairs))
+        branches.append(Select(listed, Derived(relation.query, alias)))
+    unique = frozenset[frozenset[int]]()
+    if not everything:
+        others = frozenset(i for i, c in enumerate(columns) if c.unit is not UnitRole.EXACT)
+        unique = frozenset({others})
+    return Relation(SetOperation(branches[0], name, branches[1]), columns, owner, unique)
+
+
+def _check(
+    compiler: StatementCompiler, node: exp.Expr, name: str, left: Relation, right: Relation, owner: Owner
+) -> None:
+    if owner.row:
+        raise compiler.source.refuse(
+            f"each row is a privacy unit, and {name} could repeat or merge rows", node
+        )
+    if left.owner is not None and right.owner is not None and left.owner.kind != right.owner.kind:
+        raise compiler.source.refuse(f"the branches of {name} have different privacy units", node)
+    if name == "UNION ALL":
+        return
+    if left.owner is None:
+        raise compiler.source.refuse(f"{name} of public and private rows has no owner", node)
+    if right.owner is None and name.startswith("UNION"):
+        raise compiler.source.refuse(f"{name} of private and public rows has no owner", node, "UNION ALL")
+    exact = [i for i, c in enumerate(left.columns) if c.unit is UnitRole.EXACT]
+    if right.owner is not None:
+        exact = [i for i in exact if right.columns[i].unit is UnitRole.EXACT]
+    if not exact:
+        raise compiler.source.refuse(
+            f"both branches of {name} must select the privacy unit at the same place",
+            node,
+            "SELECT user_id, page FROM .. EXCEPT SELECT user_id, page FROM ..",
+        )
+
+
+def _unit_of_branch(alias: str, relation: Relation, owner: Owner, name: str, left: Relation) -> Expr:
+    if relation.owner is not None:
+        return tree.Column(alias, "u")
+    assert owner.type is not None  # noqa: S101  no row of either branch is a unit
+    if name == "UNION ALL":
+        return Cast(Constant(None, NULL), owner.type, safe=False)
+    # The left unit equals its visible column, so matching that column matches the hidden unit too.
+    place = next(i for i, c in enumerate(left.columns) if c.unit is UnitRole.EXACT)
+    return Cast(tree.Column(alias, f"c{place}"), owner.type)
+
+
+def partial_unit_refusal(source: StatementText, at: exp.Expr) -> QueryRefused:
+    """Return the refusal of a group key that is the privacy unit in one branch of UNION alone."""
+    return source.refuse(
+        "a key is the privacy unit in one branch of UNION alone: its groups would name single units",
+        at,
+        "select the unit in all branches, or in none, at the place of the key",
+    )
+
+
+def _keeps_units(left: RelationColumn, right: RelationColumn, merged: Typed) -> bool:
+    """Return whether a set operation converts neither side's unit, except to a wider integer."""
+    return all(
+        c.type in (merged.type, NULL) or (c.type.integer and merged.type.integer) for c in (left, right)
+    )
+
+
+def _bounds(left: RelationColumn, right: RelationColumn, pair: Sequence[Typed], word: str) -> Bounds | None:
+    """Return the bounds of a result column: of both branches for UNION, else those of the left one."""
+    sides = (left, right) if word == "UNION" else (left,)
+    return hull_of_bounds(p for p, c in zip(pair, sides, strict=False) if c.type != NULL)
+
+
+def _role(left: RelationColumn, right: RelationColumn, word: str) -> UnitRole:
+    """Return the role of a result column: it is the unit if each branch has the unit or NULL there.
+
+    A UNION in which one branch alone has the unit holds it in part.
+
+    EXCEPT and INTERSECT return rows of the left branch.
+    """
+    if word != "UNION" and left.unit is UnitRole.EXACT:
+        return UnitRole.EXACT
+    roles = [UnitRole.NULLABLE if c.type == NULL else c.unit for c in (left, right)]
+    if UnitRole.NONE is left.unit is right.unit or (word != "UNION" and UnitRole.NONE in roles):
+        return UnitRole.NONE
+    if not all(role.held for role in roles):
+        return UnitRole.PARTIAL
+    return UnitRole.EXACT if roles == [UnitRole.EXACT, UnitRole.EXACT] else UnitRole.NULLABLE

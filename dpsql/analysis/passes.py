@@ -1,0 +1,446 @@
+"""The passes of the analysis: each does one step from a private SELECT to its sealed `Plan`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import field, replace
+
+from dpsql.analysis import select_blocks
+from dpsql.analysis.bound_ladders import Contribution
+from dpsql.analysis.call_rules import RULES_BY_NODE
+from dpsql.analysis.compiled_query import CompiledQuery, seal
+from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.counting_query import (
+    CountedGroups,
+    CountingQuery,
+    Rows,
+    all_groups,
+    cells_of_all,
+    cells_of_existing,
+    cells_of_one,
+    largest_groups,
+    rungs_query,
+    rungs_query_of_small,
+)
+from dpsql.analysis.group_rules import (
+    domain_size,
+    is_too_large,
+    partitions_of,
+    shown_by_units,
+    undeclared_keys,
+    with_few_groups,
+)
+from dpsql.analysis.large_domains import (
+    SparseDomain,
+    groups_kept,
+    listed_groups,
+    noise_matters,
+    sparse_domain,
+)
+from dpsql.analysis.outer_query import OuterQuery, is_known_better, is_left, may_count_units, outer_query
+from dpsql.analysis.released.contribution_bounds import (
+    assumed_groups,
+    default_groups,
+    default_rows,
+    groups_by_ladder,
+)
+from dpsql.analysis.released.quantiles import CellRows
+from dpsql.analysis.released.released_calls import cells_of
+from dpsql.analysis.released.unit_numbers import ReleasedAggregate
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.analysis.statement_plan import BoundSearch, Partitions, Plan, max_candidates
+from dpsql.analysis.whole_tables import cut_of_tables, cut_values, groups_left_out, left_out
+from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, UnitColumn, UnitRow, fold
+
+_FINEST = 40
+
+
+@dataclass(slots=True)
+class Draft:
+    """A private statement on its way to a plan: each pass reads what the passes before it have found."""
+
+    query: Query
+    policy: Policy
+    catalog: Catalog
+    options: Options
+    compiler: StatementCompiler
+    block: OuterQuery = field(init=False)
+    """The outermost block."""
+    size: int | None = None
+    """The number of groups in the domain of the keys; None: a key has no domain."""
+    partitions: Partitions | None = None
+    outside: bool = False
+    """Whether the rows in no group are one more number."""
+    kept: int | None = None
+    """In how many of its groups each unit is counted; None: in all of them."""
+    sparse: SparseDomain | None = None
+    """The domain of the keys, if it is too large to count the empty groups."""
+    groups: CountedGroups | None = None
+    compiled: CompiledQuery = field(init=False)
+
+    @staticmethod
+    def begin(
+        query: Query, policy: Policy, catalog: Catalog, options: Options, found: tuple[int, ...]
+    ) -> Draft:
+        """Return a statement of which nothing is compiled; `found` are the places of bounds found before."""
+        compiler = StatementCompiler(
+            query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query
+        )
+        compiler.places_found = found
+        return Draft(query, policy, catalog, options, compiler)
+
+
+def compile_outer_block(draft: Draft) -> None:
+    """Compile the outermost block, with what the options say of bounds and of the error."""
+    compiler, options = draft.compiler, draft.options
+    compiler.max_rows = options.max_rows_contributed
+    compiler.epsilon, compiler.finest = options.epsilon, _finest(options)
+    if options.epsilon is None:
+        own = "error" in options.at
+        compiler.error, compiler.default_error = (options.error, None) if own else (None, options.error)
+    compiler.each_value &= may_count_units(options)
+    draft.block = outer_query(compiler, draft.query)
+
+
+def check_unit_option(draft: Draft) -> None:
+    """Refuse an option `privacy_unit_column` that names another column than the policy."""
+    options, compiler = draft.options, draft.compiler
+    if options.privacy_unit_column is None:
+        return
+    with compiler.part():
+        names = set()
+        for name in compiler.used:
+            table = draft.policy.table(name)
+            if table is not None and isinstance(table.unit, UnitColumn):
+                names.add(fold(table.unit.column))
+            elif table is not None and isinstance(table.unit, UnitRow):
+                names.add("row")
+        if fold(options.privacy_unit_column) not in names:
+            raise draft.query.source.refuse(
+                "privacy_unit_column may only repeat what the policy declares",
+                options.at.get("privacy_unit_column"),
+                "leave it out, or name " + ", ".join(sorted(names)),
+            )
+
+
+def measure_domain(draft: Draft) -> None:
+    """Find the number of groups in the domain of the keys; without one, groups are shown by their units."""
+    draft.size = domain_size(draft.compiler, draft.query, draft.block, draft.options)
+    if draft.size is None:
+        draft.block = shown_by_units(draft.compiler, draft.query, draft.block, draft.options)
+
+
+def find_partitions(draft: Draft) -> None:
+    """Find the partitions of a selection that takes the largest groups of each of them."""
+    draft.partitions = partitions_of(draft.compiler, draft.query, draft.block, draft.options)
+
+
+def search_groups_of_unit(draft: Draft) -> None:
+    """Let a search bound the groups of a unit, where units of many groups are counted and nobody says."""
+    draft.block = with_few_groups(draft.compiler, draft.block, draft.options, draft.size, draft.partitions)
+
+
+def choose_cut(draft: Draft) -> None:
+    """Decide what is done to what units have beyond their bounds: as the statement or its tables say."""
+    cut = draft.options.cut or cut_of_tables(draft.policy, draft.compiler.used)
+    draft.options = replace(draft.options, cut=cut)
+
+
+def is_counted_better(draft: Draft) -> bool:
+    """Return whether different values are counted better as one number than by the units of each value.
+
+    So it is if a unit has a bounded number of them, and the noise on one number then tells more.
+    """
+    block, epsilon = draft.block, draft.options.epsilon
+    if is_left(block.counts):
+        return True
+    if block.values is None or block.one_group or epsilon is None:
+        return False
+    bound = 1 if block.single else default_rows(draft.policy, block.source)
+    return bound is not None and is_known_better(block.values.size, bound, epsilon)
+
+
+def count_rows_outside(draft: Draft) -> None:
+    """Decide whether the rows in no group are one more number."""
+    draft.outside = _has_outside(draft.block, draft.size, draft.partitions)
+    if draft.outside and draft.size is not None:
+        draft.size += 1
+
+
+def bound_groups_of_unit(draft: Draft) -> None:
+    """Decide in how many of its groups each unit is counted."""
+    draft.kept = _bound_groups(draft.compiler, draft.block, draft.options, draft.size)
+
+
+def choose_sparse_domain(draft: Draft) -> None:
+    """Count only the groups that are not empty, if the domain is too large for all of them."""
+    if not is_too_large(draft.size):
+        return
+    block, source = draft.block, draft.query.source
+    order = block.selection.order if isinstance(block.selection, AboveThreshold) else ()
+    types = [key.type for key in block.keys]
+    draft.sparse = sparse_domain(draft.catalog, block.domains, types, order)
+    if draft.sparse is None:
+        raise source.refuse(
+            "so many groups have no order by a key whose values depend on those of other keys",
+            draft.query.tree.args.get("order"),
+            "leave ORDER BY out",
+        )
+
+
+def seal_counting_query(draft: Draft) -> None:
+    """Build the counting query; the engine's binder confirms it, and the kernel certifies it."""
+    block, partitions, sparse = draft.block, draft.partitions, draft.sparse
+    if sparse is None:
+        draft.groups = _groups(
+            block, draft.options, draft.kept, partitions, draft.size, outside=draft.outside
+        )
+    order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
+    order = () if order is None and block.values is not None else order
+    groups = draft.groups
+    counting = (
+        groups.counting(order) if groups else _counting(block, draft.options, draft.kept, partitions, sparse)
+    )
+    draft.compiled = seal(
+        counting.query,
+        draft.catalog,
+        draft.policy,
+        tuple(sorted(draft.compiler.used)),
+        len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
+        keys=() if sparse is not None else tuple(k.type.held for k in block.keys),
+        order=counting.order,
+        cells=cells_of(block.counts) is not None,
+        groups=groups,
+        sparse=sparse,
+    )
+
+
+def state_plan(draft: Draft) -> Plan:
+    """Return the plan: the sealed query, what is released of it, what was assumed, what bounds leave out."""
+    query, compiler, block, options = draft.query, draft.compiler, draft.block, draft.options
+    size, kept, partitions, outside = draft.size, draft.kept, draft.partitions, draft.outside
+    owner = block.source.owner
+    assert owner is not None  # noqa: S101  outer_query() refuses a statement without an owner
+    places: dict[ReleasedAggregate, int] = {}
+    own = [d for d in block.domains if d.keys[0] < len(block.own_keys)]
+    origins = " x ".join(dict.fromkeys(d.domain.origin for d in own))
+    return Plan(
+        query,
+        draft.compiled,
+        block.selection,
+        options,
+        block.outputs,
+        block.counts,
+        tuple(k.type for k in block.own_keys),
+        size,
+        ("not declared" if size is None else origins) if block.own_keys else "one group",
+        owner,
+        f"row of {owner.table}" if owner.row else owner.kind,
+        _units_at_least(draft.policy, compiler),
+        1 if block.one_group else kept,
+        kept,
+        tuple(compiler.assumed),
+        block.one_group,
+        partitions,
+        () if compiler.places_found else _searches(compiler, block, kept, partitions, outside=outside),
+        block.existence,
+        outside=outside,
+        null_group=any(candidates.domain.null for candidates in block.domains),
+        values=block.values,
+        left_out=tuple(left_out(compiler, count) for count in block.counts),
+        groups_left_out=groups_left_out(compiler, block.selection, options),
+        cut_values=tuple(cut_values(compiler, count) for count in block.counts),
+        equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
+    )
+
+
+def _finest(options: Options) -> int:
+    """Return the power of two of the largest bound in least steps, for which the noise still has a grid."""
+    epsilon = float(options.epsilon or 1) / 32
+    return max(8, min(_FINEST, 49 + math.floor(math.log2(epsilon))))
+
+
+def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | None) -> bool:
+    """Return whether the rows in no group are one more number: of all groups, if there may be such rows.
+
+    Selections have no such number, and cells of values none that adds up. Neither has a statement whose keys
+    tell the rows of a unit apart: it has one row in each group, but may have several with other values.
+    """
+    every = isinstance(block.selection, AllGroups) and block.selection.limit is None
+    every |= block.values is not None and not block.own_keys
+    complete = all(candidates.domain.complete for candidates in block.domains)
+    return bool(
+        block.keys
+        and every
+        and size is not None
+        and partitions is None
+        and not complete
+        and (block.one_group or not block.single)
+        and cells_of(block.counts) is None
+    )
+
+
+def _searches(
+    compiler: StatementCompiler,
+    block: OuterQuery,
+    most: int | None,
+    partitions: Partitions | None,
+    *,
+    outside: bool,
+) -> tuple[BoundSearch, ...]:
+    """Return the queries that find bounds, over the same rows as the counting query."""
+    # With `outside` all rows count, in whatever group.
+    every = outside and most is None
+    more = [ladder.small for ladder in compiler.ladders if ladder.small is not None]
+    block = replace(block, rows=block.rows.beside(more))
+    among, made = _rows(block, most, partitions, outside=outside), []
+    for ladder in compiler.ladders:
+        rows = block.rows if every and ladder.of is not Contribution.GROUPS else among
+        query = rungs_query(rows, ladder, server=compiler.policy.engine != "duckdb")
+        used, size = tuple(sorted(compiler.used)), ladder.sums(keys=bool(block.keys)).value
+        faster = rungs_query_of_small(rows, ladder)
+        sealed = seal(
+            query, compiler.catalog, compiler.policy, used, size, order=None, cells=True, faster=faster
+        )
+        made.append(BoundSearch(ladder, sealed))
+    return tuple(made)
+
+
+def _rows(
+    block: OuterQuery, most: int | None, partitions: Partitions | None, *, outside: bool = False
+) -> Rows:
+    """Return the rows that count: those in a candidate group, of each unit in at most so many groups."""
+    rows, selection = block.rows, block.selection
+    if not block.keys:
+        return rows
+    if outside:
+        rows = rows.with_outside(block.domains)
+        return rows if most is None else rows.bounded(most, ())
+    if partitions is not None and partitions.bounded and isinstance(selection, TopPerPartition):
+        rows = rows.bounded(partitions.per_unit, block.domains, selection.keys)
+    if most is not None:
+        rows = rows.bounded(most, () if undeclared_keys(block) else block.domains)
+    return rows.among(() if undeclared_keys(block) else block.domains)
+
+
+def _bound_groups(
+    compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
+) -> int | None:
+    """Return in how many of its groups each unit is counted; None: in all of them."""
+    if block.one_group or block.values is not None:  # one noise is for any number of groups
+        return None
+    written = options.max_groups_contributed
+    default = None if block.groups_known else default_groups(compiler, block.source, block.selection)
+    part = cells_of(block.counts)
+    if part is not None and block.existence is None:
+        return _bound_groups_of_cells(
+            compiler, block, part, written or default, assumed=written is None, size=size
+        )
+    if written is not None and not noise_matters(block.counts, options, size or default):
+        written = None
+        default = default if size is None else None
+    kept = written or default
+    if block.existence is not None and block.counts[block.existence].total is not None:
+        if written is None and default is not None:
+            _assume_groups(compiler, block, default)
+        return None
+    if block.existence is None:
+        kept = groups_kept(block.selection, options, block.counts, size, kept)
+    if kept is not None and written is None:
+        _assume_groups(compiler, block, kept)
+    return kept
+
+
+def _assume_groups(compiler: StatementCompiler, block: OuterQuery, groups: int) -> None:
+    """Note the policy's bound on the groups of a unit; that of a kept ladder is said with the answer."""
+    if groups_by_ladder(compiler, block.selection) is None:
+        compiler.assume(assumed_groups(block.source, groups))
+
+
+def _bound_groups_of_cells(
+    compiler: StatementCompiler,
+    block: OuterQuery,
+    part: CellRows,
+    most: int | None,
+    *,
+    assumed: bool,
+    size: int | None,
+) -> int | None:
+    """Return in how many groups a unit's extremes count; the rows of a quantile have a bound of their own."""
+    if not part.extreme or most is None or (size is not None and most >= size):
+        return None
+    if assumed:
+        _assume_groups(compiler, block, most)
+    return most
+
+
+def _units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
+    """Return the least bound that the policy states for a table of the statement; None if it states none."""
+    tables = (policy.table(name) for name in compiler.used)
+    return min((t.units_at_least for t in tables if t is not None and t.units_at_least), default=None)
+
+
+def _in_partitions(block: OuterQuery, options: Options, partitions: Partitions) -> CountingQuery:
+    """Build the counting query of partitions; a unit counts in a bounded number of them."""
+    selection, domains, rows = block.selection, block.domains, block.rows
+    assert isinstance(selection, TopPerPartition)  # noqa: S101  no other selection has partitions
+    if partitions.bounded:
+        rows = rows.bounded(partitions.per_unit, domains, selection.keys)
+    if rows.weighted:
+        rows = rows.among(domains)
+    if partitions.size is not None:
+        return all_groups(rows, domains, ())
+    most = max_candidates(selection.best.k, options)
+    return largest_groups(rows, selection.count, most, domains, selection.keys)
+
+
+def _groups(
+    block: OuterQuery,
+    options: Options,
+    most: int | None,
+    partitions: Partitions | None,
+    size: int | None,
+    *,
+    outside: bool = False,
+) -> CountedGroups | None:
+    """Return the groups that are counted, a unit in `most` of them; None for partitions and for cells."""
+    if partitions is not None or cells_of(block.counts) is not None:
+        return None
+    largest = None
+    if undeclared_keys(block) and block.existence is None:
+        assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
+        largest = block.selection.count, max_candidates(block.selection.k, options)
+    domains = () if undeclared_keys(block) else block.domains
+    return CountedGroups(block.rows, domains, size, most, block.existence, outside, largest)
+
+
+def _counting(
+    block: OuterQuery,
+    options: Options,
+    most: int | None,
+    partitions: Partitions | None,
+    sparse: SparseDomain | None,
+) -> CountingQuery:
+    """Build the counting query of partitions, cells or a sparse domain; a unit counts in `most` groups."""
+    domains, part = block.domains, cells_of(block.counts)
+    if partitions is not None:
+        return _in_partitions(block, options, partitions)
+    rows = block.rows
+    if not block.keys and part is not None:
+        return cells_of_one(rows, part)
+    if undeclared_keys(block):
+        domains = ()
+    if most is not None:
+        rows = rows.bounded(most, domains)
+    elif rows.weighted:
+        rows = rows.among(domains)
+    if sparse is not None:
+        return listed_groups(rows, sparse)
+    assert part is not None  # noqa: S101  other queries have `CountedGroups`
+    if undeclared_keys(block):
+        assert block.existence is not None  # noqa: S101  domain_size refuses the others
+        return cells_of_existing(rows, part, block.counts[block.existence])
+    order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
+    return cells_of_all(rows, domains, part, order or ())

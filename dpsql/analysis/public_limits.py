@@ -1,0 +1,385 @@
+"""Limits of public statements and outer queries: times that need a zone, texts that are too long.
+
+These statements run as they are written, in a session of UTC. The engine drops the offset of a text that it
+converts to a TIMESTAMP, reads a text without one as of UTC whatever the policy's `time_zone` is, knows zones
+by names of its own database, and compares a TIMESTAMP with a TIMESTAMPTZ. The bound plan shows each
+conversion.
+
+A few nested calls can make a text of many gigabytes from a short statement. The engine's limit on memory does
+not count such texts, and no interrupt stops a call. So a call that could lengthen its texts is written such
+that it is NULL where its result could have more than `LONGEST` bytes. Each argument is still computed once:
+the guard is a filter of a list with one element, and not a CASE, whose repeated arguments would double with
+each call inside another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from dpsql.analysis.compiler import function_name
+from dpsql.analysis.conversions import has_zone, is_offset
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.kernel.tree.forms import LONGEST
+from dpsql.language import MARK, StatementText, all_of, copy_tree, walk_tree
+from dpsql.lazy_dataclass import dataclass
+
+_PLAIN = frozenset({"TIMESTAMP", "DATE", "TIME"})
+_INSTANT = "TIMESTAMP WITH TIME ZONE"
+_WRITE = "write an offset: '2024-07-02 00:00:00+02:00'"
+
+
+def check_times(source: StatementText, catalog: Catalog, tree: exp.Expr, sql: str) -> None:
+    """Refuse a statement with a conversion of times that says another thing than it seems to."""
+    texts = {str(node.this) for node in all_of(tree, exp.Literal) if node.args.get("is_string")}
+    kinds = {kind.this for kind in all_of(tree, exp.DataType)}
+    instants = exp.DataType.Type.TIMESTAMPTZ in kinds or _reads(catalog, tree)
+    if not instants and not any(map(has_zone, texts)):
+        return
+    plan: object = None
+    with suppress(ValueError):
+        plan = catalog.plan(sql)
+    found = find_fault(plan, catalog.time_zone, instants=instants)
+    if found is not None:
+        at = next((n for n in all_of(tree, exp.Literal) if str(n.this) == found.text), None)
+        raise source.refuse(found.what, at, found.hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A conversion that is refused: why, what to write instead, and the text that is converted, if any."""
+
+    what: str
+    hint: str
+    text: str | None
+
+
+def find_fault(plan: object, time_zone: str, *, instants: bool) -> Fault | None:
+    """Return a conversion of a bound plan that is refused; `instants` says whether tables have some."""
+    casts = list(_casts(plan))
+    found = (_of_text(node) for node, _ in casts)
+    others = (_of_times(node, beside, time_zone, instants=instants) for node, beside in casts)
+    return next((made for made in (*found, *others) if made is not None), None)
+
+
+def _reads(catalog: Catalog, tree: exp.Expr) -> bool:
+    """Return whether a statement names a table with instants."""
+    return any(catalog.has_instants(table.name) for table in all_of(tree, exp.Table) if table.name.isascii())
+
+
+def _of_text(node: dict[str, Any]) -> Fault | None:
+    """Return the fault of a text with a zone."""
+    after, text = node["return_type"]["id"], _constant(node)
+    if text is None or not has_zone(text):
+        return None
+    if after in _PLAIN:
+        what = f"this text has an offset or a zone, and a {after} has none"
+        return Fault(what, "leave the offset out", text)
+    if after == _INSTANT and not is_offset(text):
+        return Fault("the name of a zone is read for private data alone", _WRITE, text)
+    return None
+
+
+def _of_times(node: dict[str, Any], beside: list[Any], time_zone: str, *, instants: bool) -> Fault | None:
+    """Return the fault of a time without a zone; beside the current time, it is one of UTC."""
+    before, after, text = _type(node), node["return_type"]["id"], _constant(node)
+    stored = node["children"][0]["expression_class"] in ("BOUND_REF", "BOUND_COLUMN_REF")
+    if any(map(_is_clock, beside)):
+        return None
+    if instants and stored and {before, after} == {"TIMESTAMP", _INSTANT}:
+        what = "a TIMESTAMP has no zone, and a TIMESTAMPTZ is an instant"
+        return Fault(what, "compare columns of one type", None)
+    naive = text is not None and not has_zone(text)
+    if after == _INSTANT and time_zone != "UTC" and (naive or before in _PLAIN):
+        return Fault("a time without an offset is not read in the policy's time zone here", _WRITE, text)
+    return None
+
+
+def _is_clock(node: object) -> bool:
+    """Return whether an operand is the current time, which is one of UTC."""
+    path = ((node.get("qname") or {}).get("path") or [""]) if isinstance(node, dict) else [""]
+    return path[-1] in ("now", "get_current_timestamp", "current_timestamp", "transaction_timestamp")
+
+
+def _type(node: dict[str, Any]) -> str:
+    child = node["children"][0]
+    found = (child.get("value") or {}).get("type") or child.get("return_type") or node["arguments"][0]
+    return str(found["id"])
+
+
+def _constant(node: dict[str, Any]) -> str | None:
+    """Return the text that is converted; None for other operands."""
+    child = node["children"][0]
+    value = (child.get("value") or {}).get("value")
+    return value if child["expression_class"] == "BOUND_CONSTANT" and isinstance(value, str) else None
+
+
+def _casts(plan: object) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+    """Yield the conversions of a plan, each with the operands beside it."""
+    waiting: list[tuple[object, list[Any]]] = [(plan, [])]
+    while waiting:
+        node, beside = waiting.pop()
+        if isinstance(node, list):
+            waiting += [(each, node) for each in node]
+        elif isinstance(node, dict):
+            if node.get("type") == "OPERATOR_CAST" and node.get("children"):
+                yield node, beside
+            waiting += [(each, []) for each in node.values()]
+
+
+_FACTORS = {
+    **dict.fromkeys(("upper", "lower", "ucase", "lcase", "nfc_normalize", "url_encode"), 3),
+    **dict.fromkeys(("hex", "to_base64"), 2),
+    **dict.fromkeys(("regexp_escape", "translate"), 4),
+    "concat": 1,
+    "strftime": 20,
+}
+"""How many times as long as its arguments together the result of a function can be."""
+_INSERTED = {"replace": 2, "regexp_replace": 2, "array_to_string": 1}
+"""The place of the argument that a function may put at each place of its first one."""
+_PADDED = frozenset({"lpad", "rpad"})
+_BYTES = 4
+"""The most bytes of a character: lengths of padded texts are in characters."""
+_TEXTS = frozenset({"TEXT", "VARCHAR", "CHAR", "BPCHAR", "NVARCHAR", "NCHAR", "NAME"})
+_TOGETHER = 16
+_CONSTANT = (exp.Literal, exp.Null, exp.Boolean, exp.DPipe, exp.Paren)
+_VALUE = "dpsql_value"
+_SHORT = (
+    f"list_extract(list_transform(list_filter([x], lambda {_VALUE}: size <= {LONGEST}), "
+    f"lambda {_VALUE}: y), 1)"
+)
+_SHORT_TEXT = f"list_extract(list_filter([x], lambda {_VALUE}: strlen({_VALUE}) <= {LONGEST}), 1)"
+_SHORT_LENGTH = f"CAST(NULLIF(LEAST(CAST(x AS BIGINT), {LONGEST + 1}), {LONGEST + 1}) AS INTEGER)"
+
+
+def limit_texts(tree: exp.Expr) -> None:
+    """Change the calls of a query so that none of them computes a text of more than `LONGEST` bytes."""
+    nodes = [node for node in walk_tree(tree) if _limit_of_node(node) is not None]
+    if not nodes:
+        return
+    _name_columns(tree)
+    for node in reversed(nodes):  # the inner ones first: they are arguments of the outer ones
+        call = _limit_of_node(node)
+        assert call is not None  # noqa: S101  what is put into a call makes it no shorter
+        node.replace(call.limited())
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that may lengthen its texts."""
+
+    arguments: Sequence[exp.Expr]
+    make: Callable[[Sequence[exp.Expr]], exp.Expr]
+    """Makes the call of other arguments."""
+    inserted: int | None = None
+    """The argument that may stand at each place of the first one; None: the lengths are added."""
+    factor: int = 1
+    weights: Sequence[int] = ()
+    """How often each argument is in the result, if not once."""
+
+    @property
+    def short(self) -> bool:
+        """Whether constants alone decide how long the result can be, and it is within the limit."""
+        sizes = [_size(argument) for argument in self.arguments]
+        if self.inserted is not None:
+            sizes = [sizes[0], sizes[self.inserted]]
+        if any(size is None for size in sizes):
+            return False
+        known = [size or 0 for size in sizes]
+        if self.inserted is not None:
+            return (known[0] + 1) * (known[1] + 1) <= LONGEST
+        return sum(map(int.__mul__, known, self._weights)) * self.factor <= LONGEST
+
+    @property
+    def _weights(self) -> Sequence[int]:
+        return self.weights or [1] * len(self.arguments)
+
+    def limited(self) -> exp.Expr:
+        """Return the call with its limit; the arguments are moved into it."""
+        fields: list[exp.Expr] = []
+        given: list[exp.Expr] = []
+        # Some arguments, such as the options of a regular expression, have to be constants.
+        constants = [_size(argument) is not None for argument in self.arguments]
+        if all(constants):
+            constants[0] = False
+        for place, (argument, constant) in enumerate(zip(self.arguments, constants, strict=True)):
+            if not constant:
+                fields.append(exp.PropertyEQ(this=exp.to_identifier(f"a{place}"), expression=argument))
+            given.append(copy_tree(argument) if constant else _field(place))
+        return _fill_template(
+            _SHORT, x=exp.Struct(expressions=fields), size=self._bound(), y=self.make(given)
+        )
+
+    def _bound(self) -> exp.Expr:
+        sizes = []
+        for place, argument in enumerate(self.arguments):
+            known = _size(argument)
+            computed = f"coalesce(strlen(CAST(struct_extract({_VALUE}, 'a{place}') AS VARCHAR)), 0)"
+            sizes.append(computed if known is None else str(known))
+        if self.inserted is not None:
+            return _parse_sql(f"({sizes[0]} + 1) * ({sizes[self.inserted]} + 1)")
+        # Not one addition inside the other: the engine limits how deep an expression may be.
+        parts = ", ".join(f"{weight} * {size}" for weight, size in zip(self._weights, sizes, strict=True))
+        return _parse_sql(f"list_sum([{parts}]) * {self.factor}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain:
+    """Terms with `||` between them."""
+
+    terms: Sequence[exp.Expr]
+
+    def limited(self) -> exp.Expr:
+        """Return the chain with its limit, some terms at a time: the engine copies wide structures often."""
+        made, *left = self.terms
+        while left:
+            made = _Call([made, *left[:_TOGETHER]], _chain_terms).limited()
+            left = left[_TOGETHER:]
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Padding:
+    """A call of lpad or rpad, whose second argument is the length of the result."""
+
+    name: str
+    arguments: Sequence[exp.Expr]
+
+    def limited(self) -> exp.Expr:
+        """Return the call with NULL in the place of a length, or of a result, that is too large."""
+        text, length, *rest = self.arguments
+        short = [text, _fill_template(_SHORT_LENGTH, x=length), *rest]
+        return _fill_template(_SHORT_TEXT, x=exp.Anonymous(this=self.name, expressions=short))
+
+
+@dataclass(frozen=True, slots=True)
+class _Conversion:
+    """A conversion to a text: a list is longer as a text than its elements are."""
+
+    cast: exp.Cast
+
+    def limited(self) -> exp.Expr:
+        """Return the conversion with NULL in the place of a result that is too long."""
+        return _fill_template(_SHORT_TEXT, x=type(self.cast)(**self.cast.args))
+
+
+def _limit_of_node(node: exp.Expr) -> _Call | _Chain | _Padding | _Conversion | None:
+    """Return how a node that may make a long text gets its limit; None for a node that needs none."""
+    if isinstance(node, exp.DPipe):
+        return _join_chain(node)
+    if isinstance(node, exp.Cast):  # TRY_CAST as well
+        kind = node.args.get("to")
+        text = isinstance(kind, exp.DataType) and getattr(kind.this, "name", "") in _TEXTS
+        # As a part of a longer text it is limited there; without that limit it has three times as many bytes.
+        return _Conversion(node) if text and not _is_part(node) and _size(node.this) is None else None
+    written = function_name(node)
+    name, arguments = (written or "").lower(), node.args.get("expressions") or []
+    if name in _PADDED and len(arguments) > 1:
+        length = arguments[1]
+        plain = isinstance(length, exp.Literal) and str(length.this).isdecimal()
+        return None if plain and int(str(length.this)[:9]) <= LONGEST // _BYTES else _Padding(name, arguments)
+
+    def make(given: Sequence[exp.Expr]) -> exp.Expr:
+        return exp.Anonymous(this=written, expressions=list(given))
+
+    call = None
+    if name in _FACTORS:
+        call = _Call(arguments, make, factor=_FACTORS[name])
+    elif name == "concat_ws":  # the first argument stands between each two of the others
+        call = _Call(arguments, make, weights=(len(arguments), *(1 for _ in arguments[1:])))
+    elif name in _INSERTED and len(arguments) > _INSERTED[name]:
+        call = _Call(arguments, make, inserted=_INSERTED[name])
+    return None if call is None or call.short else call
+
+
+def _is_part(node: exp.Expr) -> bool:
+    """Return whether a node is an argument of a call with a limit on all its arguments together."""
+    parent = node.parent
+    name = "" if parent is None else (function_name(parent) or "").lower()
+    return isinstance(parent, exp.DPipe) or name in ("concat", "concat_ws")
+
+
+def _join_chain(node: exp.DPipe) -> _Chain | None:
+    """Return a whole chain of `||` as one call; None for a part of it."""
+    if isinstance(node.parent, exp.DPipe) and node.arg_key == "this":
+        return None
+    terms: list[exp.Expr] = []
+    first: exp.Expr = node
+    while isinstance(first, exp.DPipe):
+        terms.append(first.expression)
+        first = first.this
+
+    chain = _Chain([first, *reversed(terms)])
+    return None if _Call(chain.terms, _chain_terms).short else chain
+
+
+def _chain_terms(terms: Sequence[exp.Expr]) -> exp.Expr:
+    made = terms[0]
+    for term in terms[1:]:
+        made = exp.DPipe(this=made, expression=term)
+    return made
+
+
+def _size(node: exp.Expr) -> int | None:
+    """Return how many bytes a value has that stands in the text of the statement; None for others."""
+    parts = walk_tree(node)
+    if not all(isinstance(part, _CONSTANT) for part in parts):
+        return None
+    return sum(len(str(part.this).encode(errors="surrogatepass")) for part in parts if part.is_leaf())
+
+
+def _field(place: int) -> exp.Expr:
+    # Not with a dot: in HAVING the engine would take the name for a column.
+    return _fill_template(f"struct_extract({_VALUE}, 'a{place}')")
+
+
+def _parse_sql(sql: str) -> exp.Expr:
+    return sqlglot.parse_one(sql, read="duckdb")
+
+
+@cache
+def _template(sql: str) -> exp.Expr:
+    return _parse_sql(sql)
+
+
+def _fill_template(template: str, **parts: exp.Expr) -> exp.Expr:
+    """Return a template with expressions in the places of its columns."""
+    made = copy_tree(_template(template))
+    for column in [node for node in walk_tree(made) if isinstance(node, exp.Column)]:
+        if column.name in parts:
+            column.replace(parts[column.name])
+    return made
+
+
+def _name_columns(tree: exp.Expr) -> None:
+    """Give the columns of all SELECTs without a name the one that the engine would give them."""
+    for select in [node for node in walk_tree(tree) if isinstance(node, exp.Select)]:
+        select.set("expressions", [_name_item(item) for item in select.expressions])
+
+
+def _name_item(item: exp.Expr) -> exp.Expr:
+    if isinstance(item, (exp.Alias, exp.Column, exp.Star)):
+        return item
+    if all(_limit_of_node(node) is None for node in walk_tree(item)):
+        return item
+    return exp.Alias(this=item, alias=exp.to_identifier(_shown_name(item), quoted=True))
+
+
+def _shown_name(node: exp.Expr) -> str:
+    """Return the name that the engine gives a column without one."""
+    if isinstance(node, exp.DPipe):
+        return f"({_shown_name(node.this)} || {_shown_name(node.expression)})"
+    name = function_name(node)
+    if name is not None:
+        return f"{name}({', '.join(map(_shown_name, node.args.get('expressions') or []))})"
+    if isinstance(node, exp.Paren):
+        return _shown_name(node.this)
+    if isinstance(node, exp.Column):
+        return ".".join(part.name for part in node.parts)
+    text: str = node.sql("duckdb", comments=False, normalize_functions=False)
+    return text.replace(MARK, "")

@@ -1,0 +1,335 @@
+"""Check statements over public tables, which cost no privacy budget; put the policy's views into statements.
+
+They run on the schema database, where private tables are empty, so they reveal nothing about private data.
+The checks refuse statements that would write, read files, or read the state of the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import TypeVar
+
+import sqlglot
+from sqlglot import exp
+
+from dpsql.analysis.aggregate_functions import AGGREGATES, ORDER_DEPENDENT
+from dpsql.analysis.compiler import MAX_NODES, function_name, words
+from dpsql.analysis.from_tables import NODES_PER_TABLE, declared_table
+from dpsql.analysis.public_domains import NAME, put_domains
+from dpsql.analysis.public_limits import check_times, limit_texts
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.errors import QueryRefused
+from dpsql.kernel.tree import listed_forms, literal_sql
+from dpsql.language import (
+    MARK,
+    Clauses,
+    Explain,
+    Query,
+    all_of,
+    copy_tree,
+    name_columns,
+    tables_in,
+    visible_ctes,
+    walk_tree,
+)
+from dpsql.policy import Policy, Table, View, fold
+from dpsql.types import TIMESTAMPTZ
+
+_NODES = words(
+    """
+    Select Union Except Intersect Subquery With CTE TableAlias From Join Table Where Group Having Order
+    Ordered Limit Offset Fetch LimitOptions Distinct Column Identifier Star Literal Null Boolean Paren
+    Tuple Alias Anonymous And Or Not EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ Between In Is Case If Cast
+    TryCast DataType DataTypeParam Neg Add Sub Mul Div IntDiv Mod Pow BitwiseAnd BitwiseOr
+    BitwiseRightShift Like ILike Escape DPipe Interval Var Extract Exists Any Values Filter Window
+    WindowSpec Qualify Glob RegexpLike StartsWith SimilarTo CurrentDate CurrentTimestamp IntervalSpan
+    """
+)
+MOST_TABLES = MAX_NODES // NODES_PER_TABLE
+"""How many tables a statement may read, each common table expression taken for what it reads.
+
+A private statement of tables alone has the same limit: each of them counts as so many expressions there.
+"""
+_TABLE_FUNCTIONS = frozenset({"range", "generate_series", NAME})
+_SCHEMAS = ("information_schema",)
+_CATALOG = frozenset({"tables", "columns", "schemata"})
+_MORE = words(
+    """
+    coalesce ifnull nullif if greatest least concat concat_ws now random today row_number rank dense_rank
+    percent_rank cume_dist ntile lag lead first_value last_value nth_value stddev variance position lpad
+    rpad version
+    """
+)
+
+
+def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
+    """Return the SQL text of a public statement for the schema database; refuse a statement not allowed."""
+    source = query.source
+    outermost = Clauses(query.options, query.clause, query.has_options)
+    written = next((c for c in (outermost, *query.inner.values()) if c != Clauses()), None)
+    if written is not None:
+        at = next(iter(written.options.at.values()), written.clause.at)
+        raise source.refuse(
+            "this statement names no private table, so there is nothing to protect",
+            at,
+            "leave the clause out",
+        )
+    tree = copy_tree(query.tree)
+    with source.limited_depth():
+        _check(query, policy, tree)
+        name_columns(tree)
+        put_domains(tree, source, policy, catalog)
+        with_declared_types(tree, catalog, policy)
+        placed = copy_tree(tree)  # `engine_sql` changes the tree
+        sql = engine_sql(tree)
+        check_times(source, catalog, placed, sql)
+        return sql
+
+
+def with_declared_types(tree: exp.Expr, catalog: Catalog, policy: Policy) -> None:
+    """Let `information_schema.columns` say TIMESTAMPTZ of private instants, which are held otherwise."""
+    held = [
+        (table.name, name)
+        for table in policy.tables.values()
+        if not table.public and catalog.has_instants(table.name)
+        for name, kind in catalog.columns(table.name)
+        if kind == TIMESTAMPTZ
+    ]
+    for node in all_of(tree, exp.Table) if held else ():
+        if (
+            fold(node.name) == "columns"
+            and fold(node.args["db"].name if node.args.get("db") else "") in _SCHEMAS
+        ):
+            listed = ", ".join(f"({literal_sql(table)}, {literal_sql(name)})" for table, name in held)
+            query = sqlglot.parse_one(
+                f"SELECT * REPLACE (CASE WHEN (table_name, column_name) IN ({listed}) THEN "
+                "'TIMESTAMP WITH TIME ZONE' ELSE data_type END AS data_type) FROM information_schema.columns",
+                dialect="duckdb",
+            )
+            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(node.name))
+            node.replace(exp.Subquery(this=query, alias=alias, joins=node.args.get("joins")))
+
+
+def engine_sql(tree: exp.Expr) -> str:
+    """Return the SQL text of a tree for the schema database; the tree is changed."""
+    limit_texts(tree)
+    for node in all_of(tree, exp.Anonymous):
+        name = function_name(node)
+        if name is not None:
+            node.set("this", name)
+    sql: str = tree.sql("duckdb", comments=False)
+    return sql
+
+
+def check_outer(query: Query, policy: Policy, tree: exp.Query, released: Collection[str]) -> None:
+    """Refuse SQL that would read anything but a statement's released relations and public tables."""
+    _check(query, policy, tree, frozenset(released))
+
+
+def _check(query: Query, policy: Policy, tree: exp.Expr, released: frozenset[str] | None = None) -> None:
+    source = query.source
+    if _most_tables(tree) > MOST_TABLES:
+        raise source.refuse(
+            f"its tables are more than {MOST_TABLES}, each common table expression taken for what it reads",
+            tree.find(exp.Table),
+        )
+    for node in walk_tree(tree):
+        if type(node).__name__ not in _NODES:
+            raise source.refuse("this is not supported in a public statement", node)
+        if isinstance(node, exp.CTE) and not isinstance(node.this, exp.Query):
+            raise source.refuse("a common table expression holds a SELECT: dpsql only reads", node)
+        if isinstance(node, exp.With) and node.args.get("recursive"):
+            raise source.refuse("recursive common table expressions are not supported", node)
+        if isinstance(node, exp.Select) and node.args.get("into") is not None:
+            raise source.refuse("SELECT INTO writes: dpsql only reads", node.args["into"])
+        if isinstance(node, exp.Table):
+            if released is None or node.args.get("db") is not None or node.name not in released:
+                _table(query, policy, node, public=released is not None)
+        elif isinstance(node, exp.Anonymous):
+            _function(query, node)
+
+
+def _most_tables(tree: exp.Expr) -> int:
+    """Return how many tables a query reads at most, where common table expressions are put in their places.
+
+    The engine's binder does that, without regard to its limit on memory.
+    """
+    sizes: dict[int, int] = {}
+
+    def size(node: exp.Expr) -> int:
+        named = (_named_cte(table) for table in node.find_all(exp.Table))
+        return sum(1 if cte is None else sizes.get(id(cte), 1) for cte in named)
+
+    for cte in _inner_first(tree):
+        sizes[id(cte)] = size(cte.this)
+    return size(tree)
+
+
+def _inner_first(tree: exp.Expr) -> list[exp.CTE]:
+    """Return the common table expressions, each after those within it and those before it."""
+    found: list[exp.CTE] = []
+    waiting: list[tuple[exp.Expr, bool]] = [(tree, False)]
+    while waiting:
+        node, done = waiting.pop()
+        if done:
+            assert isinstance(node, exp.CTE)  # noqa: S101
+            found.append(node)
+            continue
+        if isinstance(node, exp.CTE):
+            waiting.append((node, True))
+        children = sorted(node.iter_expressions(), key=lambda child: not isinstance(child, exp.With))
+        waiting += [(child, False) for child in reversed(children)]
+    return found
+
+
+def _named_cte(table: exp.Table) -> exp.CTE | None:
+    """Return the common table expression that a table reference means."""
+    if table.args.get("db") is not None:
+        return None
+    return next((cte for cte in visible_ctes(table) if fold(cte.alias) == fold(table.name)), None)
+
+
+def _table(query: Query, policy: Policy, node: exp.Table, *, public: bool) -> None:
+    source = query.source
+    for name, value in node.args.items():
+        if name not in ("this", "alias", "db", "catalog", "joins") and value:
+            raise source.refuse(f"{name.upper()} is not supported", node)
+    if isinstance(node.this, exp.Anonymous):
+        name = function_name(node.this) or str(node.this.this).removeprefix(MARK)
+        if name.lower() not in _TABLE_FUNCTIONS:
+            raise source.refuse(f"the table function {name[:60]} is not supported", node, unknown="function")
+        return
+    if not isinstance(node.this, exp.Identifier):
+        raise source.refuse("this is not supported in FROM", node)
+    table = _check_declared(query, policy, node)
+    if public and (table is None or not table.public) and fold(node.name) not in _visible_ctes(node):
+        raise source.refuse("released and private rows do not meet", node)
+
+
+def _check_declared(query: Query, policy: Policy, node: exp.Table) -> Table | None:
+    """Refuse the name of a table that is neither declared, nor a common table expression or catalog."""
+    database = node.args.get("db")
+    if database is None and fold(node.name) in _visible_ctes(node):
+        return None
+    if database is not None and fold(database.name) == "information_schema" and fold(node.name) in _CATALOG:
+        return None  # of the schema database, where private tables are empty
+    return declared_table(query.source, policy, node)
+
+
+def unknown_tables(query: Query, policy: Policy) -> list[QueryRefused]:
+    """Return a refusal for each table that a statement names and that is not declared."""
+    found = []
+    for node in all_of(query.tree, exp.Table):
+        if isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into):
+            try:
+                _check_declared(query, policy, node)
+            except QueryRefused as refused:
+                found.append(refused)
+    return found
+
+
+def _visible_ctes(node: exp.Expr) -> set[str]:
+    """Return the names of the common table expressions that a table reference may mean."""
+    found: set[str] = set()
+    parent = node.parent
+    while parent is not None:
+        clause = parent.args.get("with_")
+        if clause is not None:
+            found |= {fold(cte.alias) for cte in clause.expressions}
+        parent = parent.parent
+    return found
+
+
+def _function(query: Query, node: exp.Anonymous) -> None:
+    name = function_name(node)
+    allowed = name is not None and (
+        name.lower() in listed_forms()
+        or name.lower() in AGGREGATES
+        or name.lower() in ORDER_DEPENDENT
+        or name.lower() in _MORE
+        or (name.lower() in _TABLE_FUNCTIONS and isinstance(node.parent, exp.Table))
+    )
+    if not allowed:
+        raise query.source.refuse(
+            f"the function {str(name or node.this)[:60]} is not supported", node, unknown="function"
+        )
+
+
+_Statement = TypeVar("_Statement")
+
+
+def put_views(statement: _Statement, policy: Policy) -> _Statement:
+    """Return a statement with the SELECTs of the views that it reads as its first common table expressions.
+
+    There they see none of the statement's own common table expressions. Where the statement, or a view, has
+    one of a view's name, the view gets another name.
+    """
+    if isinstance(statement, Explain):
+        return replace(statement, query=put_views(statement.query, policy))
+    if not policy.views or not isinstance(statement, Query):
+        return statement
+    made = _Expansion(statement, policy)
+    return made.query if made.names else statement  # type: ignore[return-value]  # a query, as was given
+
+
+class _Expansion:
+    """Puts the views into a copy of a query."""
+
+    def __init__(self, query: Query, policy: Policy) -> None:
+        self.policy = policy
+        self.names: dict[str, str] = {}
+        """The folded names of the views that are read, those that others read first, and their new names."""
+        self.databases = {"main"} | ({fold(policy.database.stem)} if policy.database is not None else set())
+        self.trees: dict[str, exp.CTE] = {}
+        tree = copy_tree(query.tree)
+        texts = [tree, *(view.tree for view in policy.views.values())]
+        self.taken = {fold(cte.alias) for each in texts for cte in each.find_all(exp.CTE)}
+        self.taken |= {fold(name) for name in policy.tables}
+        self._put(tree, None, query)
+        if self.names:
+            self._put_first(tree)
+        self.query = replace(query, tree=tree, views=tuple(policy.views[name].name for name in self.names))
+
+    def _put_first(self, tree: exp.Query) -> None:
+        """Put the views before the common table expressions of a query."""
+        while isinstance(tree, exp.Subquery) and tree.args.get("with_") is None:
+            tree = tree.this
+        clause = tree.args.get("with_")
+        listed = [self.trees[name] for name in self.names]
+        first = exp.With(expressions=[*listed, *(clause.expressions if clause is not None else ())])
+        if clause is not None and clause.args.get("recursive"):
+            first.set("recursive", True)
+        tree.set("with_", first)
+
+    def _put(self, tree: exp.Query, at: int | None, query: Query) -> None:
+        """Let the names in a query mean the common table expressions of the views that they name."""
+        for node in list(tables_in(tree, self.databases)):
+            view = self.policy.views.get(node.name) if node.name.isascii() else None
+            if view is not None:
+                self._read(node, view, query.source.position(node) if at is None else at, query)
+
+    def _read(self, node: exp.Table, view: View, at: int, query: Query) -> None:
+        name = fold(view.name)
+        if name not in self.names:
+            made = copy_tree(view.tree)
+            self._put(made, at, query)
+            own = view.name
+            while fold(own) in self.taken or (own != view.name and own in self.policy.views):
+                own += "_"
+            self.names[name] = own
+            self.taken.add(fold(own))
+            alias = exp.TableAlias(this=exp.to_identifier(own, quoted=True))
+            self.trees[name] = exp.CTE(this=made, alias=alias)
+            for each in self.trees[name].walk():
+                each.meta.clear()
+                each.meta["view"] = (at, view.name)
+                if isinstance(each, exp.Select):
+                    each.meta["select"] = -1
+        if node.args.get("alias") is None:
+            node.set("alias", exp.TableAlias(this=copy_tree(node.this)))
+        named = exp.to_identifier(self.names[name], quoted=True)
+        named.meta.update(node.this.meta)
+        node.set("this", named)
+        node.set("db", None)
+        node.set("catalog", None)

@@ -1,0 +1,379 @@
+"""Read sums and means of zeros and ones as the counts that they are; cut ratios to 0 .. 1.
+
+`COUNT(*) FILTER (WHERE p) / COUNT(*)` of noisy counts may lie below 0 or above 1, where no share is. The cut
+reads released numbers alone, so it costs nothing, and it only brings the ratio nearer to the truth. It is
+written as a CASE, since a ratio that is NULL stays NULL.
+
+The rewritten block counts the same rows. Where a sum over no rows would be NULL, its count is 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.analysis.compiler import call_arguments, function_name
+from dpsql.analysis.schema_catalog import Catalog
+from dpsql.language import MARK, all_of, copy_tree, keep_title, transform_tree, walk_tree
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, fold
+from dpsql.types import BOOLEAN
+
+_CUT = "cut"
+"""The mark of a division around which the cut stands already."""
+_COUNTS = {"count": False, "count_if": True, "countif": True}
+"""The functions that count rows, and whether their argument is a condition."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """What a call counts: the rows, or the different values, that meet all of some conditions."""
+
+    call: tuple[exp.Expr, ...]
+    """What tells counts of different things apart: the argument of DISTINCT, and the bounds."""
+    conditions: tuple[exp.Expr, ...]
+
+
+def cut_ratios(select: exp.Select) -> exp.Select:
+    """Return a block with its ratios of a part and a whole cut; one without any is returned as it is."""
+    counts = _aliases(select)
+    if not any(_end(_written(node, counts)) is not None for node in _divisions(select)):
+        return select
+    changed = copy_tree(select)
+    for node in _divisions(changed):
+        end = _end(_written(node, counts))
+        if end is not None:
+            node.replace(keep_title(node, cut_ratio(node, end)))
+    return changed
+
+
+def _aliases(select: exp.Select) -> dict[str, exp.Expr]:
+    """Return the counts of a select list by their folded aliases, without those that a key is called."""
+    group = select.args.get("group")
+    keys = {fold(each.name) for each in all_of(group, exp.Column)} if group is not None else set[str]()
+    listed = [item for item in select.expressions if isinstance(item, exp.Alias)]
+    return {
+        fold(item.alias): item.this
+        for item in listed
+        if fold(item.alias) not in keys and _counted(_bare(item.this)) is not None
+    }
+
+
+def _written(node: exp.Div, counts: Mapping[str, exp.Expr]) -> exp.Div:
+    """Return a division with counts in the place of their aliases."""
+    if not counts:
+        return node
+
+    def named(each: exp.Expr) -> exp.Expr:
+        known = isinstance(each, exp.Column) and not each.table
+        found = counts.get(fold(each.name)) if known else None
+        return each if found is None else copy_tree(found)
+
+    made = transform_tree(node, named)
+    return made if isinstance(made, exp.Div) else node
+
+
+def cut_ratio(ratio: exp.Expr, end: Fraction) -> exp.Expr:
+    """Return a ratio cut to lie between 0 and another number."""
+    ratio = copy_tree(ratio)
+    ratio.meta[_CUT] = True
+    zero, other = exp.Literal.number(0), _write_number(end)
+    low, high = (zero, other) if end > 0 else (other, zero)
+    branches = [
+        exp.If(this=exp.LT(this=exp.paren(copy_tree(ratio)), expression=copy_tree(low)), true=copy_tree(low)),
+        exp.If(
+            this=exp.GT(this=exp.paren(copy_tree(ratio)), expression=copy_tree(high)), true=copy_tree(high)
+        ),
+    ]
+    return exp.Paren(this=exp.Case(ifs=branches, default=exp.paren(copy_tree(ratio))))
+
+
+def _write_number(number: Fraction) -> exp.Expr:
+    whole = number.denominator == 1
+    literal = exp.Literal.number(str(abs(number.numerator)) if whole else repr(float(abs(number))))
+    return literal if number > 0 else exp.Paren(this=exp.Neg(this=literal))
+
+
+def _divisions(select: exp.Select) -> list[exp.Div]:
+    """Return the divisions in the parts of a block that may hold aggregates, none inside another."""
+    parts = [*select.expressions, *(select.args.get(name) for name in ("having", "qualify", "order"))]
+    nodes = [node for part in parts if part is not None for node in walk_tree(part, is_inner_query)]
+    return [node for node in nodes if isinstance(node, exp.Div) and not node.meta.get(_CUT)]
+
+
+def is_inner_query(node: exp.Expr) -> bool:
+    """Return whether a node is a query of its own, whose aggregates are not those of the block."""
+    return isinstance(node, (exp.Query, exp.Subquery))
+
+
+def _end(node: exp.Div) -> Fraction | None:
+    """Return what the ratio is where the part is the whole; None for ratios of other numbers."""
+    factor, part = _split_factor(node.this)
+    whole = _bare(node.expression)
+    if (function_name(whole) or "").lower() == "nullif" and len(whole.expressions) == 2:
+        whole = _bare(whole.expressions[0])
+    counted = _counted(part)
+    if counted is None:
+        return None
+    if isinstance(whole, exp.Window):
+        return factor if _total_of(whole, part) else None
+    other = _counted(whole)
+    if other is None or counted.call != other.call or counted == other:
+        return None
+    return factor if all(_is_implied(each, counted.conditions) for each in other.conditions) else None
+
+
+def _split_factor(node: exp.Expr) -> tuple[Fraction, exp.Expr]:
+    """Return a positive constant factor, 1 if there is none, and what it multiplies."""
+    node = _bare(node)
+    if isinstance(node, exp.Mul):
+        for one, other in ((node.this, node.expression), (node.expression, node.this)):
+            number = _bare(one)
+            if isinstance(number, exp.Literal) and not number.is_string and Fraction(str(number.this)) > 0:
+                factor, inner = _split_factor(other)
+                return Fraction(str(number.this)) * factor, inner
+    return Fraction(1), node
+
+
+def _bare(node: exp.Expr) -> exp.Expr:
+    """Return an expression without parentheses and conversions to fractional numbers."""
+    node = node.unnest()
+    while isinstance(node, exp.Cast) and node.args["to"].this in exp.DataType.REAL_TYPES:
+        node = node.this.unnest()
+    return node
+
+
+def _counted(node: exp.Expr) -> _Counted | None:
+    """Return what a call counts; None for other expressions."""
+    where = node.expression.this if isinstance(node, exp.Filter) else None
+    call = node.this if isinstance(node, exp.Filter) else node
+    condition = _COUNTS.get((function_name(call) or "").lower())
+    if condition is None or not isinstance(call, exp.Anonymous):
+        return None
+    bounds, arguments = call_arguments(call)
+    if len(arguments) > 1 or (condition and not arguments):
+        return None
+    conditions = [*_conjuncts(where)]
+    if condition:
+        conditions += _conjuncts(arguments[0])
+    elif arguments and isinstance(arguments[0], exp.Distinct):
+        return _Counted((arguments[0], *bounds), tuple(conditions))
+    elif arguments and not isinstance(arguments[0], exp.Star):
+        conditions.append(exp.Not(this=exp.Is(this=arguments[0].copy(), expression=exp.Null())))
+    return _Counted(tuple(bounds), tuple(conditions))
+
+
+def _conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    if node is None:
+        return []
+    node = node.unnest()
+    if isinstance(node, exp.And):
+        return [*_conjuncts(node.this), *_conjuncts(node.expression)]
+    return [node]
+
+
+def _is_implied(condition: exp.Expr, conditions: tuple[exp.Expr, ...]) -> bool:
+    """Return whether a condition is among others, or says that one of them is not NULL."""
+    if condition in conditions:
+        return True
+    inner = condition.this.unnest() if isinstance(condition, exp.Not) else None
+    there = isinstance(inner, exp.Is) and isinstance(inner.expression, exp.Null)
+    return there and inner is not None and inner.this.unnest() in conditions
+
+
+def _total_of(window: exp.Window, part: exp.Expr) -> bool:
+    """Return whether a window sums a count over all rows of its partition."""
+    call = window.this
+    plain = not any(window.args.get(name) for name in ("order", "spec", "alias"))
+    summed = (function_name(call) or "").lower() == "sum" and len(call.expressions) == 1
+    return plain and summed and _bare(call.expressions[0]) == part
+
+
+_NUMBERS = frozenset({*exp.DataType.NUMERIC_TYPES})
+_CONDITIONS = (exp.Predicate, exp.And, exp.Or, exp.Not, exp.Boolean)
+
+
+@dataclass(frozen=True, slots=True)
+class _Indicator:
+    """An expression that is one number where a condition holds, and else 0 or NULL."""
+
+    number: Fraction
+    where: exp.Expr | None
+    """The condition; None: it holds everywhere."""
+    known: exp.Expr | None
+    """Where the expression is not NULL; None: everywhere."""
+
+
+def read_as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.Select:
+    """Return a block that releases counts, with its sums and means of zeros and ones written as counts.
+
+    `SUM(CASE WHEN p THEN 1 ELSE 0 END)` is `COUNT(*) FILTER (WHERE p)`, and AVG of it a ratio of two counts,
+    which is cut to lie between 0 and 1.
+    A block without any is returned as it is.
+    """
+    reader = _Reader(_boolean_columns(select, policy, catalog))
+    if not any(reader.count(node) for node in _calls(select)):
+        return select
+    changed = copy_tree(select)
+    found = [(node, reader.count(node)) for node in _calls(changed)]
+    for node, made in found:
+        if made is not None:
+            meta = next((n.meta for n in node.walk(bfs=False) if "start" in n.meta), {})
+            for each in walk_tree(made):
+                if function_name(each) == "count":
+                    each.meta.update(meta)
+            node.replace(keep_title(node, made))
+    return changed
+
+
+def _calls(select: exp.Select) -> list[exp.Expr]:
+    """Return the calls in the parts of a block that may hold aggregates, with and without FILTER."""
+    parts = [*select.expressions, *(select.args.get(name) for name in ("having", "qualify", "order"))]
+    nodes = [node for part in parts if part is not None for node in walk_tree(part, is_inner_query)]
+    return [node for node in nodes if isinstance(node, (exp.Anonymous, exp.Filter))]
+
+
+def _boolean_columns(select: exp.Select, policy: Policy, catalog: Catalog) -> frozenset[str]:
+    """Return the folded names of the columns that are BOOLEAN in every table of FROM that has them."""
+    first = select.args.get("from_")
+    items = [first.this] if first is not None else []
+    items += [join.this for join in select.args.get("joins") or ()]
+    kinds: dict[str, set[bool]] = {}
+    for item in items:
+        table = policy.table(item.name) if isinstance(item, exp.Table) and item.name.isascii() else None
+        for name, sql_type in catalog.columns(table.name) if table is not None else ():
+            kinds.setdefault(fold(name), set()).add(sql_type == BOOLEAN)
+    return frozenset(name for name, found in kinds.items() if found == {True})
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads the aggregates of a block; `boolean` has the folded names of its BOOLEAN columns."""
+
+    boolean: frozenset[str]
+
+    def count(self, node: exp.Expr) -> exp.Expr | None:
+        """Return SUM or AVG of an indicator as an expression over counts; None for other nodes."""
+        where = node.expression.this if isinstance(node, exp.Filter) else None
+        call = node.this if isinstance(node, exp.Filter) else node
+        name = (function_name(call) or "").lower()
+        if name not in ("sum", "avg") or isinstance(node.parent, (exp.Window, exp.Filter)):
+            return None
+        bounds, values = call_arguments(call)
+        found = self.indicator(values[0]) if len(values) == 1 else None
+        if found is None:
+            return None
+        number = _number(found.number)
+        if name == "sum":
+            if bounds and found.number != 1:
+                return None
+            made = _count(bounds, where, found.where)
+            return made if found.number == 1 else exp.Paren(this=exp.Mul(this=number, expression=made))
+        if bounds or (found.where is None and found.known is None):
+            return None
+        part, whole = _count([], where, found.where), _count([], where, found.known)
+        if part == whole:
+            return None  # without ELSE, the mean leaves out the rows that the condition does not hold for
+        zero = exp.Anonymous(this=f"{MARK}nullif", expressions=[whole, exp.Literal.number(0)])
+        if found.number != 1:
+            part = exp.Mul(this=number, expression=part)
+        return cut_ratio(exp.Div(this=part, expression=zero), found.number)
+
+    def indicator(self, node: exp.Expr) -> _Indicator | None:
+        """Return an expression as an indicator; None for other expressions."""
+        node = node.unnest()
+        value = _read_number(node)
+        if value:
+            return _Indicator(value, None, None)
+        if self.condition(node):
+            return _Indicator(Fraction(1), node, _present(node))
+        if isinstance(node, exp.Cast) and node.args["to"].this in _NUMBERS and self.condition(node.this):
+            return _Indicator(Fraction(1), node.this.unnest(), _present(node.this.unnest()))
+        return _case(node)
+
+    def condition(self, node: exp.Expr) -> bool:
+        """Return whether an expression is BOOLEAN, as far as its form tells."""
+        node = node.unnest()
+        if isinstance(node, exp.Column):
+            return fold(node.name) in self.boolean
+        if isinstance(node, exp.Case):
+            results = [branch.args["true"] for branch in node.args["ifs"]]
+            results += [default] if (default := node.args.get("default")) is not None else []
+            return all(isinstance(r.unnest(), exp.Boolean) for r in results)
+        return isinstance(node, _CONDITIONS) and not isinstance(node, exp.SubqueryPredicate)
+
+
+def _case(node: exp.Expr) -> _Indicator | None:
+    """Return CASE or IF among 0, NULL and one other number as an indicator."""
+    if (function_name(node) or "").lower() == "if" and len(node.expressions) in (2, 3):
+        test, yes, *rest = (copy_tree(argument) for argument in node.expressions)
+        node = exp.Case(ifs=[exp.If(this=test, true=yes)], default=rest[0] if rest else None)
+    if not isinstance(node, exp.Case):
+        return None
+    branches = node.args["ifs"]
+    results = [branch.args["true"].unnest() for branch in branches]
+    results.append((node.args.get("default") or exp.Null()).unnest())
+    absent = [isinstance(result, exp.Null) for result in results]
+    values = [Fraction(0) if gone else _read_number(r) for r, gone in zip(results, absent, strict=True)]
+    numbers = {value for value in values if value}
+    if None in values or len(numbers) != 1:
+        return None
+    where = _choice(node, [bool(value) for value in values])
+    if node.args.get("this") is None and len(branches) == 1:
+        where = branches[0].this
+        if not values[0]:  # NOT would be NULL, where the condition is, and leave the row out
+            where = exp.Not(this=exp.Is(this=exp.paren(copy_tree(where)), expression=exp.true()))
+    known = None
+    if any(absent):
+        alike = all(gone or value for gone, value in zip(absent, values, strict=True))
+        known = where if alike else _choice(node, [not gone for gone in absent])
+    return _Indicator(numbers.pop(), where, known)
+
+
+def _choice(node: exp.Case, holds: list[bool]) -> exp.Expr:
+    """Return a CASE with truth values as its results."""
+    made = copy_tree(node)
+    for branch, value in zip(made.args["ifs"], holds, strict=False):
+        branch.set("true", exp.Boolean(this=value))
+    made.set("default", exp.Boolean(this=holds[-1]))
+    return made
+
+
+def _present(node: exp.Expr) -> exp.Expr | None:
+    """Return the condition that a truth value is there; None if it always is."""
+    if isinstance(node, (exp.Boolean, exp.Is)):
+        return None
+    return exp.Not(this=exp.Is(this=exp.paren(copy_tree(node)), expression=exp.Null()))
+
+
+def _read_number(node: exp.Expr) -> Fraction | None:
+    """Return the value of a number that the analyst typed; None for other nodes."""
+    if isinstance(node, exp.Neg):
+        value = _read_number(node.this.unnest())
+        return None if value is None else -value
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return None
+    try:
+        return Fraction(str(node.this))
+    except ValueError:
+        return None
+
+
+def _number(value: Fraction) -> exp.Expr:
+    """Return a number as a literal."""
+    whole = value.denominator == 1
+    literal = exp.Literal.number(str(abs(value.numerator)) if whole else repr(float(abs(value))))
+    return literal if value > 0 else exp.Paren(this=exp.Neg(this=literal))
+
+
+def _count(bounds: Sequence[exp.Expr], *conditions: exp.Expr | None) -> exp.Expr:
+    """Return COUNT(*) of the rows that meet all conditions."""
+    call = exp.Anonymous(this=f"{MARK}count", expressions=[exp.Star(), *(copy_tree(b) for b in bounds)])
+    there = [c for c in conditions if c is not None]
+    if not there:
+        return call
+    parts = [exp.paren(copy_tree(c)) if len(there) > 1 else copy_tree(c) for c in there]
+    joined = parts[0] if len(parts) == 1 else exp.And(this=parts[0], expression=parts[1])
+    return exp.Filter(this=call, expression=exp.Where(this=joined))

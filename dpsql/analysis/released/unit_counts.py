@@ -1,0 +1,354 @@
+"""Counts: of units, or of rows if each unit has a bounded number of them in a group."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.analysis.bound_ladders import ROWS
+from dpsql.analysis.compiled_relation import From
+from dpsql.analysis.compiler import call_arguments, check_arguments, function_name, whole_number
+from dpsql.analysis.released.contribution_bounds import (
+    argument_text,
+    is_auto,
+    rows_ladder,
+    rows_per_unit,
+    show_bounds,
+    unit_column,
+    unit_name,
+    values_per_unit,
+)
+from dpsql.analysis.released.unit_numbers import AggregateCall, UnitNumber
+from dpsql.analysis.scalar_rules import canonical
+from dpsql.analysis.total_forms import widen_integer
+from dpsql.analysis.typed_expression import UNSTORABLE, Typed, UnitRole
+from dpsql.errors import Fix
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Call, Counted, Expr, FewUnits, IsNull, KeptValues, Paren, conjunction, kept
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import MOST_ROWS, Assumed, fold
+from dpsql.types import BOOLEAN
+
+GUESS = 20
+"""The bound that a rewrite proposes."""
+_BOUND = "contribution_bounds_per_group"
+_BOUNDED = f"COUNT(*, {_BOUND} => (0, {GUESS}))"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units(UnitNumber):
+    """The number of units with a row in the group; `row` is empty or the condition on the rows."""
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return 0, 1
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        return tree.Units(row, False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SingleRows(Units):
+    """The number of rows, of which each unit has at most one in a group: the same, without DISTINCT."""
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        return tree.Units(row, True)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundedRows(Units):
+    """The number of rows, of which at most `most` are counted for each unit and group."""
+
+    most: int
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return 0, self.most
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        return tree.CappedRows(row, self.most, False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnedValues(BoundedRows):
+    """The number of different values, each of one unit; `most` of a unit and group are counted.
+
+    A unit adds the number of its own values, cut at `most`. That also holds if, against what the policy
+    declares, two units have one value: it is then counted for each of them.
+    """
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        return tree.CappedRows(row, self.most, True)
+
+
+@dataclass(frozen=True, slots=True)
+class EachValue:
+    """The argument of COUNT(DISTINCT ..) where the units that have each of its values are counted instead."""
+
+    value: Typed
+    chosen: tuple[Expr, ...]
+    """The condition on the rows, if there is one."""
+    text: str
+    """The argument as the statement writes it."""
+
+    def units(self, *, single: bool) -> Units:
+        """Return the number of units with the value of a group: NULL is no value."""
+        there: Expr = IsNull(self.value.guarded_node, negated=True)
+        found = conjunction([*self.chosen, Paren(there)])
+        return (SingleRows if single else Units)(() if found is None else (found,))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DistinctValues(UnitNumber):
+    """The number of different values in a group, of which each unit keeps at most `most`.
+
+    It is the size of a union of sets, of which a unit owns one. Which values a unit keeps depends on its own
+    rows alone, so the sets of other units stay what they are when a unit is added. The union then grows by
+    at most the size of the added set, and never shrinks. Choosing values by how rare they are among all
+    units would not do: an added unit would change what the others keep.
+    """
+
+    most: int
+    kept: bool = True
+    """Whether the values of a unit are cut; else each unit has at most one row in a group."""
+    declared: int | None = None
+    """How many values are declared, which the released number does not exceed; None: nobody says it."""
+    each: EachValue | None = None
+    """What the units of each value are counted by. There is no bound on a unit then, and this number itself
+    is not released."""
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return 0, self.most
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        return KeptValues(row, self.most, self.kept)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightedRows(BoundedRows):
+    """The number of rows, of which at most `most` are counted for each unit in all groups together.
+
+    Rows beyond are weighted down, not dropped: a unit with r rows in a group and a > C rows in all, C being
+    `most`, counts C r/a there on average, in whole numbers.
+    """
+
+    @property
+    def total(self) -> int | None:
+        """See `Part`."""
+        return self.most
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        return tree.WeightedRows(row, self.most)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitsOfFew(Units):
+    """The number of units with a row in the group, each counted in `most` groups, chosen by a hash."""
+
+    most: int
+
+    @property
+    def total(self) -> int | None:
+        """See `Part`."""
+        return self.most
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        return FewUnits(row, False, self.most)
+
+
+def count_if(call: AggregateCall) -> UnitNumber:
+    """Compile COUNT_IF."""
+    bound, arguments = _bound(call)
+    if len(arguments) != 1:
+        raise call.refuse("COUNT_IF takes one condition", call.node)
+    call.where(arguments[0])
+    return _rows(call, bound)
+
+
+def count(call: AggregateCall) -> UnitNumber:
+    """Compile COUNT(*), COUNT(x), COUNT(DISTINCT unit) or COUNT(DISTINCT x)."""
+    bound, arguments = _bound(call)
+    if arguments and isinstance(arguments[0], exp.Distinct):
+        distinct = arguments[0]
+        check_arguments(call.compiler.source, distinct, frozenset({"expressions"}))
+        if len(arguments) != 1 or len(distinct.expressions) != 1:
+            raise call.refuse("COUNT(DISTINCT ...) takes one expression", call.node)
+        return _units(call, distinct.expressions[0]) or _values(call, distinct.expressions[0], bound)
+    if arguments and not isinstance(arguments[0], exp.Star):
+        if len(arguments) != 1:
+            raise call.refuse("COUNT takes one argument", call.node)
+        counted = call.expression(arguments[0])
+        # Of a whole table, a column that is never NULL is in every row; texts may be too long to be read.
+        every = counted.is_column and not counted.nulls and counted.type.name not in ("VARCHAR", "BLOB")
+        if not every or call.compiler.whole is None:
+            there = IsNull(widen_integer(counted).guarded_node, negated=True)
+            call.conditions.append(Paren(there))
+    return _rows(call, bound)
+
+
+def approx_count_distinct(call: AggregateCall) -> UnitNumber:
+    """Compile APPROX_COUNT_DISTINCT, whose answer is noisy anyway, as COUNT(DISTINCT ...)."""
+    bound, arguments = _bound(call)
+    if len(arguments) != 1 or isinstance(arguments[0], (exp.Distinct, exp.Star)):
+        raise call.refuse("APPROX_COUNT_DISTINCT takes one expression", call.node)
+    return _units(call, arguments[0]) or _values(call, arguments[0], bound)
+
+
+def _rows(call: AggregateCall, bound: int | None) -> UnitNumber:
+    if bound == 0:
+        return WeightedRows(call.condition(), call.compiler.bound(rows_ladder(call)))
+    if bound is not None:
+        return BoundedRows(call.condition(), bound)
+    if call.single or call.by_row:
+        return SingleRows(call.condition())
+    most = call.compiler.max_rows
+    if call.whole is not None and (kept := call.whole.bound(ROWS)) is not None:
+        call.measure, most = ROWS, most or kept
+    most = most or rows_per_unit(call.compiler, call.source)
+    if most is None and call.compiler.policy.defaults.auto_bounds:
+        most = call.compiler.bound(rows_ladder(call))
+    if most is None:
+        raise call.refuse(
+            f"a {unit_name(call.source)} can have many rows here: say how many may count",
+            call.node,
+            *_rows_hint(call),
+        )
+    return WeightedRows(call.condition(), most)
+
+
+def _rows_hint(call: AggregateCall) -> tuple[str, Fix | None]:
+    """Return the hint and the fix that bound the rows; it counts units where the statement does not yet."""
+    (bounded, fix), units = _bound_rows(call), _count_of_units(call.source)
+    text = call.compiler.source.text.replace(" ", "").lower()
+    if units is None or units.replace(" ", "").lower() in text:
+        return bounded, fix
+    return f"{bounded}, or {units} for units", fix
+
+
+def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
+    """Return the c of contribution_bounds_per_group => (0, c), or None, and the other arguments.
+
+    It is 0 where the bound is to be found privately.
+    """
+    named, arguments = call_arguments(call.node)
+    if not named:
+        return None, arguments
+    if is_auto(named) and not call.by_row and call.compiler.policy.defaults.auto_bounds:
+        return 0, arguments
+    pair = named[0].expression
+    values = pair.expressions if isinstance(pair, exp.Tuple) else []
+    bounds = [number for v in values if (number := whole_number(v)) is not None]
+    known = named[0].name.lower() == _BOUND
+    if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] != 0:
+        raise call.refuse("a count's bounds are (0, c)", named[0], _BOUNDED)
+    if not 1 <= bounds[1] <= MOST_ROWS:
+        raise call.refuse(f"the bound must be between 1 and {MOST_ROWS:,}", named[0], _BOUNDED)
+    if call.by_row:
+        raise call.refuse("each row is a privacy unit: its bound is 1 already", named[0])
+    return bounds[1], arguments
+
+
+def _count_of_units(source: From) -> str | None:
+    """Return the call that counts units; None if the column that holds the unit is not visible."""
+    found = unit_column(source)
+    if found is None:
+        return None
+    alias, name = found
+    merged = source.scope.merged.get(fold(name))
+    if merged is not None and not merged.unit.held:
+        name = f"{alias}.{name}"
+    return f"COUNT(DISTINCT {name})"
+
+
+def _units(call: AggregateCall, counted: exp.Expr) -> UnitNumber | None:
+    """Compile the count of different units; None if something else is counted. A bound changes nothing."""
+    condition, inner = _add_condition(counted)
+    value = _unit(call, inner)
+    if value is None:
+        return None
+    if condition is not None:
+        call.where(condition)
+    if value.unit is UnitRole.NULLABLE:
+        call.conditions.append(Paren(IsNull(value.node, negated=True)))
+    # If a unit has one row in a group, counting rows is the same and many times faster than DISTINCT.
+    return SingleRows(call.condition()) if call.single else Units(call.condition())
+
+
+def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> UnitNumber:
+    """Compile the count of different values of something else than the unit."""
+    value = canonical(call.expression(counted))
+    if value.type.name in UNSTORABLE:
+        raise call.refuse(f"different values of type {value.type} are not counted", counted)
+    node = value.guarded_node
+    chosen = call.condition()
+    row = kept(node, chosen)
+    size = None if value.domain is None else call.compiler.catalog.count(value.domain.without_null().sql)
+    if size is not None and not value.link and value.is_column and value.type != BOOLEAN:
+        of = f"different values of {argument_text(counted)}"
+        call.compiler.assume(Assumed(of, f"at most {size:,}, those declared", "policy"))
+    alone = call.single or call.by_row
+    if size and bound is None and not value.link and _counts_units(call, value):
+        each = EachValue(value, chosen, argument_text(counted))
+        return DistinctValues((row,), 1, kept=not alone, declared=size, each=each)
+    if alone:
+        return DistinctValues((row,), 1, kept=False, declared=size)
+    if bound is None:
+        bound = values_per_unit(call.compiler, call.source, declared=size)
+    if bound is None:
+        raise call.refuse(
+            f"one {unit_name(call.source)} can have many different values of this in a group",
+            call.node,
+            *_bound_rows(call),
+        )
+    return OwnedValues((row,), bound) if value.link else DistinctValues((row,), bound, declared=size)
+
+
+def _counts_units(call: AggregateCall, value: Typed) -> bool:
+    """Return whether the units of each value may be counted: of values of private rows, not public ones."""
+    public = any(name.split(".")[0] in call.compiler.public_items for name in value.reads)
+    return call.compiler.each_value and not public
+
+
+def _bound_rows(call: AggregateCall) -> tuple[str, Fix | None]:
+    """Return the hint and the fix that give a count's call a bound on each unit, as an example."""
+    return show_bounds(call, _BOUND, f"(0, {GUESS})", str(GUESS))
+
+
+def _add_condition(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
+    """Split CASE WHEN p THEN unit END, or IF(p, unit, NULL), into the condition p and the unit."""
+    if isinstance(node, exp.Case) and node.args.get("this") is None and len(node.args["ifs"]) == 1:
+        default = node.args.get("default")
+        if default is None or isinstance(default, exp.Null):
+            branch = node.args["ifs"][0]
+            return branch.this, branch.args["true"]
+    if (function_name(node) or "").lower() == "if" and len(node.expressions) in (2, 3):
+        rest = node.expressions[2:]
+        if not rest or isinstance(rest[0], exp.Null):
+            return node.expressions[0], node.expressions[1]
+    return None, node
+
+
+def _unit(call: AggregateCall, node: exp.Expr) -> Typed | None:
+    """Return the expression if it is the unit: its column, or COALESCE of both sides of a FULL JOIN."""
+    node = node.unnest()
+    if call.source.owner is None or call.by_row:
+        return None
+    if isinstance(node, exp.Column):
+        value = call.source.scope.resolve(node)
+        return value if value.unit.held else None
+    if (function_name(node) or "").lower() == "coalesce":
+        parts = [call.expression(a) for a in node.expressions]
+        if all(p.unit.held for p in parts):
+            merged = Call("COALESCE", tuple(p.node for p in parts))
+            return Typed(merged, parts[0].type, unit=UnitRole.NULLABLE)
+    return None

@@ -1,0 +1,445 @@
+"""The numbers that a private statement releases with noise, and how the counting query computes them.
+
+All of them are whole numbers of public steps (`grids.Grid`), and each is a function of the multiset of rows.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import field
+from enum import Enum
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.analysis.bound_ladders import WholeTable
+from dpsql.analysis.compiled_relation import From
+from dpsql.analysis.compiler import StatementCompiler, function_name
+from dpsql.analysis.grids import MOST_STEPS, Grid
+from dpsql.analysis.scalar_rules import predicate
+from dpsql.analysis.typed_expression import Typed
+from dpsql.errors import Fix, QueryRefused
+from dpsql.kernel import tree
+from dpsql.kernel.tree import Argument, Counted, Expr, KeptHash, UnitValue, conjunction
+from dpsql.lazy_dataclass import dataclass
+
+
+class Direction(Enum):
+    """The direction in which adding a unit can change a number."""
+
+    UP = "up"
+    DOWN = "down"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitNumber(KeptHash, ABC):
+    """An integer that the engine computes exactly for each group of rows. Equal parts are computed once."""
+
+    row: tuple[Expr, ...]
+    """The expressions of a row that the number depends on; `counted` gets their columns."""
+
+    @property
+    @abstractmethod
+    def move(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
+
+    @property
+    def total(self) -> int | None:
+        """The most by which adding a unit can change the numbers of all groups together; None: no such bound.
+
+        The numbers must then all go in one direction.
+        """
+        return None
+
+    @property
+    def step(self) -> Fraction:
+        """What one step of the number is worth: 1 for counts."""
+        return Fraction(1)
+
+    @property
+    def share(self) -> object:
+        """What parts that are measured with one part of epsilon have in common; None: it is a count."""
+        return None
+
+    @abstractmethod
+    def counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
+
+
+SEARCHED = "found privately"
+"""The origin of bounds that nobody says: a search finds them with a part of epsilon."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallArgument:
+    """What a sum or an average is of, and how it is cut: for EXPLAIN."""
+
+    text: str
+    """The argument as the statement writes it."""
+    low: Fraction
+    high: Fraction
+    """The bounds."""
+    origin: str
+    """The origin of the bounds, in words; "" if the statement says them."""
+    per_group: bool
+    """Whether a unit's total, or average, in a group is cut; else each row's value."""
+    largest: Fraction | None = None
+    """The largest absolute value of a row, if a bound on totals says nothing of it and the policy does."""
+    cut: bool = False
+    """Whether values may lie beyond the bounds: nobody says that none does."""
+    column: str = ""
+    """The column whose values they are, of a table all rows of which are aggregated; "" for other ones."""
+
+    @property
+    def searched(self) -> bool:
+        """Whether a search finds the bounds, so that `low` and `high` are not those that will hold."""
+        return self.origin == SEARCHED
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedAggregate:
+    """A released number: a part, or the first part minus the others.
+
+    It is a whole number, so noise is exact on the grid of integers. What is computed from released numbers
+    without charge, such as a ratio, is an output column (`plan.Output`).
+    """
+
+    parts: tuple[UnitNumber, ...]
+    argument: CallArgument | None = field(default=None, compare=False)
+    """What it is of; None for counts of units and rows."""
+    measure: str = field(default="", compare=False)
+    """What of a unit its bound cuts, if it is of all rows of a table (`kept_bounds`); else ""."""
+    signed: bool = field(default=False, compare=False, kw_only=True)
+    """Whether what it cuts may be of either sign."""
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
+        low, high = self.parts[0].move
+        for part in self.parts[1:]:
+            less, more = part.move
+            low, high = low - more, high - less
+        return low, high
+
+    @property
+    def total(self) -> int | None:
+        """The most by which one unit can change the numbers of all groups together; None: no such bound."""
+        totals = [part.total for part in self.parts if part.total is not None]
+        return sum(totals) if len(totals) == len(self.parts) else None
+
+    @property
+    def step(self) -> Fraction:
+        """What one step of the number is worth."""
+        return self.parts[0].step
+
+    @property
+    def share(self) -> object:
+        """What numbers that are measured with one part of epsilon have in common; None: it is a count."""
+        return self.parts[0].share
+
+    @property
+    def width(self) -> int:
+        """The range of the amounts by which adding a unit can change the number, 0 among them."""
+        low, high = self.move
+        return max(high, 0) - min(low, 0)
+
+    @property
+    def bound(self) -> int:
+        """The sensitivity: the most by which one unit can change the number."""
+        low, high = self.move
+        return max(-low, high)
+
+    @property
+    def difference(self) -> tuple[int, bool]:
+        """The sensitivity where only differences of groups decide, and whether the number is monotone there.
+
+        Moves of a sum in [low, high] are then as good as moves in [0, high - low].
+        """
+        return (self.bound, self.monotone) if self.share is None else (self.width, True)
+
+    @property
+    def direction(self) -> Direction:
+        """The direction in which adding a unit can change the number."""
+        low, high = self.move
+        return Direction.UP if low >= 0 else Direction.DOWN if high <= 0 else Direction.BOTH
+
+    @property
+    def monotone(self) -> bool:
+        """Whether adding a unit never decreases the number of any group."""
+        return self.direction is Direction.UP
+
+
+@dataclass(slots=True)
+class AggregateCall:
+    """A call in the outermost block of a statement, and the conditions on the rows that it aggregates."""
+
+    compiler: StatementCompiler
+    node: exp.Expr
+    source: From
+    single: bool
+    """Whether each unit has at most one row in a group."""
+    conditions: list[Expr]
+    """The condition of FILTER, to which a rule adds its own."""
+    one_row: bool = False
+    """Whether each unit has at most one row in all groups."""
+    within: tuple[exp.Expr, bool] | None = None
+    """The expression of WITHIN GROUP (ORDER BY ..), and whether it is descending."""
+    measure: str = ""
+    """What of a unit the bound cuts, once a rule has found it (`ReleasedAggregate.measure`)."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return (function_name(self.node) or "").lower()
+
+    @property
+    def by_row(self) -> bool:
+        """Whether each row is a privacy unit."""
+        return self.source.owner is not None and self.source.owner.row
+
+    @property
+    def whole(self) -> WholeTable | None:
+        """The table of which all rows are aggregated; None: others are, or not all."""
+        return None if self.conditions else self.compiler.whole
+
+    def condition(self) -> tuple[Expr, ...]:
+        """Return the conjunction of the conditions, if there are any."""
+        found = conjunction(self.conditions)
+        return () if found is None else (found,)
+
+    def expression(self, node: exp.Expr) -> Typed:
+        """Compile an expression of the row."""
+        return self.compiler.expression(node, self.source.scope)
+
+    def where(self, node: exp.Expr) -> None:
+        """Add a condition on the rows."""
+        self.conditions.append(predicate(self.compiler, node, self.source.scope).guarded_node)
+
+    def refuse(
+        self, message: str, at: exp.Expr, hint: str | None = None, fix: Fix | None = None
+    ) -> QueryRefused:
+        """Return the error that refuses the statement."""
+        return self.compiler.source.refuse(message, at, hint, fix)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SumPart(UnitNumber, ABC):
+    """A sum over the rows of a group; `row` is the value of a row in steps, NULL where the row has none."""
+
+    grid: Grid
+    scale: int
+    """The decimals of the values: their sums are DECIMAL. 0: the values are whole steps."""
+    single: bool
+    """Whether each unit has at most one row in all that is counted together."""
+
+    @property
+    def step(self) -> Fraction:
+        """See `Part`."""
+        return self.grid.step
+
+    @property
+    def share(self) -> object:
+        """See `Part`: a sum is measured by itself."""
+        return self
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GroupSum(SumPart):
+    """The sum over units of each unit's total in the group, which is cut to the bounds of the grid.
+
+    Adding a unit moves it by the unit's cut total, or by 0 if the unit has no value there.
+    """
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return min(self.grid.low, 0), max(self.grid.high, 0)
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`; of one row a unit, the row's value is the unit's total."""
+        alone = self.grid.total(row[0], single=True) if self.single else None
+        return UnitValue(row, self.grid.total(Argument(0)), alone)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSum(SumPart):
+    """The sum of the values of rows, each within the bounds; `most` rows count for each unit in all groups.
+
+    Rows beyond are weighted down, not dropped: of a unit with a > C rows in all groups, C being `most`, the
+    total s of a group counts as s C/a, rounded towards zero.
+
+    Notes
+    -----
+    *Bounded:* with M the largest distance of a bound from 0, the totals of a unit's groups have absolute
+    values of at most M times the rows there, so their sum is at most M a, and of the weighted ones at most
+    M a C/a = M C; rounding towards zero only decreases it.
+    """
+
+    most: int
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return self.most * min(self.grid.low, 0), self.most * max(self.grid.high, 0)
+
+    @property
+    def total(self) -> int | None:
+        """See `Part`."""
+        return self.most * max(-self.grid.low, self.grid.high)
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        return tree.RowSum(row, self.most, self.single)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CappedSum(SumPart):
+    """The sum of values, of which each unit's total has a bound in all groups together (`most` steps).
+
+    A unit whose absolute totals add up to a > B counts each of them at B/a, rounded towards zero. The sum of
+    their absolute values is then at most B. B, a and the totals are in steps of the grid; where these are
+    coarser than the least difference of two values, a total is first rounded towards zero to whole steps:
+    that is a function of the unit's own rows, and only makes its absolute value less.
+    """
+
+    most: int
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return -self.most if self.grid.low < 0 else 0, self.most if self.grid.high > 0 else 0
+
+    @property
+    def total(self) -> int | None:
+        """See `Part`."""
+        return self.most
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        return tree.CappedSum(row, self.most, self.scale, self.grid.type, self.grid.size_of_step, self.single)
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """What the moments of one column have in common: they are measured with one noise.
+
+    Attributes
+    ----------
+    row
+        The value of a row in steps from the lower bound on, and the condition on rows if there is one.
+    grid
+        The grid of the values; R is its width.
+    scale
+        As in `SumPart`; 0 for moments.
+    most
+        C, in how many rows of a unit, in all groups together, each moment counts.
+    degree
+        d: the moments are the Bernstein polynomials of degree d.
+    nulls
+        Whether rows without a value are counted by a further moment.
+    single
+        Whether each unit has at most one row in all groups.
+    """
+
+    row: tuple[Expr, ...]
+    grid: Grid
+    scale: int
+    most: int
+    degree: int
+    nulls: bool
+    single: bool
+
+    @property
+    def size(self) -> int:
+        """The number of moments."""
+        return self.degree + 1 + self.nulls
+
+    @property
+    def whole(self) -> int:
+        """What a row adds to all moments together: R^d."""
+        return int(max(self.grid.width, 1) ** self.degree)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moment(UnitNumber):
+    """One of the moments of a column: parts of unity, summed over rows, of which C count for each unit.
+
+    For a value x steps above the lower bound, and y = R - x, the moments of degree 1 are y and x, those of
+    degree 2 are y^2, 2xy and x^2; rows without a value add R^d to a further one.
+
+    Notes
+    -----
+    *Bounded:* what a row adds to all moments together is (x + y)^d = R^d, and never negative. A unit with r
+    rows in a group and a in all adds r R^d there, or, if a > C, the floors of its sums times C/a. The first
+    moment gets the floor of the whole less the floors of the others, which is at least the floor of its own
+    part, so it is not negative. All moments of a unit in all groups then add up to at most the sum of the
+    floors of r R^d C/a over its groups, which is at most C R^d.
+    """
+
+    vector: Vector
+    place: int
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return 0, self.vector.most * self.vector.whole
+
+    @property
+    def total(self) -> int | None:
+        """See `Part`: the bound of all moments together."""
+        return self.vector.most * self.vector.whole
+
+    @property
+    def step(self) -> Fraction:
+        """See `Part`: moments are released in rows."""
+        return Fraction(1, self.vector.whole)
+
+    @property
+    def share(self) -> object:
+        """See `Part`."""
+        return self.vector
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        of = self.vector
+        return tree.Moment(row, of.most, of.grid.width, of.degree, self.place, of.nulls, of.single)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitMean(UnitNumber):
+    """One of two sums over units: of each unit's own average in the group, or of what it lacks to R.
+
+    The average of a unit's values, x steps above the lower bound and cut to 0 .. R, is added to the second
+    part, and R - x to the first. One unit moves both together by R in each group.
+    """
+
+    vector: Vector
+    place: int
+
+    @property
+    def whole(self) -> int:
+        """R in parts of a step: the average of whole steps need not be a whole number of steps."""
+        width = max(self.vector.grid.width, 1)
+        return width << max(0, (MOST_STEPS // width).bit_length() - 1)
+
+    @property
+    def move(self) -> tuple[int, int]:
+        """See `Part`."""
+        return 0, self.whole
+
+    @property
+    def step(self) -> Fraction:
+        """See `Part`."""
+        return Fraction(1, self.whole)
+
+    @property
+    def share(self) -> object:
+        """See `Part`: moments of rows with an equal `Vector` have a noise of their own."""
+        return UnitMean, self.vector
+
+    def counted(self, *row: Expr) -> Counted:
+        """See `Part`."""
+        of, width = self.vector, max(self.vector.grid.width, 1)
+        fine = self.whole // width
+        return tree.UnitMean(row, of.grid.low, width, fine, of.scale, self.place, of.single)

@@ -1,0 +1,280 @@
+"""Sums, averages and variances of values: what a call asks for, and the numbers that are released for it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import field, replace
+from fractions import Fraction
+
+from dpsql.analysis.grids import capped_grid, grid_of
+from dpsql.analysis.released.quantiles import Quantile, QuantileCall
+from dpsql.analysis.released.unit_counts import SingleRows, WeightedRows
+from dpsql.analysis.released.unit_numbers import (
+    CallArgument,
+    CappedSum,
+    GroupSum,
+    Moment,
+    ReleasedAggregate,
+    RowSum,
+    UnitMean,
+    UnitNumber,
+    Vector,
+)
+from dpsql.analysis.total_forms import widen_integer
+from dpsql.analysis.typed_expression import Typed
+from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
+from dpsql.kernel.tree import Expr, IsNull, Paren, conjunction, kept
+from dpsql.lazy_dataclass import dataclass
+from dpsql.types import DOUBLE
+
+DEGREES = {"sum": 1, "avg": 1, "variance": 2, "deviation": 2}
+"""The degree of the moments that each statistic needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCall:
+    """A call of SUM, AVG, VARIANCE or STDDEV, with the bounds on what one unit contributes.
+
+    Attributes
+    ----------
+    statistic
+        A key of `DEGREES`.
+    value
+        The argument.
+    condition
+        The condition on the rows, if there is one.
+    low, high
+        The bounds: of each row's value, or (`per_group`) of a unit's total, or average, in a group.
+    most
+        C, how many rows of a unit count in all groups together; without meaning `per_group`.
+    single
+        Whether each unit has at most one row: in a group (`per_group`), else in all groups together.
+    sample
+        Whether a variance is that of a sample.
+    argument
+        The argument as the statement writes it, for EXPLAIN.
+    origin
+        The origin of the bounds, in words; "" if the statement says them.
+    """
+
+    statistic: str
+    value: Typed
+    condition: tuple[Expr, ...]
+    low: Fraction
+    high: Fraction
+    per_group: bool
+    most: int
+    single: bool
+    sample: bool = False
+    capped: int | None = None
+    """B, the bound on the sum of a unit's absolute totals, in least steps, for a SUM that has no other."""
+    finest: int = 40
+    """The power of two of the largest such bound in least steps; beyond it, steps are coarser."""
+    measure: str = field(default="", compare=False)
+    """What of a unit the bound cuts, if all rows of a table are aggregated (`ReleasedAggregate.measure`)."""
+    signed: bool = field(default=False, compare=False)
+    """Whether what it cuts may be of either sign."""
+    argument: str = field(default="", compare=False)
+    origin: str = field(default="", compare=False)
+    cut: bool = field(default=False, compare=False)
+    """As `Argument` has it."""
+    source_column: str = field(default="", compare=False)
+    """The `column` of `Argument`."""
+    largest: Fraction | None = field(default=None, compare=False)
+    """The largest absolute value of a row that the policy names, where a unit's totals are bounded."""
+
+    @property
+    def column(self) -> ValueCall:
+        """What calls have in common whose numbers come from the same moments."""
+        return replace(self, statistic="", sample=False)
+
+    def kept(self, value: Expr) -> Expr:
+        """Return the value of a row that meets the condition, else NULL."""
+        return kept(value, self.condition)
+
+    @property
+    def described(self) -> CallArgument:
+        """What is cut, for EXPLAIN."""
+        return CallArgument(
+            self.argument,
+            self.low,
+            self.high,
+            self.origin,
+            self.per_group,
+            self.largest,
+            self.cut,
+            self.source_column,
+        )
+
+    @property
+    def formula(self) -> Formula:
+        """How the statistic follows from moments."""
+        match self.statistic:
+            case "sum":
+                return SumOfRows(self.low, self.high)
+            case "avg":
+                return Average(self.low, self.high)
+            case "variance":
+                return Variance(self.low, self.high, self.sample)
+        return Deviation(self.low, self.high, self.sample)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A number of the select list: one released number, a formula over several, or a quantile of cells."""
+
+    counts: tuple[ReleasedAggregate, ...]
+    formula: Formula | None = None
+    quantile: Quantile | None = None
+
+
+Calls = Sequence[ReleasedAggregate | ValueCall | QuantileCall]
+
+
+def measures(calls: Calls, ordering: int | None) -> list[Measure]:
+    """Return what is released for each call; `ordering` is the place of the one that orders groups.
+
+    Calls with the same argument, condition and bounds share the moments of the largest degree among them, and
+    counts of the same rows are sums of these moments. A sum alone, or one that orders, is released as itself.
+    """
+    vectors = _vectors(calls, ordering)
+    made = []
+    for place, call in enumerate(calls):
+        if isinstance(call, ReleasedAggregate):
+            counted = None if place == ordering else _of_moments(call, vectors)
+            made.append(counted or Measure((call,)))
+        elif isinstance(call, QuantileCall):
+            cells = ReleasedAggregate((call.part,), measure=call.measure)
+            made.append(Measure((cells,), quantile=call.quantile))
+        elif call.per_group:
+            made.append(_per_group(call))
+        elif call.capped is not None:
+            made.append(Measure((_cap_totals(call, call.capped),)))
+        elif vectors and call.column in vectors and place != ordering:
+            vector = vectors[call.column]
+            found = _moments(vector, vector.degree + 1, call)
+            made.append(Measure(found, _on(call.formula, vector)))
+        else:
+            made.append(Measure((_alone(call),)))
+    return made
+
+
+def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
+    """Return the moments that calls share, by their column; none for a column of which only SUM is asked."""
+    rows = {
+        _rows(c.parts[0]) for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering
+    }
+    asked: dict[ValueCall, list[ValueCall]] = {}
+    values = [c for c in calls if isinstance(c, ValueCall) and not c.per_group and c.capped is None]
+    if not rows and all(call.statistic == "sum" for call in values):
+        return {}
+    for call in values:
+        asked.setdefault(call.column, []).append(call)
+    found: dict[ValueCall, Vector] = {}
+    for column, own in asked.items():
+        counted = [_rows(part) for part in _count_values(own[0])]
+        if all(c.statistic == "sum" for c in own) and not {*counted} & rows:
+            continue
+        degree = max(DEGREES[c.statistic] for c in own)
+        found[column] = _vector(own[0], degree, _beside(own[0], rows))
+    return found
+
+
+def _beside(call: ValueCall, rows: Collection[UnitNumber]) -> tuple[Expr, ...] | None:
+    """Return the condition on the rows of which those without a number are counted by a further moment.
+
+    They are all rows, if their count is asked for; or those with a value, since NaN is a value that COUNT
+    counts, and that no sum or average has. None: there is no such moment.
+    """
+    every, valued = _count_values(call)
+    if _rows(every) in rows:
+        return every.row
+    return valued.row if call.value.type == DOUBLE and _rows(valued) in rows else None
+
+
+def _vector(call: ValueCall, degree: int, counted: tuple[Expr, ...] | None) -> Vector:
+    grid = grid_of(call.value.type, call.low, call.high, call.most, degree=degree)
+    value = grid.steps(call.value.guarded_node, shifted=True)
+    row = (call.kept(value), *(counted or ()))
+    return Vector(row, grid, 0, call.most, degree, counted is not None, call.single)
+
+
+def _count_values(call: ValueCall) -> tuple[UnitNumber, UnitNumber]:
+    """Return the counts that moments of a call contain: of all its rows, and of those with a value."""
+    there = Paren(IsNull(widen_integer(call.value).guarded_node, negated=True))
+    both = conjunction([*call.condition, there])
+    rows = (call.condition, () if both is None else (both,))
+    if call.single:
+        return SingleRows(rows[0]), SingleRows(rows[1])
+    return WeightedRows(rows[0], call.most), WeightedRows(rows[1], call.most)
+
+
+def _rows(part: UnitNumber) -> UnitNumber:
+    """Return what is counted, whatever the bound on the rows of a unit."""
+    return replace(part, most=1) if isinstance(part, WeightedRows) else part
+
+
+def _as_few(part: UnitNumber, count: ReleasedAggregate) -> UnitNumber:
+    """Return a part with the bound of a count on the rows of a unit: moments may have a lower one."""
+    other = count.parts[0]
+    if isinstance(part, WeightedRows) and isinstance(other, WeightedRows):
+        return replace(part, most=other.most)
+    return part
+
+
+def _of_moments(count: ReleasedAggregate, vectors: dict[ValueCall, Vector]) -> Measure | None:
+    """Return a count of rows as a sum of moments; None if no moments contain it.
+
+    A count of a whole table has a bound of its own, which is larger than that of an average.
+    """
+    for call, vector in () if count.measure else vectors.items():
+        every, valued = _count_values(call)
+        if call.value.type != DOUBLE and count.parts == (_as_few(valued, count),):
+            return Measure(_moments(vector, vector.degree + 1, call), RowCount(vector.degree + 1))
+        for counted in (every, valued) if vector.nulls else ():
+            if vector.row[1:] == counted.row and count.parts == (_as_few(counted, count),):
+                return Measure(_moments(vector, vector.size, call), RowCount(vector.size))
+    return None
+
+
+def _moments(vector: Vector, size: int, call: ValueCall) -> tuple[ReleasedAggregate, ...]:
+    moments = (Moment(vector.row, vector, place) for place in range(size))
+    return tuple(ReleasedAggregate((moment,), call.described, call.measure) for moment in moments)
+
+
+def _on(formula: Formula, vector: Vector) -> Formula:
+    """Return a formula with the bounds as they are on the grid."""
+    if isinstance(formula, RowCount):
+        return formula
+    step, grid = vector.grid.step, vector.grid
+    return replace(formula, low=grid.low * step, high=max(grid.high, grid.low + 1) * step)
+
+
+def _alone(call: ValueCall) -> ReleasedAggregate:
+    """Return a sum over rows as one number."""
+    grid = grid_of(call.value.type, call.low, call.high, call.most)
+    value = grid.steps(call.value.guarded_node, shifted=False)
+    total = RowSum((call.kept(value),), grid, 0, call.single, call.most)
+    return ReleasedAggregate((total,), call.described, call.measure)
+
+
+def _cap_totals(call: ValueCall, most: int) -> ReleasedAggregate:
+    """Return a sum of which each unit's totals have a bound in all groups together."""
+    grid, most = capped_grid(call.value.type, most, signed=call.low < 0, finest=call.finest)
+    value, scale = grid.uncut(call.value.guarded_node)
+    total = CappedSum((call.kept(value),), grid, scale, call.single, most)
+    return ReleasedAggregate((total,), call.described, call.measure, signed=call.signed)
+
+
+def _per_group(call: ValueCall) -> Measure:
+    grid = grid_of(call.value.type, call.low, call.high, 1, degree=0 if call.statistic == "sum" else 1)
+    value, scale = grid.uncut(call.value.guarded_node)
+    if call.statistic == "sum":
+        total = GroupSum((call.kept(value),), grid, scale, call.single)
+        return Measure((ReleasedAggregate((total,), call.described),))
+    if not grid.fine:
+        value, scale = grid.steps(call.value.guarded_node, shifted=False), 0
+    vector = Vector((call.kept(value),), grid, scale, 1, 1, False, call.single)
+    means = (UnitMean(vector.row, vector, place) for place in range(2))
+    made = tuple(ReleasedAggregate((mean,), call.described) for mean in means)
+    return Measure(made, _on(call.formula, vector))

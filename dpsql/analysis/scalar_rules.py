@@ -1,0 +1,395 @@
+"""Rules for scalar expressions: one for each node type, with the arguments that it handles.
+
+A node without a rule is refused, and so is a node with an argument that its rule does not handle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from functools import partial, reduce
+
+from sqlglot import exp
+
+from dpsql.analysis import scalar_functions
+from dpsql.analysis.compiled_relation import Scope
+from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments
+from dpsql.analysis.conversions import OF_UTC, cast, needs_zone, not_valid, to_type, unify
+from dpsql.analysis.facts_of_values import hull_of_bounds, joint_grains, of_call, seen_at
+from dpsql.analysis.public_domains import literal_domain
+from dpsql.analysis.total_forms import COMPARISONS, cut_text, widen_integer
+from dpsql.analysis.typed_expression import Bounds, KeyDomain, Literal, Typed, constant, joint_notes
+from dpsql.kernel.tree import (
+    Apply,
+    Between,
+    Binary,
+    Canonical,
+    Case,
+    Constant,
+    Expr,
+    InList,
+    IsNull,
+    IsTruth,
+    Not,
+    Paren,
+    Try,
+    Unary,
+)
+from dpsql.kernel.tree.forms import LONGEST, NEGATED, UTC_OFFSET
+from dpsql.types import (
+    BIGINT,
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    INTERVAL,
+    JSON,
+    NULL,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    SqlType,
+    column_type,
+)
+
+
+def predicate(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile a condition; an expression of another type than BOOLEAN is refused, not converted."""
+    value = compiler.expression(node, scope)
+    if value.type == NULL:
+        return cast(value, BOOLEAN)
+    if value.type != BOOLEAN:
+        raise compiler.source.refuse(
+            f"a condition must be BOOLEAN, this is {value.type}", node, "compare it with something"
+        )
+    return value
+
+
+def build_typed(
+    node: Expr,
+    sql_type: SqlType,
+    *parts: Typed,
+    domain: KeyDomain | None = None,
+    bounds: Bounds | None = None,
+) -> Typed:
+    """Return the expression with a node made of those of its parts."""
+    return Typed(
+        node,
+        sql_type,
+        domain=domain,
+        grains=joint_grains(parts),
+        bounds=bounds,
+        clock=any(part.clock for part in parts),
+        notes=joint_notes(parts),
+    )
+
+
+def build_comparison(operator: str, a: Typed, b: Typed) -> Typed:
+    """Return a comparison, a conjunction or a disjunction of two expressions."""
+    return build_typed(Paren(Binary(operator, a.node, b.node)), BOOLEAN, a, b)
+
+
+def _column(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    if not isinstance(node, exp.Column) or isinstance(node.this, exp.Star):
+        raise compiler.source.refuse("`*` is not a value", node)
+    return scope.resolve(node)
+
+
+def _paren(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    return compiler.expression(node.this, scope)
+
+
+def _and_or(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    a, b = predicate(compiler, node.this, scope), predicate(compiler, node.expression, scope)
+    return build_comparison("AND" if isinstance(node, exp.And) else "OR", a, b)
+
+
+def _not(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    a = predicate(compiler, node.this, scope)
+    return build_typed(Paren(Not(a.node)), BOOLEAN, a)
+
+
+def _comparable(compiler: StatementCompiler, value: Typed, node: exp.Expr) -> None:
+    if value.type in (INTERVAL, JSON):
+        raise compiler.source.refuse(f"{value.type} values are not compared", node)
+
+
+def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
+    _comparable(compiler, a, node.this)
+    _comparable(compiler, b, node.expression)
+    a, b = unify(compiler.source, compiler.catalog, a, b, node)
+    return build_comparison(COMPARISONS[type(node)], a, b)
+
+
+def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = compiler.expression(node.this, scope)
+    low, high = compiler.expression(node.args["low"], scope), compiler.expression(node.args["high"], scope)
+    a, low = unify(compiler.source, compiler.catalog, value, low, node)
+    b, high = unify(compiler.source, compiler.catalog, value, high, node)
+    return build_comparison("AND", build_comparison(">=", a, low), build_comparison("<=", b, high))
+
+
+def compile_in_list(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile IN over a list of values."""
+    value = compiler.expression(node.this, scope)
+    _comparable(compiler, value, node.this)
+    if not node.expressions:
+        raise compiler.source.refuse("IN takes a list of values here", node)
+    items = [compiler.expression(item, scope) for item in node.expressions]
+    parts = []
+    if any(widen_integer(v) is not v for v in (value, *items)):
+        return _any_of(compiler, node, value, items)
+    for item in items:
+        if value.type.integer and item.type.integer and item.type.bits > value.type.bits:
+            # Beyond the column's width: equal to nothing, not NULL.
+            return _any_of(compiler, node, value, items)
+        fitted = to_type(compiler.catalog, item, value.type)
+        if fitted is None:
+            return _any_of(compiler, node, value, items)
+        parts.append(fitted)
+    return build_typed(Paren(InList(value.node, tuple(p.node for p in parts))), BOOLEAN, value, *parts)
+
+
+def _any_of(compiler: StatementCompiler, node: exp.Expr, value: Typed, items: Sequence[Typed]) -> Typed:
+    """Compile IN as a disjunction of comparisons, each with its own common type."""
+    pairs = [
+        unify(compiler.source, compiler.catalog, value, item, at)
+        for item, at in zip(items, node.expressions, strict=True)
+    ]
+    equal: list[Expr] = [build_comparison("=", a, b).node for a, b in pairs]
+    anyone = reduce(partial(Binary, "OR"), equal)
+    return build_typed(Paren(anyone), BOOLEAN, *(v for pair in pairs for v in pair))
+
+
+def _is(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    what = node.expression
+    if isinstance(what, exp.Null):
+        value = compiler.expression(node.this, scope)
+        return build_typed(Paren(IsNull(value.node)), BOOLEAN, value)
+    if isinstance(what, exp.Boolean):
+        value = predicate(compiler, node.this, scope)
+        return build_typed(Paren(IsTruth(value.node, bool(what.this))), BOOLEAN, value)
+    raise compiler.source.refuse("IS takes NULL, TRUE or FALSE", node)
+
+
+def convert_to_common(
+    compiler: StatementCompiler, values: Sequence[Typed], nodes: Sequence[exp.Expr]
+) -> list[Typed]:
+    """Convert several expressions to one type: the branches of a CASE, the arguments of COALESCE."""
+    joint = values[0]
+    for value, at in zip(values[1:], nodes[1:], strict=True):
+        joint, _ = unify(compiler.source, compiler.catalog, joint, value, at, compare=False)
+    out = []
+    for value, at in zip(values, nodes, strict=True):
+        fitted = to_type(compiler.catalog, value, joint.type)
+        if fitted is None:
+            raise compiler.source.refuse(f"{value.type} does not become {joint.type}", at)
+        out.append(fitted)
+    return out
+
+
+def _case(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    operand = compiler.expression(node.this, scope) if node.args.get("this") is not None else None
+    conditions: list[Typed] = []
+    for branch in node.args["ifs"]:
+        check_arguments(compiler.source, branch, frozenset({"this", "true"}))
+        if operand is None:
+            conditions.append(predicate(compiler, branch.this, scope))
+        else:
+            value = compiler.expression(branch.this, scope)
+            a, b = unify(compiler.source, compiler.catalog, operand, value, branch.this)
+            conditions.append(build_comparison("=", a, b))
+    nodes = [branch.args["true"] for branch in node.args["ifs"]]
+    default = node.args.get("default")
+    nodes.append(default if default is not None else exp.Null())
+    raw = [compiler.expression(n, scope) for n in nodes]
+    results = convert_to_common(compiler, raw, nodes)
+    domain = literal_domain([replace(r, literal=v.literal) for r, v in zip(results, raw, strict=True)])
+    branches = tuple((c.node, r.node) for c, r in zip(conditions, results, strict=False))
+    case = Paren(Case(branches, results[-1].node))
+    return build_typed(
+        case, results[0].type, *conditions, *results, domain=domain, bounds=hull_of_bounds(results)
+    )
+
+
+_PRINTED = (
+    Constant(date(1, 1, 1), TIMESTAMP),
+    Constant(datetime(9999, 12, 31, 23, 59, 59, 999999), TIMESTAMP),
+)
+"""The first and last TIMESTAMP that is converted to text."""
+
+_PLAIN_ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "DATE", "BOOLEAN"})
+"""Item types whose equal values have one text, so that equal lists have equal texts."""
+
+
+def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    value = compiler.expression(node.this, scope)
+    text = node.args["to"].sql("duckdb")
+    if text.upper() == "JSON":
+        if value.type != VARCHAR:
+            raise compiler.source.refuse("only VARCHAR is read as JSON", node)
+        return cast(value, JSON)
+    try:
+        sql_type = column_type(text)
+    except ValueError as error:
+        raise compiler.source.refuse(str(error), node) from None
+    if sql_type.name in ("LIST", "STRUCT", "ENUM", "BLOB") or value.type in (JSON, INTERVAL):
+        raise compiler.source.refuse(f"{value.type} is not cast to {sql_type.name}", node)
+    if value.type.name == "STRUCT" or (
+        value.type.item is not None and value.type.item.name not in _PLAIN_ITEMS
+    ):
+        raise compiler.source.refuse(f"{value.type} is not cast to {sql_type}", node)
+    if sql_type == value.type:
+        return value
+    if value.text is not None:
+        converted = to_type(compiler.catalog, value, sql_type)
+        if converted is None:
+            raise not_valid(compiler.source, value.text, sql_type, node)
+        # A constant still, but no text any more that could become something else.
+        return replace(converted, literal=Literal((sql_type.name, value.text)))
+    if TIMESTAMPTZ in (value.type, sql_type):
+        return _cast_instant(compiler, value, sql_type, node)
+    if value.type == TIMESTAMP and sql_type == VARCHAR:
+        value = build_typed(Paren(Case(((Between(value.node, *_PRINTED), value.node),))), TIMESTAMP, value)
+    result = cast(seen_at(value, "day") if sql_type.name == "DATE" else value, sql_type)
+    if sql_type.name == "DATE" and value.zoned is not None and value.zoned.note is not None:
+        result = replace(result, notes=(*result.notes, value.zoned.note))
+    if value.type.name == "LIST" and sql_type == VARCHAR:
+        # Quotes and separators make the text of a list longer than its items.
+        return cut_text(result, LONGEST)
+    return canonical(result)
+
+
+def _cast_instant(compiler: StatementCompiler, value: Typed, sql_type: SqlType, node: exp.Expr) -> Typed:
+    """Compile a conversion from or to TIMESTAMPTZ; of one that needs a zone, the zone is to be written."""
+    if sql_type == TIMESTAMPTZ:
+        converted = to_type(compiler.catalog, value, TIMESTAMPTZ)
+        if converted is None:
+            raise needs_zone(compiler.source, value.type, node)
+        return replace(converted, literal=value.literal)
+    if sql_type == VARCHAR:
+        inside = Case(((Between(value.node, *_PRINTED), value.node),))
+        text = cast(build_typed(Paren(inside), TIMESTAMP, value), VARCHAR)
+        return replace(text, node=Apply(UTC_OFFSET, (text.node,)))
+    if sql_type == TIMESTAMP:
+        raise needs_zone(compiler.source, value.type, node)
+    day = cast(seen_at(value, "day"), sql_type)
+    return replace(day, notes=(*day.notes, OF_UTC)) if sql_type.name == "DATE" else day
+
+
+def canonical(value: Typed) -> Typed:
+    """Normalise a DOUBLE expression so that equal values have equal bits: one zero, one NaN.
+
+    Every stored or compared DOUBLE passes through here: where equal values are merged (DISTINCT, GROUP BY,
+    MIN), the engine keeps the bits of the first one, and which is first depends on the rows of all units.
+    Columns are canonical already.
+    """
+    if value.type != DOUBLE or value.is_column:
+        return value
+    return replace(value, node=Canonical(value.node))
+
+
+def _neg(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    if isinstance(node.this, exp.Literal) and node.this.is_number and str(node.this.this) == str(2**63):
+        least = constant(-(2**63), BIGINT)  # its digits alone are no BIGINT
+        return replace(least, node=Paren(least.node))
+    value = compiler.expression(node.this, scope)
+    if value.literal is not None and isinstance(value.literal.value, (int, float)) and value.type != BOOLEAN:
+        negative = replace(value, node=Paren(Unary("-", value.node)), literal=Literal(-value.literal.value))
+        return replace(negative, bounds=of_call("neg", [value], value.type))
+    return scalar_functions.compile_call(compiler.source, compiler.catalog, "neg", [value], node)
+
+
+_OPERATORS: dict[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.IntDiv: "//",
+    exp.Mod: "%",
+    exp.Pow: "**",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseRightShift: ">>",
+    exp.Like: "LIKE",
+    exp.ILike: "ILIKE",
+    exp.Glob: "GLOB",
+    exp.RegexpLike: "~",
+    exp.StartsWith: "^@",
+}
+
+
+def _operator(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
+    name = _OPERATORS[type(node)]
+    if INTERVAL in (a.type, b.type):
+        return _interval_arithmetic(compiler, node, name, a, b)
+    found = scalar_functions.compile_call(compiler.source, compiler.catalog, name, [a, b], node)
+    if node.args.get("negate"):
+        return replace(found, node=Apply(NEGATED, (found.node,)))
+    return found
+
+
+def _interval_arithmetic(compiler: StatementCompiler, node: exp.Expr, name: str, a: Typed, b: Typed) -> Typed:
+    if a.type == INTERVAL and name == "+":
+        a, b = b, a
+    if b.type != INTERVAL or name not in ("+", "-") or not (a.type.moment or a.type.name == "DATE"):
+        raise compiler.source.refuse("an INTERVAL is added to a DATE or TIMESTAMP, or taken from one", node)
+    result = TIMESTAMPTZ if a.type == TIMESTAMPTZ else TIMESTAMP
+    return build_typed(Try(Binary(name, a.node, b.node)), result, a, b)
+
+
+def _extract(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    part = constant(node.name.lower(), VARCHAR)
+    between = node.expression.unnest()
+    if isinstance(between, exp.Sub) and node.name.lower() in _ELAPSED:
+        later, earlier = (compiler.expression(n, scope) for n in (between.this, between.expression))
+        if TIMESTAMPTZ in (later.type, earlier.type):
+            later, earlier = unify(compiler.source, compiler.catalog, later, earlier, node)
+        if {later.type.name, earlier.type.name} <= {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}:
+            function, unit, scale = _ELAPSED[node.name.lower()]
+            times = [v if v.type.moment else cast(v, TIMESTAMP) for v in (earlier, later)]
+            parts = [constant(unit, VARCHAR), *times]
+            found = scalar_functions.compile_call(compiler.source, compiler.catalog, function, parts, node)
+            if scale is None:
+                return found
+            seconds = [found, constant(scale, INTEGER)]
+            return scalar_functions.compile_call(compiler.source, compiler.catalog, "/", seconds, node)
+    value = compiler.expression(node.expression, scope)
+    return scalar_functions.compile_call(compiler.source, compiler.catalog, "date_part", [part, value], node)
+
+
+_ELAPSED = {"epoch": ("date_diff", "microsecond", 1_000_000), "day": ("date_sub", "day", None)}
+"""What EXTRACT takes from the time between two points of time: seconds with fraction, or whole days."""
+
+
+def call_rule(name: str, *parts: str) -> Callable[[StatementCompiler, exp.Expr, Scope], Typed]:
+    """Return a rule that compiles a node as a function call; `parts` are the node's arguments, in order."""
+
+    def compile_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+        nodes = [node.args[part] for part in parts if node.args.get(part) is not None]
+        arguments = [compiler.expression(n, scope) for n in nodes]
+        return scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+
+    return compile_call
+
+
+_BINARY = frozenset({"this", "expression"})
+RULES: tuple[Rule, ...] = (
+    Rule(exp.Column, _column, frozenset({"this", "table", "db", "catalog"})),
+    Rule(exp.Paren, _paren, frozenset({"this"})),
+    Rule(exp.And, _and_or, _BINARY),
+    Rule(exp.Or, _and_or, _BINARY),
+    Rule(exp.Not, _not, frozenset({"this"})),
+    *(Rule(node, _comparison, _BINARY) for node in COMPARISONS),
+    Rule(exp.Between, _between, frozenset({"this", "low", "high"})),
+    Rule(exp.Is, _is, _BINARY),
+    Rule(exp.Case, _case, frozenset({"this", "ifs", "default"})),
+    Rule(exp.Cast, _cast, frozenset({"this", "to"})),
+    Rule(exp.TryCast, _cast, frozenset({"this", "to", "safe"})),
+    Rule(exp.Neg, _neg, frozenset({"this"})),
+    *(Rule(node, _operator, _BINARY | {"typed", "safe", "negate"}) for node in _OPERATORS),
+    Rule(exp.DPipe, call_rule("||", "this", "expression"), _BINARY | {"safe"}),
+    Rule(exp.Extract, _extract, _BINARY),
+)

@@ -1,0 +1,352 @@
+"""Read blocks of a statement as equal ones that can be released: totals as counts, single rows as constants.
+
+Groups of a private SELECT DISTINCT are those that have rows, by their released numbers.
+
+Each column of such a release is one value, which an expression over private rows may use as a constant
+(see `Kinds.values`). Only inner joins are read so: they keep each private row once, or leave it out.
+
+`SELECT SUM(bought) FROM (SELECT visit_id, MAX(CASE WHEN p THEN 1 ELSE 0 END) AS bought FROM events GROUP BY
+visit_id)` is the number of visits with a row that meets p: `COUNT(DISTINCT visit_id) FILTER (WHERE p)`. As
+groups of undeclared keys only those with enough units would be shown, and their total would be far too low.
+The group whose key is NULL is left out, which the answer says.
+The rule is a spelling: what it makes is analysed like any statement.
+
+`FROM (SELECT DISTINCT day FROM visits) d LEFT JOIN visits v ON .. GROUP BY d.day` has a group for each day
+with a visit. Which days these are is private, so the block is counted for all declared days (see
+`analysis.spines`), and a release of the visitors of each day decides which of the groups are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sqlglot import exp
+
+from dpsql.analysis import Catalog
+from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
+from dpsql.analysis.compiled_relation import Cte, cte_named
+from dpsql.analysis.public_domains import MARKED, is_grouped_by, read_select_distinct
+from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.existence import EXISTENCE, HALF
+from dpsql.errors import QueryRefused
+from dpsql.language import MARK, Clause, Query, all_of, copy_tree, keep_title, walk_tree
+from dpsql.policy import Policy, UnitColumn, fold
+
+_LIMITING = ("group", "having", "qualify", "limit", "offset", "distinct", "joins", "laterals", "where")
+_AGGREGATED = tuple(name for name in _LIMITING if name not in ("joins", "where"))
+
+
+def one_row(node: exp.Expr, ctes: tuple[Cte, ...]) -> bool:
+    """Return whether a query has exactly one row, whatever its tables hold: an aggregate without GROUP BY."""
+    select = node.unnest() if isinstance(node, exp.Subquery) else node
+    if not isinstance(select, exp.Select):
+        return False
+    if any(contains_aggregate(item) for item in select.expressions):
+        return not any(select.args.get(name) for name in _AGGREGATED)
+    if any(select.args.get(name) for name in _LIMITING):
+        return False
+    first = select.args.get("from_")
+    if first is None or first.this.args.get("joins"):
+        return False
+    inner = relation(first.this, ctes)
+    return inner is not None and one_row(inner[0], inner[1])
+
+
+def relation(item: exp.Expr, ctes: tuple[Cte, ...]) -> tuple[exp.Expr, tuple[Cte, ...]] | None:
+    """Return the query of an item of FROM, and the common table expressions that it may name."""
+    if isinstance(item, exp.Subquery):
+        return item.this, ctes
+    if isinstance(item, exp.Table) and item.args.get("db") is None:
+        cte = cte_named(item.name, ctes)
+        return None if cte is None else (cte.query, cte.visible)
+    return None
+
+
+def with_scalars(
+    node: exp.Select,
+    ctes: tuple[Cte, ...],
+    released: Callable[[exp.Expr], bool],
+    private: Callable[[exp.Expr], bool],
+    known: Callable[[str], bool],
+) -> None:
+    """Replace the columns of joined releases of one row by scalar subqueries, and leave the releases out.
+
+    `released` and `private` say what an item of FROM is; `known` whether the other items have a column, once
+    the releases have left FROM. A block that cannot be read so stays as it is.
+    """
+    first, joins = node.args.get("from_"), node.args.get("joins") or []
+    if first is None or not joins or node.args.get("laterals"):
+        return
+    items = [first.this, *(join.this for join in joins)]
+    singles = {id(i): names for i in items if (names := _columns(i, ctes)) is not None and released(i)}
+    if not singles or len(singles) == len(items):
+        return
+    plain = all(not any(j.args.get(n) for n in ("side", "using", "method", "pivots")) for j in joins)
+    plain &= all(str(j.args.get("kind") or "") in ("", "INNER", "CROSS") for j in joins)
+    if not plain or any(n.is_star for n in node.expressions):
+        return
+    kept = [item for item in items if id(item) not in singles]
+    if not any(private(item) for item in kept):
+        return
+    conditions = [j.args["on"] for j in joins if j.args.get("on") is not None]
+    first.set("this", kept[0])
+    node.set("joins", [exp.Join(this=item, kind="CROSS") for item in kept[1:]])
+    where = node.args.get("where")
+    every = [*([] if where is None else [where.this]), *conditions]
+    if every:
+        node.set("where", exp.Where(this=exp.and_(*every, copy=False)))
+    for item in items:
+        if id(item) in singles:
+            for column in list(_named(node, item.alias_or_name, singles[id(item)], known)):
+                column.replace(_scalar(column, item))
+
+
+def _columns(item: exp.Expr, ctes: tuple[Cte, ...]) -> frozenset[str] | None:
+    """Return the names of the columns of an item that has one row; None for other items."""
+    found = relation(item, ctes)
+    if found is None or item.args.get("joins") or not item.alias_or_name or not one_row(*found):
+        return None
+    select = found[0].unnest() if isinstance(found[0], exp.Subquery) else found[0]
+    names = [e.alias_or_name for e in select.expressions] if isinstance(select, exp.Select) else []
+    alias = item.args.get("alias")
+    listed = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
+    cte = cte_named(item.name, ctes) if isinstance(item, exp.Table) else None
+    if cte is not None:
+        names[: len(cte.columns)] = cte.columns
+    names[: len(listed)] = listed
+    return frozenset(fold(name) for name in names if name)
+
+
+def _named(
+    node: exp.Select, alias: str, names: frozenset[str], known: Callable[[str], bool]
+) -> Iterator[exp.Column]:
+    """Yield the columns of a block that mean those of a release of one row."""
+    for name, part in node.args.items():
+        if name in ("from_", "joins", "with_"):
+            continue
+        for root in part if isinstance(part, list) else [part]:
+            if not isinstance(root, exp.Expr):
+                continue
+            for column in walk_tree(root, lambda n: isinstance(n, exp.Query)):
+                if not isinstance(column, exp.Column) or fold(column.name) not in names:
+                    continue
+                table = column.args.get("table")
+                if fold(table.name) == fold(alias) if table is not None else not known(column.name):
+                    yield column
+
+
+def _scalar(column: exp.Column, item: exp.Expr) -> exp.Subquery:
+    """Return the scalar subquery of one column of a release of one row."""
+    named = exp.Column(this=copy_tree(column.this))
+    named.meta.update(column.meta)
+    made = exp.Select(expressions=[named])
+    made.set("from_", exp.From(this=copy_tree(item)))
+    made.meta["select"] = -1
+    made.meta.update({k: v for k, v in column.this.meta.items() if k in ("start", "end", "line", "col")})
+    return exp.Subquery(this=made)
+
+
+_OUTER = frozenset({"expressions", "from_", "with_", "kind"})
+_INNER = frozenset({"expressions", "from_", "joins", "where", "group", "with_", "kind"})
+
+
+def with_counts(tree: exp.Query, policy: Policy) -> exp.Query:
+    """Return a statement whose totals of indicators are counts of groups; the tree is changed."""
+    for select in all_of(tree, exp.Select):
+        inner = _inner(select, tree)
+        if inner is not None:
+            _count(select, inner, policy)
+    return tree
+
+
+def _inner(select: exp.Select, tree: exp.Query) -> exp.Select | None:
+    """Return the block in FROM, if there is nothing else in it, and the block around it only computes."""
+    first = select.args.get("from_")
+    if first is None or any(value for name, value in select.args.items() if name not in _OUTER):
+        return None
+    item = first.this
+    if item.args.get("joins") or (item.args.get("alias") is not None and item.args["alias"].columns):
+        return None
+    if isinstance(item, exp.Subquery):
+        return item.this if isinstance(item.this, exp.Select) else None
+    if not isinstance(item, exp.Table) or item.args.get("db") is not None:
+        return None
+    named = [cte for cte in all_of(tree, exp.CTE) if fold(cte.alias) == fold(item.name)]
+    uses = [table for table in all_of(tree, exp.Table) if fold(table.name) == fold(item.name)]
+    if len(named) != 1 or len(uses) != 1 or named[0].args["alias"].columns:
+        return None
+    with_ = named[0].parent
+    owner = with_.parent if isinstance(with_, exp.With) else None
+    return named[0].this if owner is select and isinstance(named[0].this, exp.Select) else None
+
+
+def _count(select: exp.Select, inner: exp.Select, policy: Policy) -> None:
+    """Count the groups of the inner block in the outer one, if all that it uses of them are indicators."""
+    key, found = _key(inner), _indicators(inner)
+    if key is None or not found or inner.args.get("from_") is None:
+        return
+    tables = [policy.table(t.name) for t in all_of(inner.args["from_"], exp.Table) if t.name.isascii()]
+    if not any(table is not None and not table.public for table in tables):
+        return
+    units = {fold(t.unit.column) for t in policy.tables.values() if isinstance(t.unit, UnitColumn)}
+    if fold(key.name) in units:
+        return
+    alias = select.args["from_"].this.alias_or_name
+    totals = dict[int, tuple[exp.Expr, exp.Expr | None]]()
+    for item in select.expressions:
+        for node in walk_tree(item, is_aggregate):
+            if isinstance(node, (exp.Query, exp.Window)):
+                return
+            if is_aggregate(node):
+                plain = aggregate_name(node) == "sum" and isinstance(node, exp.Anonymous)
+                name = (
+                    _column_name(node.expressions[0], alias) if plain and len(node.expressions) == 1 else None
+                )
+                if name is None or name not in found:
+                    return
+                totals[id(node)] = node, found[name]
+            elif isinstance(node, exp.Column):
+                return
+    if not totals:
+        return
+    for node, condition in totals.values():
+        node.replace(keep_title(node, _distinct(key, condition)))
+    _take(select, inner)
+    select.meta["note"] = f"a group without {key.name} is not counted"
+
+
+def _key(inner: exp.Select) -> exp.Column | None:
+    """Return the only key of a block that does nothing but group; None if it does more."""
+    group = inner.args.get("group")
+    if group is None or any(value for name, value in inner.args.items() if name not in _INNER):
+        return None
+    if len(group.expressions) != 1 or any(v for n, v in group.args.items() if n != "expressions"):
+        return None
+    key = group.expressions[0]
+    if isinstance(key, exp.Literal) and key.this == "1" and inner.expressions:
+        key = inner.expressions[0].unalias()
+    return key if isinstance(key, exp.Column) else None
+
+
+def _indicators(inner: exp.Select) -> dict[str, exp.Expr | None]:
+    """Return the conditions of the columns `MAX(CASE WHEN p THEN 1 ELSE 0 END) AS name`, by their names."""
+    found = dict[str, exp.Expr | None]()
+    for item in inner.expressions:
+        call = item.this if isinstance(item, exp.Alias) else item
+        if not isinstance(item, exp.Alias) or aggregate_name(call) != "max" or isinstance(call, exp.Filter):
+            continue
+        case = call.expressions[0].unnest() if len(call.expressions) == 1 else None
+        if isinstance(case, exp.Case) and case.this is None and len(case.args["ifs"]) == 1:
+            one = case.args["ifs"][0]
+            default = case.args.get("default")
+            if _is(one.args["true"], "1") and (default is None or _is(default, "0")):
+                found[fold(item.alias)] = one.this
+    return found
+
+
+def _is(node: exp.Expr | None, text: str) -> bool:
+    return isinstance(node, exp.Literal) and not node.is_string and node.this == text
+
+
+def _column_name(node: object, alias: str) -> str | None:
+    """Return the name of a column of the inner block; None for other nodes."""
+    if not isinstance(node, exp.Column) or (node.table and fold(node.table) != fold(alias)):
+        return None
+    return fold(node.name)
+
+
+def _distinct(key: exp.Column, condition: exp.Expr | None) -> exp.Expr:
+    """Return the number of different keys among the rows that meet a condition."""
+    count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Distinct(expressions=[copy_tree(key)])])
+    count.meta.update(key.meta)
+    if condition is None:
+        return count
+    return exp.Filter(this=count, expression=exp.Where(this=copy_tree(condition)))
+
+
+def _take(select: exp.Select, inner: exp.Select) -> None:
+    """Give the outer block the rows of the inner one."""
+    listed = [c for c in _ctes(select) if c.this is not inner] + _ctes(inner)
+    select.set("with_", exp.With(expressions=listed) if listed else None)
+    for name in ("from_", "joins", "where"):
+        select.set(name, inner.args.get(name))
+
+
+def _ctes(select: exp.Select) -> list[exp.Expr]:
+    with_ = select.args.get("with_")
+    return [] if with_ is None else list(with_.expressions)
+
+
+def with_existing(query: Query, policy: Policy, catalog: Catalog) -> Query:
+    """Return a statement whose blocks show the groups that exist; its tree is changed."""
+    if query.inner or query.clause != Clause():
+        return query
+    provenance = Provenance(query.source, policy, catalog)
+    _visit(query.tree, (), provenance)
+    return query
+
+
+def _visit(node: exp.Expr, ctes: tuple[Cte, ...], provenance: Provenance) -> None:
+    """Look at all blocks of a query, each with the common table expressions that it may name."""
+    if isinstance(node, exp.Query) and not isinstance(node, exp.Table) and node.args.get("with_") is not None:
+        try:
+            ctes = provenance.ctes(node, ctes)
+        except QueryRefused:
+            return
+    if isinstance(node, exp.Select):
+        _filter(node, ctes, provenance)
+    for child in list(node.iter_expressions()):
+        _visit(child, ctes, provenance)
+
+
+def _filter(block: exp.Select, ctes: tuple[Cte, ...], provenance: Provenance) -> None:
+    first = block.args.get("from_")
+    if first is None or block.args.get("group") is None or not block.args.get("joins"):
+        return
+    for item in (first.this, *(join.this for join in block.args["joins"])):
+        found = read_select_distinct(item, ctes)
+        if found is None or not is_grouped_by(block, found.alias, found.name):
+            continue
+        unit = provenance.unit(found.select, found.visible)
+        if unit is None or not _alike(found.select, ctes, found.visible):
+            continue
+        key = exp.column(found.name, table=found.alias, quoted=True)
+        exists = exp.In(this=key, query=exp.Subquery(this=_existing(found.select, unit)))
+        having = block.args.get("having")
+        both = exists if having is None else exp.and_(having.this, exists, copy=False)
+        block.set("having", exp.Having(this=both))
+        found.select.meta[MARKED] = True
+
+
+def _alike(select: exp.Select, ctes: tuple[Cte, ...], visible: tuple[Cte, ...]) -> bool:
+    """Return whether the tables of a SELECT have the same meaning in another place."""
+    names = [table.name for table in all_of(select, exp.Table)]
+    alike = all(cte_named(name, ctes) is cte_named(name, visible) for name in names)
+    return select.args.get("with_") is None and alike
+
+
+def _existing(select: exp.Select, unit: exp.Column) -> exp.Select:
+    """Return the query of the values of a SELECT DISTINCT whose noisy number of units is not zero."""
+    value = select.expressions[0].unalias()
+    units = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Distinct(expressions=[unit])])
+    counted = exp.Select(
+        expressions=[
+            exp.alias_(copy_tree(value), "k", quoted=True),
+            exp.alias_(units, "n", quoted=True),
+        ]
+    )
+    for name in ("from_", "joins", "where"):
+        part = select.args.get(name)
+        made = [copy_tree(each) for each in part] if isinstance(part, list) else part and copy_tree(part)
+        counted.set(name, made or None)
+    counted.set("group", exp.Group(expressions=[copy_tree(value)]))
+    counted.meta["select"] = -1
+    counted.meta[EXISTENCE] = (("n",), False)
+    outer = exp.Select(expressions=[exp.column("k", quoted=True)])
+    outer.set(
+        "from_", exp.From(this=exp.Subquery(this=counted, alias=exp.TableAlias(this=exp.to_identifier("s"))))
+    )
+    half = exp.Literal.number(HALF)
+    outer.set("where", exp.Where(this=exp.GTE(this=exp.column("n", quoted=True), expression=half)))
+    outer.meta["select"] = -1
+    return outer

@@ -1,0 +1,410 @@
+"""Prepared statements: parsed, analysed and priced; and those that are kept, since they are asked again.
+
+Nothing is charged and no private row was read. A kept plan holds where all that it depends on is equal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from dpsql.analysis import Plan
+from dpsql.composition.planned_count import PlannedCount
+from dpsql.database import Engines
+from dpsql.kernel.loss import Charge, Filter
+from dpsql.language import Describe, ExplainForm, Query, Set, Show
+from dpsql.lazy_dataclass import dataclass
+from dpsql.ledger import RefinementStep
+from dpsql.places import Own
+from dpsql.planning import WIDE, Method
+from dpsql.policy import Policy
+from dpsql.release.reuse import settled
+from dpsql.types import SqlType
+
+if TYPE_CHECKING:
+    from dpsql.database import Database
+    from dpsql.language import Options, Parameters
+    from dpsql.policy import View
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPrivate:
+    """A statement that reads private tables: its counts, the mechanism chosen for them, and its price."""
+
+    private: ClassVar[bool] = True
+    setting: ClassVar[bool] = False
+
+    text: str
+    query: Query
+    counting: PlannedCount
+    method: Method
+    key: str
+    """The key under which an equal question on equal data finds its stored release."""
+    price: Charge
+    """The largest charge; none if the release is stored."""
+    refines: RefinementStep | None = None
+    """The release that this one refines, for REFINE RELEASE; `query` is then the first statement."""
+    note: str = ""
+    """What the analyst may have meant otherwise, in words."""
+    of_intervals: str = ""
+    """What the outer query does to the intervals that are shown, in words."""
+    values: tuple[int, ...] = ()
+    """The places of the values of earlier releases that it reads (see `PreparedComposed.values`)."""
+
+    @property
+    def plan(self) -> Plan:
+        """The result of the analysis."""
+        return self.counting.plan
+
+    @property
+    def reusable(self) -> bool:
+        """Whether a stored release of the same question answers it."""
+        return not self.plan.options.fresh and self.refines is None
+
+    @property
+    def full_price(self) -> Charge:
+        """The largest charge if nothing is stored."""
+        return self.method.quote.charge
+
+    @property
+    def parts(self) -> tuple[PreparedPrivate, ...]:
+        """The releases of the statement: itself."""
+        return (self,)
+
+    @property
+    def warned(self) -> tuple[str, ...]:
+        """What to think of before it is charged."""
+        return tuple(text for text in self.method.quote.notes if text.startswith(WIDE))
+
+    @property
+    def engines(self) -> Engines:
+        """The engines on whose data it was prepared."""
+        return self.counting.engines
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedComposed:
+    """A statement of several releases, or of one, and the query over the released rows."""
+
+    private: ClassVar[bool] = True
+    setting: ClassVar[bool] = False
+
+    text: str
+    query: Query
+    parts: tuple[PreparedPrivate, ...]
+    """The distinct releases, in the order in which they were written."""
+    relations: tuple[Relation, ...]
+    """What the outer query calls the released rows."""
+    outer: str
+    """The outer query in the SQL of the schema database."""
+    traced: str
+    """The same with hidden columns behind the others, if there are error bars."""
+    columns: tuple[str, ...]
+    """The names of the columns of the outer query."""
+    keys: tuple[int, ...]
+    """The places of those that show a key of a release."""
+    bars: tuple[ErrorBar, ...]
+    """Those that show a measure of a release."""
+    values: tuple[ReleasedValue, ...] = ()
+    """The values that releases read of earlier ones."""
+    existence: tuple[Existence, ...] = ()
+    """What was decided about which groups of releases exist for the outer query."""
+    derived: tuple[DerivedColumn, ...] = ()
+    """The columns that are computed from released numbers of which the law is followed."""
+    numbers: tuple[tuple[int, int], ...] = ()
+    """The release and the number in it of each released number that hidden columns name."""
+    details: tuple[AskedDetail, ...] = ()
+    """The columns that ask for a detail of another column, which is filled in afterwards."""
+    whole: bool = False
+    """Whether derived columns are of all groups together, without those that do not exist."""
+    chosen: bool = False
+    """Whether noise chooses rows of the outer query, beside groups that do not exist."""
+    repeated: bool = False
+    """Whether each row of derived columns may be made of all released rows."""
+    barred: str = ""
+    """`traced` without the hidden columns of the derived columns."""
+    divisors: tuple[tuple[int, int], ...] = ()
+    """The releases and columns of the counts that are divided by: where one rounds to 0, there is NULL."""
+
+    @property
+    def price(self) -> Charge:
+        """The largest charge: the sum of those of the releases that are not stored."""
+        return sum((part.price for part in self.parts), Charge())
+
+    @property
+    def warned(self) -> tuple[str, ...]:
+        """What to think of before it is charged."""
+        return tuple(dict.fromkeys(text for part in self.parts for text in part.warned))
+
+    @property
+    def engines(self) -> Engines:
+        """The engines on whose data it was prepared, the same for all releases."""
+        return self.parts[0].engines
+
+    @property
+    def full_price(self) -> Charge:
+        """The largest charge if nothing is stored."""
+        return sum((part.full_price for part in self.parts), Charge())
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedValue:
+    """A number computed from released rows, as SQL of the schema database with one row and one column."""
+
+    sql: str
+    releases: frozenset[int]
+    """The places of the releases that it reads, among the parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A relation of the outer query: its name, its release, and the names and types of its columns."""
+
+    name: str
+    release: int
+    """The place of its release among the parts, from 0."""
+    columns: tuple[tuple[str, SqlType], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Existence:
+    """Which groups of a release exist for the SQL over them, where its meaning depends on that."""
+
+    release: int
+    """The place of the release among the parts, from 0."""
+    columns: tuple[int, ...]
+    """Its columns with the number of all rows or units: where all round to 0, a group does not exist.
+
+    There are none if the statement asks for no such number: then every group of a declared domain exists.
+    """
+    windows: bool = False
+    """Whether windows go over the groups: then every group of a declared domain exists, too."""
+
+    def words(self, plan: Plan, left_out: tuple[int, int] | None = None) -> str:
+        """Say what was decided, and how many groups of how many it left out, once that is known.
+
+        "" where none was left out, or nothing decided: groups of undeclared keys are found by their units.
+        """
+        if self.columns:
+            names = " and ".join(plan.outputs[place].name for place in self.columns)
+            what = f"SQL has no groups without rows: those where {names} rounds to 0 are left out here"
+            if left_out is None:
+                return what
+            return f"{what}, {left_out[0]:,} of {left_out[1]:,}" if left_out[0] else ""
+        if plan.candidates is None:
+            return ""
+        size = plan.candidates if left_out is None else left_out[1]
+        what = f"SQL has no groups without rows, but each of the {size:,} groups of declared keys counts here"
+        return what if self.windows else f"{what}: COUNT(*) beside the keys leaves out where it rounds to 0"
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorBar:
+    """A column of the outer query that shows a released measure, whose error bar it has."""
+
+    place: int
+    """The place of the column, from 0."""
+    release: int
+    """The place of the release among the parts, from 0."""
+    number: int
+    """The place of the measure among the numbers of the release, from 0."""
+    row: str
+    """The hidden column with the number of the released row."""
+    own: Own = (None, None, None)
+    """The places of the columns that show its standard deviation and interval under their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedColumn:
+    """A column of the outer query that is computed from released numbers."""
+
+    place: int
+    """The place of the column, from 0."""
+    term: Any
+    """What it is made of, in hidden columns (`composition.terms`)."""
+    own: Own = (None, None, None)
+    """The places of the columns that show its standard deviation and interval under their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedDetail:
+    """A column that shows a detail of another column of the outer query, such as DP_STDDEV(share)."""
+
+    place: int
+    """The place of the column, from 0."""
+    kind: str
+    """One of `DETAILS`, `left_out` or `bound`."""
+    of: int
+    """The place of the other column."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPublic:
+    """A statement that reads public tables only, and the schema database that answers it."""
+
+    private: ClassVar[bool] = False
+    setting: ClassVar[bool] = False
+    price: ClassVar[Charge] = Charge()
+    full_price: ClassVar[Charge] = Charge()
+
+    text: str
+    sql: str
+    engines: Engines = field(repr=False)
+    views: tuple[str, ...] = ()
+    """The policy's views that it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """EXPLAIN, with the statement that it explains."""
+
+    prepared: PreparedPrivate | PreparedComposed | PreparedPublic
+    form: ExplainForm
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCommand:
+    """EXPLAIN, SHOW, DESCRIBE or SET."""
+
+    private: ClassVar[bool] = False
+    price: ClassVar[Charge] = Charge()
+    full_price: ClassVar[Charge] = Charge()
+
+    text: str
+    command: Explained | Show | Describe | Set
+
+    @property
+    def setting(self) -> bool:
+        """Whether it is a SET, on which later prices depend."""
+        return isinstance(self.command, Set)
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedProbe:
+    """A statement that a tool sends for columns or values, for which no private row is read."""
+
+    schema: pa.Schema = field(default_factory=lambda: pa.schema([]), repr=False)
+    """The columns of its answer, which has no rows unless there are `values`."""
+    values: PreparedPublic | None = None
+    """What gives the declared values for which it asks."""
+    preview: bool = False
+    """Whether it asks for rows of private tables."""
+
+
+Prepared = PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand
+
+
+def scopes(policy: Policy, analyst: str) -> tuple[Filter, ...]:
+    """Return the filters of the policy's scope, the analyst's, and those of groups that the analyst is in.
+
+    There is none where epsilons add: what a statement's epsilon buys does not depend on them.
+    """
+    budget = policy.budget
+    if budget.accounting == "pure":
+        return ()
+    own = policy.analysts.get(analyst, policy.analysts.get("*"))
+    groups = [group.charge for group in policy.groups.values() if analyst in group.members]
+    caps = ([own.charge] if own is not None else []) + groups
+    return budget.filter, *(budget.filter_of(cap) for cap in caps)
+
+
+def question_key(prepared: Prepared) -> str:
+    """Return what distinguishes a statement's releases: the questions, the data, how they are asked.
+
+    A confirmation of one statement holds for another with the same key: both are the same releases, and the
+    query over them, which is free, is the same.
+    """
+    if not isinstance(prepared, (PreparedPrivate, PreparedComposed)):
+        return ""  # it costs nothing
+    parts: list[Any] = []
+    for part in prepared.parts:
+        refined = part.refines and (part.refines.parent, str(part.refines.epsilon))
+        parts.append([part.key, refined, bool(part.plan.options.fresh)])
+    outer, values = None, []
+    if isinstance(prepared, PreparedComposed):  # a key has only the place of a value that is not known yet
+        outer, values = prepared.outer, [value.sql for value in prepared.values]
+    return hashlib.sha256(json.dumps([parts, outer, values]).encode()).hexdigest()
+
+
+LONGEST = 16_384
+"""The most characters of a text whose plan is kept."""
+
+Key = tuple[object, ...]
+
+
+def plan_key(text: str, values: Iterable[object], defaults: Options, filters: tuple[Filter, ...] = ()) -> Key:
+    """Return the key of a statement: equal values of different types have different keys.
+
+    `filters` are those of the scopes that are charged, by which a statement is laid out: analysts with
+    another cap have other plans.
+    """
+    written = tuple((type(value).__name__, repr(value)) for value in values)
+    return text, written, repr(defaults), filters
+
+
+def holds_later(
+    prepared: PreparedPrivate | PreparedComposed | PreparedPublic, text: str, views: Mapping[str, View]
+) -> bool:
+    """Return whether the plan of a text holds for other times; `views` are the policy's.
+
+    Not of a statement that may read the clock, nor of one that was planned on a file which was changed just
+    before: such a file may change again without its times telling it.
+    """
+    read = prepared.views if isinstance(prepared, PreparedPublic) else prepared.query.views
+    texts = [text, *(views[name].sql for name in read)]
+    if any(len(each) > LONGEST or _clock().search(each) for each in texts):
+        return False
+    return settled(prepared.engines.stamps)
+
+
+@cache
+def _clock() -> re.Pattern[str]:
+    """Return what finds words of functions that read the clock."""
+    words = r"\b(now|today|current_\w+|local_?time\w*|transaction_timestamp)\b"
+    return re.compile(words, re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlans:
+    """The plans of one analyst's private statements, among those that a database keeps.
+
+    A plan is kept for the engines on which it was made, so for one version of the data. Whether its releases
+    are stored, and so its price, is asked of the ledger each time.
+    """
+
+    database: Database
+    analyst: str
+
+    def find(self, key: Key, engines: Engines) -> PreparedPrivate | PreparedComposed | None:
+        """Return the plan that was made on these engines; None if there is none."""
+        found = self.database.plans.get((*key, self.analyst))
+        if found is not None and found.engines is not engines:
+            self.database.plans.forget((*key, self.analyst), found)
+            return None
+        return found
+
+    def keep(self, key: Key, prepared: PreparedPrivate | PreparedComposed) -> None:
+        """Keep a plan, if it holds later.
+
+        What is stored may have been made with an earlier kept ladder: then another plan may be better later.
+        """
+        ladders = prepared.engines.schema_database.kept_ladders
+        earlier = ladders is not None and any(part.price == Charge() for part in prepared.parts)
+        if not earlier and holds_later(prepared, prepared.text, self.database.policy.views):
+            self.database.plans.put((*key, self.analyst), prepared, self.analyst)
+
+
+def listed(parameters: Parameters) -> tuple[object, ...]:
+    """Return the values of a statement's parameters, with their names if they have names."""
+    if parameters is None:
+        return ()
+    if isinstance(parameters, Mapping):
+        return tuple(each for pair in parameters.items() for each in pair)
+    return tuple(parameters)

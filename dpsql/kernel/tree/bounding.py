@@ -1,0 +1,353 @@
+"""`Bounded`, `Sampled` and `Weighted`: rows of which each unit keeps few, and what each adds within bounds.
+
+The rows of `Bounded` and `Sampled` are chosen by a hash of the unit. `Weighted` has the numbers of groups of
+rows of units, each of which adds to them within bounds.
+
+What a unit keeps is a function of its own rows: without it, the others keep what they kept. Without the unit
+in the hash all units would keep the same values.
+
+It is written in one of three ways.
+
+*By rows,* if every number can be an aggregate of the rows of a group.
+
+*By units:* one row for each unit and group, with windows over the groups of a unit where it is weighed:
+a is the sum of c over all of them, at least 1, and b that over the groups up to this one.
+
+*With merged units* (`alone`): the units that have more than C of one size have a row in each of their groups.
+All others share one row in each group, which has no unit and a = 1. *Lemma:* which units share rows follows
+from the rows of each alone. A unit that does has size <= C for each number, so it counts in full: what it
+adds to a group is the sum of its rows there, and what all of them add is that of all their rows. As a stands
+the size, which is at least the sum of c; where `own_whole` asks for it, that sum itself. `alone` has the same
+rows as `rows`, perhaps without their groups, so that a row is not read twice with different sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+
+from dpsql.kernel.tree.counted import Counted, Exprs, KeptValues, UnitValue
+from dpsql.kernel.tree.exact import huge, whole
+from dpsql.kernel.tree.expressions import (
+    Aggregate,
+    Binary,
+    Bound,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Frame,
+    IsNull,
+    OrderTerm,
+    Window,
+)
+from dpsql.kernel.tree.node import Expr, Lowered, Query, Source
+from dpsql.kernel.tree.relations import Derived, Item, Join, Select, SetOperation, columns, conjunction, items
+from dpsql.types import BIGINT
+
+_COUNT = Aggregate("COUNT")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounded(Lowered):
+    """The rows, with the unit `u` and other `columns`, of which each unit keeps those of few values of `by`.
+
+    *Lemma.* `pairs` has each unit with different values of `by`. Those of a unit are numbered 1, 2, .. in the
+    order of a hash, and by themselves where hashes are equal. A row is kept with the pair that is equal in
+    the unit and in `by`, where NULL is a value, if its number is at most `most`. So the rows of a unit that
+    are kept have at most `most` values of `by`, none is there twice, and each has a unit.
+    """
+
+    rows: Query
+    columns: tuple[str, ...]
+    by: tuple[str, ...]
+    most: int
+    pairs: Query
+
+    def _lower(self) -> Query:
+        unit, values = Column("x", "u"), [Column("x", n) for n in self.by]
+        order = (Call("hash", (unit, *values)), *values)
+        rank = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
+        ranked = Select((*map(Item, (unit, *values)), Item(rank, "r")), Derived(self.pairs, "x"))
+        same: list[Expr] = [Binary("=", Column("y", "u"), Column("z", "u"))]
+        same += [Binary("IS NOT DISTINCT FROM", Column("y", n), Column("z", n)) for n in self.by]
+        return Select(
+            tuple(Item(Column("y", n), n) for n in ("u", *self.columns)),
+            Join(Derived(self.rows, "y"), "", Derived(ranked, "z"), conjunction(same)),
+            Binary("<=", Column("z", "r"), whole(self.most)),
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sampled(Lowered):
+    """The keys `k0`, .., the cells `n0` and the rows `n1` of each, of which `most` count for each unit.
+
+    `rows` have the unit `u`, the keys and the cell `f0`; those without a unit or a cell do not count. With
+    `one` a unit has one row in a cell at most, since it is its only one (`rows`), or that of the least or
+    the greatest cell of the unit's rows in each group: then no row is left out.
+
+    *Lemma.* Else what is counted is all rows, less those that a numbering of the rows of a unit puts beyond
+    C = `most`, of the units with more than C rows. A unit with at most C rows loses none. Of another one all
+    rows with a cell are numbered 1, 2, .., so C of them or fewer count. In each cell a unit counts with some
+    of its rows: from 0 to C, in total C. The numbering follows from its rows: those that are equal in keys
+    and cell are numbered, and then no two are equal in all that the order is of.
+    """
+
+    rows: Query
+    keys: int
+    most: int
+    one: str | None = None
+
+    @property
+    def single(self) -> Select:
+        """The rows that count if `one`."""
+        if self.one == "rows":
+            return self.counted
+        by = (Column("s", "u"), *columns("s", "k", self.keys))
+        cell = Aggregate("MIN" if self.one == "least" else "MAX", (Column("s", "f0"),))
+        return replace(self.counted, items=(*map(Item, by), Item(cell, "f0")), group=by)
+
+    @property
+    def counted(self) -> Select:
+        """The rows that count."""
+        return self._rows(IsNull(Column("s", "f0"), negated=True))
+
+    def _rows(self, *more: Expr) -> Select:
+        unit = Column("s", "u")
+        listed = (unit, *columns("s", "k", self.keys), Column("s", "f0"))
+        where = conjunction((IsNull(unit, negated=True), *more))
+        return Select(tuple(map(Item, listed)), Derived(self.rows, "s"), where)
+
+    def _lower(self) -> Query:
+        if self.one:
+            return _count_cells(self.single, self.keys)
+        every, keys, unit = self._rows(), self.keys, Column("w", "u")
+        numbered = Select((Item(unit), Item(_COUNT, "n")), Derived(every, "w"), group=(unit,))
+        more = Binary(">", Column("v", "n"), whole(self.most))
+        beyond = Select((Item(Column("v", "u")),), Derived(numbered, "v"), more)
+        listed = tuple(Item(Column("a", n), n) for n in ("u", *(f"k{i}" for i in range(keys)), "f0"))
+        same = Binary("=", Column("a", "u"), Column("b", "u"))
+        few = Select(listed, Join(Derived(self.counted, "a"), "", Derived(beyond, "b"), same))
+        dropped = _count_cells(self._beyond(few), keys, Binary("-", whole(0), _COUNT))
+        counted = _count_cells(every, keys, Aggregate("COUNT", (Column("h", "f0"),)))
+        both = Derived(SetOperation(counted, "UNION ALL", dropped), "l")
+        by = (*columns("l", "k", keys), Column("l", "n0"))
+        left = Cast(Aggregate("SUM", (Column("l", "n1"),)), BIGINT)
+        totals = Derived(Select((*map(Item, by), Item(left, "n1")), both, group=by), "m")
+        shown = (*columns("m", "k", keys), *columns("m", "n", 2))
+        return Select(tuple(map(Item, shown)), totals, Binary(">", Column("m", "n1"), whole(0)))
+
+    def _beyond(self, rows: Query) -> Query:
+        """Return the rows beyond the first `most` of each unit, in all groups together."""
+        own = [Column("x", "u"), *columns("x", "k", self.keys), Column("x", "f0")]
+        number = Window(Call("ROW_NUMBER", ()), tuple(own), (OrderTerm(own[0]),))
+        numbered = Select((*map(Item, own), Item(number, "j")), Derived(rows, "x"))
+        unit, *terms = [Column("y", "u"), *columns("y", "k", self.keys), Column("y", "f0"), Column("y", "j")]
+        order = (Call("hash", (unit, *terms)), *terms)
+        place = Window(Call("ROW_NUMBER", ()), (unit,), tuple(OrderTerm(e) for e in order))
+        placed = Select((*map(Item, (unit, *terms)), Item(place, "r")), Derived(numbered, "y"))
+        listed = tuple(Item(Column("z", c.name)) for c in own)
+        return Select(listed, Derived(placed, "z"), Binary(">", Column("z", "r"), whole(self.most)))
+
+
+def _count_cells(rows: Query, keys: int, number: Expr = _COUNT) -> Select:
+    """Return the keys, the cells `n0` and the numbers of their rows `n1`."""
+    by = (*columns("h", "k", keys), Column("h", "f0"))
+    listed = (*map(Item, by[:-1]), Item(by[-1], "n0"), Item(number, "n1"))
+    return Select(listed, Derived(rows, "h"), group=by)
+
+
+Parts = tuple[Counted, ...]
+_UPWARDS = Frame("ROWS", Bound("PRECEDING"))
+
+
+def _unit() -> Column:
+    """Return the unit of a row: a new node, since a column gets a type."""
+    return Column("s", "u")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighted(Lowered):
+    """The keys `k0`, .. of groups and their numbers `n0`, ..: each the first of some parts minus the others.
+
+    `rows` have the unit `u`, the keys `k0`, .. and the columns `f0`, .. that the parts name as those of `s`.
+    """
+
+    rows: Query
+    keys: int
+    fields: int
+    numbers: tuple[Parts, ...]
+    alone: Query | None = None
+
+    @property
+    def parts(self) -> Parts:
+        """The different parts of the numbers."""
+        return tuple(dict.fromkeys(part for number in self.numbers for part in number))
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether it is written by rows."""
+        return all(part.of_rows(_unit(), part.row) is not None for part in self.parts)
+
+    @property
+    def weighed(self) -> Parts:
+        """The parts that are weighed, if it is not written by rows."""
+        return tuple(p for p in self.parts if p.weighs and (self.keys or p.weighs_one_group))
+
+    @property
+    def merges(self) -> bool:
+        """Whether units share rows."""
+        full = all(part.in_full is not None for part in self.parts)
+        return self.alone is not None and self.keys > 0 and full and bool(self.weighed)
+
+    def _lower(self) -> Query:
+        parts, by_rows, own = self.parts, self.by_rows, _unit()
+        source, rows = self._values(once=not by_rows)
+        if by_rows:
+            return self._selected({p: p.of_rows(own, rows[p]) for p in parts}, source, "s")
+        each, names = self._aggregates(rows)
+        unit = Column("w", "u")
+        values: dict[Counted, Exprs] = {p: tuple(Column("w", n) for n in names[p]) for p in parts}
+        if self.merges and self.alone is not None:
+            units, sums = self._merged(source, each, names, {p: p.size(own, rows[p]) for p in parts})
+            made = {p: p.of_merged(unit, (p.weigh(unit, values[p], *sums[p]),)) for p in parts}
+            return self._selected(made, Derived(units, "w"), "w")
+        by = (own, *columns("s", "k", self.keys))
+        listed = (*map(Item, by), *items("r", each))
+        units = Select(listed, source, IsNull(own, negated=True), group=by)
+        if self.weighed:
+            units, sums = self._with_totals(units, len(each), names)
+            values |= {p: (p.weigh(unit, values[p], *sums[p]),) for p in self.weighed}
+        made = {p: p.of_units(unit, values[p]) for p in parts}
+        return self._selected(made, Derived(units, "w"), "w")
+
+    def _aggregates(self, rows: Mapping[Counted, Exprs]) -> tuple[Exprs, dict[Counted, list[str]]]:
+        """Return the aggregates `r0`, .. of the rows of a unit in a group, and those of each part by name."""
+        found = {p: p.of_unit(_unit(), rows[p]) for p in self.parts}
+        each = dict.fromkeys(e for listed in found.values() for e in listed)
+        places = {e: f"r{i}" for i, e in enumerate(each)}
+        return tuple(each), {p: [places[e] for e in listed] for p, listed in found.items()}
+
+    def value_of(self, part: UnitValue) -> Expr:
+        """Return the value of a unit, of the columns of `w`."""
+        _, names = self._aggregates(self._values(once=True)[1])
+        return part.compute(tuple(Column("w", n) for n in names[part]))
+
+    def _selected(self, made: Mapping[Counted, Expr | None], source: Source, alias: str) -> Query:
+        keys = columns(alias, "k", self.keys)
+        written = [[e for p in number if (e := made[p]) is not None] for number in self.numbers]
+        numbers = items("n", (reduce(partial(Binary, "-"), each) for each in written))
+        return Select((*map(Item, keys), *numbers), source, group=keys)
+
+    def _values(self, *, once: bool) -> tuple[Source, dict[Counted, Exprs]]:
+        """Return the rows, and the columns of each part: of `KeptValues` that of the values that are kept.
+
+        `once` says that a value stays in one row of a group.
+        """
+        query, rows = self.rows, {part: part.row for part in self.parts}
+        kept = [part for part in self.parts if isinstance(part, KeptValues)]
+        own = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(self.fields))]
+        for step in (keep_values, keep_once) if once else (keep_values,):
+            if kept:
+                made = [step(p, columns("s", "k", self.keys), rows[p][0]) for p in kept]
+                query = Select(
+                    (*(Item(Column("s", n), n) for n in own), *items("v", made)), Derived(query, "s")
+                )
+                rows |= {p: (Column("s", f"v{i}"),) for i, p in enumerate(kept)}
+        return Derived(query, "s"), rows
+
+    def _with_totals(
+        self, units: Select, size: int, names: dict[Counted, list[str]]
+    ) -> tuple[Select, dict[Counted, tuple[Expr, Expr]]]:
+        """Add b and a to the numbers of units and groups, for each part that is weighed."""
+        unit, by = Column("v", "u"), columns("v", "k", self.keys)
+        listed: dict[Expr, str] = {}
+        found: dict[Counted, tuple[Expr, Expr]] = {}
+        for part in self.weighed:
+            c = part.measure(tuple(Column("v", n) for n in names[part]))
+            one = Window(Aggregate("SUM", (c,)), (unit,)) if self.keys else c
+            a = Column("w", listed.setdefault(Call("GREATEST", (one, whole(1))), f"a{len(listed)}"))
+            b: Expr = a
+            if part.in_turn:
+                b = Column("w", listed.setdefault(_up_to(part, c, by), f"a{len(listed)}"))
+            found[part] = b, a
+        every = [*map(Item, (*columns("v", "r", size), *by, unit))]
+        every += [Item(e, name) for e, name in listed.items()]
+        return Select(tuple(every), Derived(units, "v")), found
+
+    def _merged(
+        self, source: Source, each: Exprs, names: dict[Counted, list[str]], sizes: dict[Counted, Expr]
+    ) -> tuple[Select, dict[Counted, tuple[Expr, Expr]]]:
+        """Return the numbers of large units, and of all others together, with b and a."""
+        own = _unit()
+        by, there = columns("s", "k", self.keys), IsNull(own, negated=True)
+        listed = {e: f"a{i}" for i, e in enumerate(dict.fromkeys(sizes.values()))}
+        a = {part: listed[size] for part, size in sizes.items()}
+        alone = Derived(self.alone or self.rows, "s")
+        counted = Select((Item(own), *(Item(e, n) for e, n in listed.items())), alone, there, group=(own,))
+        limits = dict.fromkeys((a[part], part.in_full or 0) for part in a)
+        more: list[Expr] = [Binary(">", Column("n", name), whole(most)) for name, most in limits]
+        shown = (Item(Column("n", "u")), *(Item(Column("n", name)) for name in listed.values()))
+        many = Select(shown, Derived(counted, "n"), reduce(partial(Binary, "OR"), more))
+        other = Column("h", "u")
+        of_large = [
+            Item(huge(Call("GREATEST", (Aggregate("MAX", (Column("h", n),)), whole(1)))), n)
+            for n in listed.values()
+        ]
+        made = Select(
+            (Item(other), *map(Item, by), *items("r", each), *of_large),
+            Join(source, "LEFT", Derived(many, "h"), Binary("=", other, own)),
+            there,
+            group=(other, *by),
+        )
+        below = columns("v", "k", self.keys)
+        values = {p: tuple(Column("v", n) for n in names[p]) for p in self.parts}
+        running = {p: _up_to(p, values[p][0], below) for p in self.parts if p.in_turn}
+        wholes = {p: _whole(p.measure(values[p])) for p in self.parts if p.own_whole}
+        sums = {e: f"b{i}" for i, e in enumerate(dict.fromkeys((*running.values(), *wholes.values())))}
+        found: dict[Counted, tuple[Expr, Expr]] = {}
+        for p in self.parts:
+            size = Column("w", a[p])
+            b = Column("w", sums[running[p]]) if p in running else size
+            found[p] = b, Column("w", sums[wholes[p]]) if p in wholes else size
+        if sums:
+            kept = [Column("v", "u"), *below, *columns("v", "r", len(each))]
+            kept += [Column("v", n) for n in listed.values()]
+            made = Select((*map(Item, kept), *(Item(e, n) for e, n in sums.items())), Derived(made, "v"))
+        return made, found
+
+
+def _up_to(part: Counted, c: Expr, keys: Sequence[Expr]) -> Expr:
+    """Return b: the sum of c over the groups of a unit up to this one."""
+    unit = Column("v", "u")
+    terms = tuple(OrderTerm(e) for e in part.rank(unit, tuple(keys)))
+    return Window(Aggregate("SUM", (c,)), (unit,), terms, _UPWARDS)
+
+
+def _whole(c: Expr) -> Expr:
+    """Return a, the sum of c over the groups of a large unit; 1 for those that share rows."""
+    unit = Column("v", "u")
+    summed = Call("GREATEST", (Window(Aggregate("SUM", (c,)), (unit,)), whole(1)))
+    return Case(((IsNull(unit), huge(whole(1))),), summed)
+
+
+def keep_values(part: KeptValues, keys: Exprs, value: Expr) -> Expr:
+    """Return the value of a row if its unit keeps it, else NULL.
+
+    A unit keeps the first values by a hash of unit and value. Other units keep other values, so that a value
+    that several units have is rarely lost.
+    """
+    unit = _unit()
+    there: Expr = IsNull(unit, negated=True)
+    if part.cut:
+        order = (OrderTerm(Call("hash", (unit, value))), OrderTerm(value))
+        rank = Window(Call("DENSE_RANK", ()), (unit, *keys, IsNull(value)), order)
+        there = Binary("AND", there, Binary("<=", rank, whole(part.most)))
+    return Case(((there, value),))
+
+
+def keep_once(part: KeptValues, keys: Exprs, value: Expr) -> Expr:
+    """Return the value in one row of a group that has it, else NULL."""
+    number = Window(Call("ROW_NUMBER", ()), (*keys, value), (OrderTerm(_unit()),))
+    return Case(((Binary("=", number, whole(1)), value),))

@@ -1,0 +1,202 @@
+"""Search and copy trees of the parser; find the names in a query that mean tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import TypeVar
+
+from sqlglot import exp
+
+_Node = TypeVar("_Node", bound=exp.Expr)
+
+
+def all_of(node: exp.Expr, *types: type[_Node]) -> list[_Node]:
+    """Return the nodes of some types in a tree, in the order of `Expr.find_all`, in less time.
+
+    >>> from dpsql.language import parse
+    >>> [node.name for node in all_of(parse("SELECT a + b FROM t").tree, exp.Column, exp.Table)]
+    ['a', 'b', 't']
+    """
+    return [each for each in walk_tree(node) if isinstance(each, types)]
+
+
+def walk_tree(node: exp.Expr, ends: Callable[[exp.Expr], bool] | None = None) -> list[exp.Expr]:
+    """Return the nodes of a tree, in the order of `Expr.walk`, in less time; none below those that end it.
+
+    >>> from dpsql.language import parse
+    >>> [type(node).__name__ for node in walked(parse("SELECT a + 1").tree.selects[0])]
+    ['Add', 'Column', 'Literal', 'Identifier']
+    """
+    found = [node]
+    kind: type[exp.Expr] = exp.Expr
+    for each in found:
+        if ends is not None and ends(each):
+            continue
+        for value in each.args.values():
+            if isinstance(value, kind):
+                found.append(value)
+            elif isinstance(value, list):
+                for part in value:
+                    if isinstance(part, kind):
+                        found.append(part)  # noqa: PERF401  a list of its own takes longer for few parts
+    return found
+
+
+def copy_tree(node: _Node, *without: str) -> _Node:
+    """Return a copy of a tree, as `Expr.copy` does, in less time: what nodes hold beside nodes is shared.
+
+    Of the node itself, the arguments `without` are left out; each keeps its place for what is set then.
+
+    >>> from dpsql.language import parse
+    >>> tree = parse("SELECT a + 1 FROM t").tree
+    >>> copied(tree) == tree, copied(tree) is tree
+    (True, False)
+    >>> copied(tree, "from_").sql()
+    'SELECT a + 1'
+    """
+    made = _alone(node)
+    if without:
+        made._hash = None  # noqa: SLF001  it is no longer that of the original
+    kind: type[exp.Expr] = exp.Expr
+    waiting: list[tuple[exp.Expr, exp.Expr]] = [(node, made)]
+    while waiting:
+        old, new = waiting.pop()
+        args = new.args
+        for key, value in old.args.items():
+            if old is node and key in without:
+                args[key] = None
+            elif isinstance(value, kind):
+                args[key] = child = _alone(value)
+                child.parent, child.arg_key = new, key
+                waiting.append((value, child))
+            elif type(value) is list:
+                listed: list[object] = []
+                args[key] = listed
+                for part in value:
+                    if isinstance(part, kind):
+                        child = _alone(part)
+                        child.parent, child.arg_key, child.index = new, key, len(listed)
+                        waiting.append((part, child))
+                        listed.append(child)
+                    else:
+                        listed.append(part)
+            else:
+                args[key] = value
+    return made
+
+
+def transform_tree(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> exp.Expr:
+    """Return a copy of an expression with `change` applied to its parts, not below those that it changes.
+
+    The nodes that `change` gets are those of the expression itself, each before those below it and in the
+    order of the text; those in subqueries are not given to it. What it makes belongs to no other tree.
+    """
+    whole = change(node)
+    if whole is not node:
+        return whole
+    if isinstance(node, exp.Query):
+        return copy_tree(node)
+    made = _alone(node)
+    waiting = [*_places(node, made)][::-1]
+    while waiting:
+        old, parent, key, index = waiting.pop()
+        new = change(old)
+        if new is not old:
+            above: exp.Expr | None = parent
+            while above is not None:
+                above._hash, above = None, above.parent  # noqa: SLF001  it is no longer that of the original
+        elif isinstance(old, exp.Query):
+            new = copy_tree(old)
+        else:
+            new = _alone(old)
+            waiting += [*_places(old, new)][::-1]
+        new.parent, new.arg_key, new.index = parent, key, index
+        if index is None:
+            parent.args[key] = new
+        else:
+            parent.args[key][index] = new
+    return made
+
+
+def _places(node: exp.Expr, made: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, str, int | None]]:
+    """Give the copy of a node what it holds beside nodes; yield its nodes and their places in the copy."""
+    for key, value in node.args.items():
+        made.args[key] = [*value] if type(value) is list else value
+        if isinstance(value, exp.Expr):
+            yield value, made, key, None
+        elif type(value) is list:
+            for i, each in enumerate(value):
+                if isinstance(each, exp.Expr):
+                    yield each, made, key, i
+
+
+def _alone(node: _Node) -> _Node:
+    """Return the copy of a node without its parts."""
+    made = type(node)()
+    if node.comments is not None:
+        made.comments = list(node.comments)
+    meta = node._meta  # noqa: SLF001  the property makes a dictionary for every node
+    if meta is not None:
+        made._meta = meta.copy()  # noqa: SLF001
+    made._hash = node._hash  # noqa: SLF001  the copy is equal
+    return made
+
+
+def tables_in(tree: exp.Expr, databases: Collection[str] = ("main",)) -> Iterator[exp.Table]:
+    """Yield the nodes of a query that mean tables: no function, no common table expression.
+
+    `databases` are the names in lower case that may stand before a table's.
+
+    >>> from dpsql.language import parse
+    >>> tree = parse("WITH t AS (SELECT * FROM t, u) SELECT * FROM t, main.t, range(3)").tree
+    >>> sorted(node.sql() for node in tables_in(tree))
+    ['main.t', 't', 'u']
+    """
+    for node in tree.find_all(exp.Table):
+        above = [part.name.lower() for part in node.parts[:-1]]
+        plain = isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into)
+        if plain and set(above) <= set(databases) and (above or not _means_cte(node)):
+            yield node
+
+
+def in_main(tree: exp.Expr) -> exp.Expr:
+    """Return a parsed statement in which PostgreSQL's default schema, `public`, is DuckDB's: `main`.
+
+    The name of a database before it is left out: there is one.
+
+    >>> from dpsql.language import parse
+    >>> parse("SELECT public.t.x FROM clinic.public.t AS t").tree.sql()
+    'SELECT main.t.x FROM main.t AS t'
+    """
+    named: list[exp.Expr] = [n for n in all_of(tree, exp.Table) if _is_public(n.args.get("db"))]
+    if named:  # else the word before a column may be the alias of a table, and its table a struct
+        named += [n for n in all_of(tree, exp.Column) if _is_public(n.args.get("db"))]
+    for node in named:
+        node.args["db"].set("this", "main")
+        node.set("catalog", None)
+    return tree
+
+
+def _means_cte(node: exp.Table) -> bool:
+    return any(cte.alias.lower() == node.name.lower() for cte in visible_ctes(node))
+
+
+def _is_public(name: exp.Expr | None) -> bool:
+    return name is not None and name.name.lower() == "public"
+
+
+def visible_ctes(node: exp.Expr) -> Iterator[exp.CTE]:
+    """Yield the common table expressions that a name at a node may mean, those that go before others first.
+
+    Of each query around the node these are all, or those before the one that the node stands in.
+    """
+    child: exp.Expr = node
+    parent = node.parent
+    while parent is not None:
+        clause = parent.args.get("with_")
+        listed = clause.expressions if isinstance(clause, exp.With) else []
+        places = [i for i, cte in enumerate(listed) if cte is child]
+        yield from reversed(listed[: places[0]] if places else listed)
+        if not isinstance(parent, exp.With):
+            child = parent
+        parent = parent.parent

@@ -1,1 +1,0 @@
-"""What client and server of PostgreSQL's protocol compute alike: messages, and logins by password."""

@@ -1,0 +1,313 @@
+"""What a policy declares, for the owner: as proofs have it, whether rows agree, and what its bounds cut.
+
+`read_declared` returns the facts on which proofs rest, as the kernel has them. Declared facts of a table are
+verified: unique columns, columns without NULL, domains; and what rows show of facts that the policy leaves
+unsaid: single rows of units, and NULLs in keys. Of bounds the shares of rows, units and values that they cut
+are shown, exact and for the owner alone; where a kept ladder gives the bound of statements over the whole
+table, or could, that is said too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpsql.analysis.bound_ladders import ROWS, columns_of, total_of
+from dpsql.engines import open_engine
+from dpsql.engines.exact_queries import ExactQueries
+from dpsql.kernel.facts import Facts, unit_words
+from dpsql.lazy_dataclass import dataclass
+from dpsql.ledger import shown
+from dpsql.owner.findings import Report, times
+from dpsql.owner.ladder_listing import default_price, name_of
+from dpsql.owner.ladder_releases import has_one_row
+from dpsql.policy import EnumDomain, Policy, Table, UnitColumn, UnitRow, fold
+from dpsql.policy.model import declared_facts_of, facts_of
+from dpsql.policy.names import key_path
+
+if TYPE_CHECKING:
+    from dpsql.release.kept_ladders import LedgerLadders
+
+COLUMNS = ("table", "rows", "columns", "unique", "never_null")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a policy declares of its tables, and which of it proofs use."""
+
+    facts: Facts
+    """As declared; the ledger has their hash."""
+    used: Facts
+    """Without what is not true of the rows of public tables."""
+    columns: Mapping[str, str]
+    """The columns whose domains are listed, as `table.column`, by the names of the domains' tables."""
+
+    @property
+    def table(self) -> pa.Table:
+        """The facts as a table of texts: one row for each table, then one for each listed domain."""
+        rows = list(self._rows())
+        arrays = {name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(COLUMNS)}
+        return pa.table(arrays)
+
+    @property
+    def text(self) -> str:
+        """The facts as text: a paragraph for each table, and one for each listed domain."""
+        paragraphs = []
+        for name, *cells in self._rows():
+            told = zip(COLUMNS[1:], cells, strict=True)
+            lines = [f"  {what.replace('_', ' '):<10}  {text}" for what, text in told if text]
+            paragraphs.append("\n".join([name, *lines]))
+        return "\n".join((*paragraphs, ""))
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        for table in sorted(self.facts.tables, key=lambda found: found.name):
+            used = self.used.table(table.name)
+            unused = table.unique - (frozenset() if used is None else used.unique)
+            columns = ", ".join(f"{name} {sql_type}" for name, sql_type in table.columns)
+            unique = (
+                _words(names) + (" (not so in its rows)" if frozenset(names) in unused else "")
+                for names in sorted(map(sorted, table.unique))
+            )
+            yield (
+                *(table.name, unit_words(table), columns, ", ".join(unique)),
+                ", ".join(sorted(table.not_null)),
+            )
+        for name, sql_type in sorted(self.facts.domains, key=lambda found: self.columns[found[0]]):
+            most = f"distinct public values, {self.facts.places_of(name) or 0:,} at most, in {name}"
+            yield f"domain of {self.columns[name]}", most, f"v {sql_type}", "v", "v"
+
+
+def read_declared(policy: Policy) -> Declared:
+    """Open the data of a policy, and return what it declares of them; no private row is read."""
+    engine = open_engine(policy)
+    try:
+        known = engine.schema_database
+        return Declared(declared_facts_of(policy, known), facts_of(policy, known), known.domains.columns())
+    finally:
+        engine.close()
+
+
+def _words(names: list[str]) -> str:
+    """Return a set of unique columns as text; one of several columns stands in parentheses."""
+    return names[0] if len(names) == 1 else f"({', '.join(names)})"
+
+
+def verify_facts(report: Report, inspector: ExactQueries, table: Table) -> None:
+    """Report whether the unique facts, the columns without NULL and the complete domains are so."""
+    for i, fact in enumerate(table.unique):
+        _verify_fact(report, inspector, table, i, fact)
+    _verify_not_null(report, inspector, table)
+    for column in table.complete:
+        _verify_complete(report, inspector, table, column)
+
+
+def verify_domains(report: Report, inspector: ExactQueries, table: Table, rows: int) -> None:
+    """Report the values outside of domains."""
+    for column, domain in table.domain.items():
+        if not isinstance(domain, EnumDomain) and column not in table.complete:
+            _verify_domain(report, inspector, table, column, rows)
+
+
+def _verify_fact(
+    report: Report, inspector: ExactQueries, table: Table, i: int, fact: tuple[str, ...]
+) -> None:
+    place = f"{key_path('tables', table.name)}.unique[{i}]"
+    values, rows = inspector.repeated(table.name, fact)
+    if values:
+        text = f"{times(values, 'value')} of {', '.join(fact)} stand in more than one row ({rows:,} rows)"
+        report.add("wrong", place, text)
+    else:
+        report.add("ok", place, f"{', '.join(fact)} is unique")
+
+
+def _verify_not_null(report: Report, inspector: ExactQueries, table: Table) -> None:
+    nulls = inspector.nulls(table.name, table.not_null)[0] if table.not_null else {}
+    for i, (column, number) in enumerate(nulls.items()):
+        place = f"{key_path('tables', table.name)}.not_null[{i}]"
+        if number:
+            found = f"{column} is NULL in {times(number, 'row')} that have a unit"
+            report.add("wrong", place, f"{found}: leave it out, NULL is then a group")
+        else:
+            report.add("ok", place, f"{column} has no NULL")
+
+
+def _verify_complete(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:
+    place = table.place("domain", column)
+    _, rows, nulls = inspector.outside(table.name, column)
+    if rows or nulls:
+        text = (
+            f"is not complete: {times(rows, 'row')} outside, {times(nulls, 'row')} with NULL: leave that out"
+        )
+        report.add("wrong", place, text)
+    else:
+        report.add("ok", place, "is complete")
+
+
+def _verify_domain(report: Report, inspector: ExactQueries, table: Table, column: str, total: int) -> None:
+    place = table.place("domain", column)
+    values, rows, _ = inspector.outside(table.name, column)
+    if values:
+        listed = inspector.outside_values(table.name, column)
+        shown = ", ".join(f"{text!r} ({times(n, 'row')})" for text, n in listed)
+        more = ", .." if values > len(listed) else ""
+        text = (
+            f"{times(rows, 'row')} outside of the domain ({rows / max(total, 1):.2%}), with "
+            f"{times(values, 'value')}: {shown}{more}. "
+            f"Where {column} is a group key, these rows are in no group, which may be meant"
+        )
+        report.add("note", place, text)
+    else:
+        report.add("ok", place, "covers every value")
+
+
+def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: Table) -> None:
+    """Report that units have one row each, and NULLs in keys."""
+    if table.public:
+        return
+    if isinstance(table.unit, UnitColumn):
+        _report_single(report, inspector, policy, table, table.unit.column)
+    if table.cut == "NOISE_ONLY":
+        text = "intervals of statements over this table do not have what bounds cut, though it may be known"
+        report.add("note", table.place("cut"), text)
+    vouched = {fold(column) for column in table.not_null}
+    keys = [column for column in table.domain if fold(column) not in vouched]
+    nulls, rows = inspector.nulls(table.name, keys)
+    for column in keys:
+        if nulls[column]:
+            text = f"{nulls[column]:,} of {rows:,} rows are NULL: a group of their own"
+            report.add("note", table.place("domain", column), text)
+
+
+def _report_single(report: Report, inspector: ExactQueries, policy: Policy, table: Table, unit: str) -> None:
+    """Report that no unit has two rows, which a policy may say and rows alone do not promise."""
+    if any(len(fact) == 1 and fold(fact[0]) == fold(unit) for fact in table.unique):
+        return
+    rows, units = inspector.rows_and_units(table.name)
+    if rows < 2 or rows != units:
+        return
+    most = policy.most(table, "rows_per_unit")
+    gain = "counts of rows need no bound" if most is None else f"noise {most:,} times less"
+    text = (
+        f"{unit} names each of {rows:,} rows once: if that is so by construction, "
+        f'write unique = [["{unit}"]]: {gain}'
+    )
+    report.add("note", table.place("unit"), text)
+
+
+_ADVICE = "choose bounds without the rows: one that is copied from this share is a fact about the data"
+
+
+def verify_bounds(
+    report: Report, inspector: ExactQueries, policy: Policy, table: Table, kept: LedgerLadders
+) -> None:
+    """Report the shares of a table's rows, groups and values that are beyond its bounds, and its ladders."""
+    for column in table.bounds:
+        _report_cut(report, inspector, table, column)
+    if table.public or isinstance(table.unit, UnitRow):
+        return
+    _report_ladders(report, policy, table, kept)
+    most, place = policy.most(table, "rows_per_unit"), _place(table, "rows_per_unit")
+    if most is not None:
+        _report_rows(report, inspector, policy, table, most, place, kept)
+    most, place = policy.most(table, "groups"), _place(table, "groups")
+    if most is not None:
+        for column in table.domain:
+            _report_groups(report, inspector, policy, table, most, place, column)
+
+
+def _place(table: Table, name: str) -> str:
+    """Return the key of the policy that has a bound of a table."""
+    return key_path("defaults", name) if getattr(table, name) is None else table.place(name)
+
+
+def _report_groups(
+    report: Report,
+    inspector: ExactQueries,
+    policy: Policy,
+    table: Table,
+    most: int,
+    place: str,
+    column: str,
+) -> None:
+    beyond, whole = inspector.beyond(table.name, most, column)
+    if beyond:
+        what = f"{most:,} leaves out {beyond / whole:.2%} of the rows of {table.name}, grouped by {column}"
+        report.add("note", place, f"{what}, where groups are cut: {_in_its_place(policy, 'groups')}")
+    else:
+        report.add("ok", place, f"no unit of {table.name} is cut by {column}")
+
+
+def _in_its_place(policy: Policy, name: str) -> str:
+    """Return what to write in place of a constant that cuts."""
+    return f'write {name} = "AUTO"' if policy.defaults.auto_bounds else _ADVICE
+
+
+def _report_rows(
+    report: Report,
+    inspector: ExactQueries,
+    policy: Policy,
+    table: Table,
+    most: int,
+    place: str,
+    kept: LedgerLadders,
+) -> None:
+    beyond, whole = inspector.beyond(table.name, most, None)
+    if not beyond:
+        report.add("ok", place, f"no unit of {table.name} is cut")
+        return
+    above, units = inspector.units_beyond(table.name, most)
+    text = (
+        f"{most:,} cuts {beyond / whole:.2%} of the rows of {table.name}, of {above / units:.2%} of its units"
+    )
+    text += f": {_in_its_place(policy, 'rows_per_unit')}"
+    if kept.find(table.name, ROWS) is not None:
+        text += "; statements over the whole table use the kept ladder already"
+    else:
+        text += f", or {_offer_ladder(policy, table.name)} for statements over the whole table"
+    report.add("note", place, text)
+
+
+def _report_ladders(report: Report, policy: Policy, table: Table, kept: LedgerLadders) -> None:
+    """Report which statements use kept ladders, and which of these are of other data than those now."""
+    measures, place = kept.of(table.name), table.place("rows_per_unit")
+    for measure in measures:
+        found = kept.find(table.name, measure)
+        name = name_of(table.name, measure)
+        if found is None:
+            text = f"the kept ladder of {name} is of other units than the policy declares now: it is not used"
+            report.add("note", place, text)
+            continue
+        what = "counts of rows" if measure == ROWS else f"SUM({measure.removeprefix(total_of(''))})"
+        if columns := columns_of(measure):
+            what = f"groups by {', '.join(columns)}"
+        text = f"{what} over the whole table: by the kept ladder of {found.ladder.made:%d %B %Y}"
+        if found.current:
+            report.add("ok", place, text)
+        else:
+            known = "what its bound leaves out of these data is not known"
+            report.add("note", place, f"{text}; {known}: {_offer_ladder(policy, name)} measures it anew")
+    if (
+        policy.most(table, "rows_per_unit") is None
+        and ROWS not in measures
+        and policy.defaults.auto_bounds
+        and not has_one_row(policy, table)
+    ):
+        text = "no bound on its rows is written, so each statement finds one privately"
+        report.add("ok", place, f"{text}; {_offer_ladder(policy, table.name)} finds it once")
+
+
+def _offer_ladder(policy: Policy, name: str) -> str:
+    """Return the command that measures a ladder, with its price."""
+    price, whole = shown(default_price(policy), up=True), shown(policy.budget.epsilon, up=False)
+    return f"dpsql bounds {name} (epsilon {price} of {whole})"
+
+
+def _report_cut(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:
+    beyond, whole = inspector.cut(table.name, column)
+    place = table.place("bounds", column)
+    if beyond:
+        report.add("note", place, f"{beyond / whole:.2%} of the values are cut: {_ADVICE}")
+    else:
+        report.add("ok", place, "no value is cut")

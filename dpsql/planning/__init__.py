@@ -1,0 +1,60 @@
+"""Propose how a plan is answered: choose a mechanism, divide epsilon, predict errors, run it on counts.
+
+Nothing here decides what is private or what is charged: the kernel checks each run against its price.
+
+=======================  ==================================================================================
+``method``               what a `Method` is: it quotes a price and errors, and runs once
+``mechanism_choice``     picks a method, and the epsilon of a statement that asks for an error
+``mechanism_rules``      the candidates of each kind of selection, and the rules of AUTO
+``plan_requests``        what a plan asks for: numbers, levels of confidence, options that fit together
+``noise_shares``         divides epsilon or a cost among numbers; Laplace and Gaussian noise of a share
+``measuring``            the numbers of groups that are already selected
+``top_k_selection``      the largest groups of a domain; ``threshold_selection`` those above a threshold
+``unknown_keys``         groups of keys without a declared domain
+``all_groups``           all groups of a public domain, of which ``shown_groups`` are shown
+``divided_methods``      methods for each share of epsilon, and for each partition
+``column_values``        quantiles of a column, and how many different values it has
+``bound_search``         finds bounds; ``measured_excess`` and ``excess_noise`` measure what is beyond them
+``cut_intervals``        what bounds cut, in intervals and words; ``left_out`` as kept ladders know it
+``result_table``         the columns of an answer and the details beside them
+=======================  ==================================================================================
+"""
+
+from __future__ import annotations
+
+from dpsql.planning.bound_search import BoundSearches
+from dpsql.planning.column_values import with_ends
+from dpsql.planning.cut_intervals import merge_properties, to_be_found
+from dpsql.planning.left_out import left_out_sentences, with_left_out
+from dpsql.planning.mechanism_choice import by_default_error, choose, considered, least_epsilon
+from dpsql.planning.method import AtDistance, Considered, Method, NoisyResult, Quote
+from dpsql.planning.result_table import details, doubles, noises_of, outside_of, rows, sentences_of, together
+from dpsql.planning.shown_groups import COVERS_LESS, WIDE, by_noise
+
+__all__ = [
+    "COVERS_LESS",
+    "WIDE",
+    "AtDistance",
+    "BoundSearches",
+    "Considered",
+    "Method",
+    "NoisyResult",
+    "Quote",
+    "by_default_error",
+    "by_noise",
+    "choose",
+    "considered",
+    "details",
+    "doubles",
+    "least_epsilon",
+    "left_out_sentences",
+    "merge_properties",
+    "noises_of",
+    "outside_of",
+    "rows",
+    "sentences_of",
+    "to_be_found",
+    "together",
+    "with_ends",
+    "with_left_out",
+]

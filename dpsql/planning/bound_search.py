@@ -1,0 +1,251 @@
+"""Find bounds privately, with a part of epsilon, before a statement is answered with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dpsql.analysis import Contribution, Plan, ReleasedAggregate
+from dpsql.analysis.cut_contributions import Excess, clipped_step, excesses
+from dpsql.errors import InternalError
+from dpsql.estimates import Average, with_noun
+from dpsql.kernel import mechanisms
+from dpsql.kernel.counts import changes_of
+from dpsql.kernel.loss import Charge, PrivacyLoss, is_within
+from dpsql.kernel.loss.composing import Spending
+from dpsql.kernel.parted import Figure, Of, run_of_figures
+from dpsql.kernel.release import Run, score_change
+from dpsql.language import TopK
+from dpsql.lazy_dataclass import dataclass
+from dpsql.planning import plan_requests
+from dpsql.planning.cut_intervals import merge_properties, not_known, too_low
+from dpsql.planning.measured_excess import ExcessApart, WithExcess, beside
+from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
+
+SHARE = Fraction(1, 5)
+"""The part of epsilon that finds bounds, if the statement does not say it."""
+SHARE_OF_COST = Fraction(1, 10)
+"""The same of a statement's cost at one order: a choice of bounded range needs less of it."""
+
+_PARTS_OF_REST = [Fraction(1), *(Fraction(most, 16) for most in range(15, 0, -1))]
+"""The parts of what is left after the searches that an answer is tried with."""
+
+AVERAGES = 34
+"""By how many times noise counts for more where all numbers are averages.
+
+A unit that is cut keeps its own average: with a share s of the rows cut, an average moves by s R/40, R being
+the range, as for `KeptLadder.choose_average_bound`; its noise is 1.2 B R/(n epsilon). Twice the bound changes
+both alike where 48/epsilon units are cut; that of a number, where sqrt(2)/epsilon are.
+"""
+
+_WHAT = {
+    Contribution.TOTAL: "the absolute totals of one {unit}",
+    Contribution.HIGHEST: "the largest value",
+    Contribution.LOWEST: "the least value",
+    Contribution.ROWS: "rows of one {unit}",
+    Contribution.GROUPS: "groups of one {unit}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSearches(KeepsQuote):
+    """Chooses each bound among powers of two by `Ladder`; the rest of epsilon answers with them.
+
+    Where a statement divides its cost at one order, the range of the choice is bounded.
+    """
+
+    plan: Plan
+    choose: Callable[[Plan], Method]
+    first: Method
+    """The method for the largest bounds, of which any other differs by its noise alone."""
+    epsilon: Fraction
+    """The epsilon of each search."""
+    first_epsilon: Fraction
+    """That of the answer."""
+
+    @classmethod
+    def of(cls, plan: Plan, choose: Callable[[Plan], Method]) -> BoundSearches:
+        """Divide the statement's epsilon between the searches and the answer."""
+        share, layout = _share(plan), plan.layout
+        rest, each = layout.part(1 - share), layout.ranged(share, times=len(plan.ladders))
+        largest = excesses(plan, plan.ladders, [len(s.ladder.bounds) - 1 for s in plan.ladders])
+        return cls(plan, choose, beside(_rest(plan, rest), largest, choose), each, rest)
+
+    def quoted(self) -> Quote:
+        """See `Method`; the errors depend on the bounds, which are not known yet."""
+        plan, found = self.plan, f"{float(self.epsilon) * len(self.plan.ladders):.4g}"
+        if plan.layout.order is not None:
+            found = f"{float(_share(plan)):g} of its cost"
+        notes = tuple(self._note(place) for place in range(len(plan.ladders)))
+        return replace(
+            self.first.quote,
+            charge=Charge(plan.price, self.first.quote.charge.delta),
+            divided=None if plan.layout.order is None else self._loss,
+            scale=0.0,
+            split=f"{found} for finding bounds, then {self.first.quote.split}",
+            predicted_stddev=None,
+            half_width=None,
+            tells_apart=None,
+            errors={},
+            outlook={},
+            notes=(*self.first.quote.notes, *notes),
+        )
+
+    def _note(self, place: int) -> str:
+        ladder, unit = self.plan.ladders[place].ladder, self.plan.unit
+        most = with_noun(math.ceil(self.search(place).cut(plan_requests.confidence_of(self.plan))), unit)
+        found = (
+            f"a bound on {self._what(place)} is found privately: a power of two times {float(ladder.step):g}"
+        )
+        if ladder.by_excess:
+            return f"{found}; up to about {most} may have 9/8 to 2 times as much"
+        return f"{found}; up to about {most} may be cut"
+
+    @property
+    def _loss(self) -> PrivacyLoss:
+        return sum((self.search(i).loss for i in range(len(self.plan.ladders))), self.first.quote.loss)
+
+    def _what(self, place: int) -> str:
+        return _WHAT[self.plan.ladders[place].ladder.of].format(unit=self.plan.unit)
+
+    def search(self, place: int) -> mechanisms.Ladder:
+        """Return the mechanism that finds one of the bounds."""
+        searched = self.plan.ladders[place]
+        compiled = searched.compiled
+        size, noise = len(searched.ladder.bounds), self._groups / self.first_epsilon
+        if searched.ladder.of is Contribution.ROWS and self._averages:
+            noise *= AVERAGES
+        ranged = self.plan.layout.order is not None
+        most = score_change(changes_of(compiled.certificate, compiled.counts))
+        return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=most, ranged=ranged)
+
+    @property
+    def _groups(self) -> int:
+        """How many groups the noise is weighed for.
+
+        Of a selection, it is the geometric mean of the groups that are shown and of all: the former would be
+        right if all rows were in these, the latter if they were spread evenly.
+        """
+        plan, selection = self.plan, self.plan.selection
+        groups = plan.domain_size or plan.groups_per_unit or 1
+        most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
+        if most is None or plan.partitions is not None:
+            return groups
+        return min(groups, math.isqrt(max(most, 1) * groups))
+
+    @property
+    def _averages(self) -> bool:
+        """Whether all that is measured is for averages."""
+        numbers = [output.formula for output in self.plan.outputs if output.kind == "count"]
+        return bool(numbers) and all(isinstance(each, Average) for each in numbers)
+
+    def find(self, searches: Sequence[Run]) -> tuple[int, ...]:
+        """Return the places of the bounds that are chosen, by what their queries have counted."""
+        pairs = enumerate(zip(self.plan.ladders, searches, strict=True))
+        return tuple(run.search(self.search(i), len(each.ladder.bounds)) for i, (each, run) in pairs)
+
+    def known(
+        self, plan: Plan, found: Sequence[int], searches: Sequence[Run], spending: Spending
+    ) -> Run | None:
+        """Return the run of the plan with the bounds that were found, over figures of the searches.
+
+        Without keys the searches have summed what answers with any of the bounds are made of. None: not all
+        numbers of the plan are of that kind, and they are counted.
+        """
+        if plan.key_types or plan.values is not None or plan.cells is not None:
+            return None
+        figures = [self._clipped(count, found) for count in plan.counts]
+        known = [figure for figure in figures if figure is not None]
+        if len(known) < len(figures):
+            return None
+        order = None if plan.compiled.order is None else plan.compiled.order.terms
+        return run_of_figures(searches, known, spending, order)
+
+    def _clipped(self, count: ReleasedAggregate, found: Sequence[int]) -> Figure | None:
+        for place, (search, at) in enumerate(zip(self.plan.ladders, found, strict=True)):
+            ladder = search.ladder
+            step = clipped_step(count, ladder, ladder.bounds[at])
+            if step is not None:
+                size = Fraction(step)
+                return Figure(Of.CLIPPED, place, tuple(ladder.bounds), at, size=size, fine=ladder.fine)
+        return None
+
+    def answered(
+        self, plan: Plan, found: Sequence[int], searches: Sequence[Run], run: Run, spending: Spending
+    ) -> NoisyResult:
+        """Answer the plan with the bounds that were found, given what the searches have counted."""
+        beyond = excesses(plan, self.plan.ladders, found)
+        method = self.within_quote(plan, beyond)
+        if isinstance(method, (WithExcess, ExcessApart)):
+            leads = method.leads if isinstance(method, WithExcess) else frozenset[int]()
+            figures = [figure_of(each, lead=i in leads) for i, each in enumerate(beyond)]
+            return method.run_beside(run, run_of_figures(searches, figures, spending, ()))
+        return method.run(run)
+
+    def within_quote(self, plan: Plan, beyond: Sequence[Excess]) -> Method | WithExcess | ExcessApart:
+        """Return the method that answers with bounds that were found, at no more than was quoted.
+
+        A cost may be divided among other parts than for the largest bounds: by what one unit changes, and
+        among fewer excesses. Each must be within one that was quoted: where one is not, all have less.
+        """
+        first = self.first.quote.loss
+        for part in _PARTS_OF_REST:
+            epsilon = self.first_epsilon if part == 1 else self.plan.layout.part(part * (1 - _share(plan)))
+            method = beside(_rest(plan, epsilon), beyond, self.choose)
+            if self.plan.layout.order is None or is_within(method.quote.loss, first):
+                return method
+        raise InternalError("no part of what was quoted is enough for these bounds")
+
+    def completed(self, plan: Plan, result: NoisyResult, found: Sequence[int]) -> NoisyResult:
+        """Return a result of a plan with what bounds leave out in words.
+
+        What was predicted of the bounds is not told: the answer has what was found.
+        """
+        beyond = excesses(plan, self.plan.ladders, found)
+        measured = {each.search for each in beyond}
+        low = [each for each in beyond if result.units_above.get(each.search, 0) > self._most_above(each)]
+        pairs = enumerate(zip(self.plan.ladders, found, strict=True))
+        others = not_known(plan, [pair for place, pair in pairs if place not in measured])
+        return replace(
+            result,
+            untold=frozenset(self._note(place) for place in range(len(found))),
+            left_out=merge_properties(result.left_out, too_low(plan, low), others),
+        )
+
+    def _most_above(self, excess: Excess) -> float:
+        """Return how many units are above a bound that was found, if none is beyond what its excess covers.
+
+        At that rung the score would be 0: with more of them the search would have chosen it, but for noise.
+        """
+        search, rungs = self.search(excess.search), (excess.times + 1).bit_length() - 1
+        return search.cut(plan_requests.confidence_of(self.plan)) + (rungs - 1) * float(search.penalty)
+
+    def run(self, run: Run) -> NoisyResult:
+        """Refuse to run: bounds come first."""
+        raise InternalError("bounds are found before the counts")
+
+
+def figure_of(excess: Excess, *, lead: bool) -> Figure:
+    """Return an excess in its steps: 0 where none is known, in what is measured all the same.
+
+    `lead`: twice the excess less the number beside it, with signs.
+    """
+    ladder = excess.of.ladder
+    of = Of.LEAD if lead and excess.times else Of.EXCESS
+    fine = ladder.fine if lead else None
+    bounds = tuple(ladder.bounds)
+    return Figure(of, excess.search, bounds, excess.bound, excess.times, excess.size, fine)
+
+
+def _share(plan: Plan) -> Fraction:
+    """Return the part of what the statement divides that finds bounds."""
+    return plan.options.bound_share or (SHARE if plan.layout.order is None else SHARE_OF_COST)
+
+
+def _rest(plan: Plan, epsilon: Fraction) -> Plan:
+    """Return the plan of the answer alone, with its part of epsilon."""
+    way = plan.with_share(Fraction(1)).options.layout
+    options = replace(plan.options, epsilon=epsilon, bound_share=None, layout=way)
+    return replace(plan, options=options, ladders=())

@@ -1,0 +1,343 @@
+"""What a bound cuts, in the intervals of an answer and in words, whether a ladder or a search says how much.
+
+`Cut` is an excess beyond bounds that a search found, as far as it was measured.
+
+Each number under the bound is widened, with its rows in no shown group, and so is each that follows from
+moments under it. In groups intervals take for granted that none has more than twice its share of what is cut.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpsql.analysis import BoundSearch, Contribution, Plan
+from dpsql.analysis.cut_contributions import Excess, excesses, worth_of
+from dpsql.estimates import (
+    Average,
+    Combined,
+    Deviation,
+    Formula,
+    RowCount,
+    SumOfRows,
+    Variance,
+    figure,
+    plural,
+)
+from dpsql.lazy_dataclass import dataclass
+from dpsql.planning.plan_requests import confidence_of
+from dpsql.render.readable import IN_THE_RANGE, NOT_IN_THE_RANGE, slot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpsql.planning.method import NoisyResult
+
+_AVERAGE_DIFFERS = 20
+"""An average is taken to move by at most this part of the range, for the share of its rows that is left out:
+one divided by it."""
+
+Widen = Callable[[int, Combined], Combined]
+"""Widens the number at a place of the plan: its groups, then the rows in none of them."""
+WidenFormula = Callable[[tuple[int, ...], Formula, Combined], Combined]
+"""Widens a number that follows from moments at some places."""
+
+
+def widen_numbers(
+    plan: Plan, answer: NoisyResult, places: Collection[int], widen: Widen, of_formula: WidenFormula
+) -> NoisyResult:
+    """Return an answer with wider intervals of the numbers at some places, and of what follows from them."""
+    outside = answer.outside
+    counts, beyond = list(answer.counts), [] if outside is None else list(outside.counts)
+    for place in places:
+        found, last = counts[place], beyond[place] if beyond else None
+        if found is None or plan.counts[place].share not in (None, plan.counts[place].parts[0]):
+            continue
+        whole = found if last is None else _join_groups(found, last)
+        wider, size = widen(place, whole), len(found.value)
+        counts[place] = replace(wider.taken(np.arange(size)), made=found.made)
+        if last is not None:
+            beyond[place] = wider.taken(np.arange(size, len(whole.value)))
+    values = {
+        (uses, formula): of_formula(uses, formula, each) if uses[0] in places else each
+        for (uses, formula), each in answer.values.items()
+    }
+    if outside is not None:
+        outside = replace(outside, counts=tuple(beyond))
+    return replace(answer, counts=tuple(counts), values=values, outside=outside)
+
+
+def widen_formula(
+    formula: Formula,
+    found: Combined,
+    number: Callable[[Combined, Fraction, Fraction], Combined],
+    share: Callable[[], float],
+) -> Combined:
+    """Return a number that follows from moments, all of which have one bound on rows, with what that cuts.
+
+    `number` widens a sum by the least and the greatest that a row adds, as far as these are below and above
+    0; `share` says which share of the rows of an average is left out at most.
+    """
+    if isinstance(formula, RowCount):
+        return number(found, Fraction(0), Fraction(1))
+    if isinstance(formula, SumOfRows):
+        return number(found, min(formula.low, Fraction(0)), max(formula.high, Fraction(0)))
+    if not isinstance(formula, Average):
+        return found
+    by = share() * float(formula.high - formula.low) / _AVERAGE_DIFFERS
+    return move_ends(found, by, by)
+
+
+def move_ends(found: Combined, below: float, above: NDArray[np.float64] | float) -> Combined:
+    """Return estimates whose intervals reach farther."""
+    ends = None if found.together is None else (found.together[0] - below, found.together[1] + above)
+    return replace(found, low=found.low - below, high=found.high + above, together=ends)
+
+
+def share_left_out(plan: Plan, cut: float, rows: float | None) -> float:
+    """Return which share of the rows of an average is left out at most; in groups, of one of them.
+
+    `rows` is how many of all rows with a value count; None: that is not known. A group has at most twice its
+    share of what is left out: so of n that count, 2 n cut/rows are beside these.
+    """
+    if rows is None or (plan.key_types and plan.options.cut == "WHOLE"):
+        return 1.0
+    beside = cut * (2 if plan.key_types else 1)
+    return beside / (max(rows, 0.0) + beside) if beside > 0 else 0.0
+
+
+def rows_of_moments(plan: Plan, answer: NoisyResult, uses: Sequence[int]) -> float | None:
+    """Return how many rows with a value count in all groups, by the moments of an average; None: unknown."""
+    found = 0.0
+    for place in uses:
+        own, step = answer.counts[place], float(plan.counts[place].step)
+        beyond = None if answer.outside is None else answer.outside.counts[place]
+        if own is None:
+            return None
+        found += step * float(own.value.sum() + (0 if beyond is None else beyond.value.sum()))
+    return found
+
+
+def _join_groups(found: Combined, last: Combined) -> Combined:
+    """Return the estimates of the groups, then of the rows in no group."""
+    ends = None
+    if found.together is not None and last.together is not None:
+        pairs = zip(found.together, last.together, strict=True)
+        low, high = (np.concatenate(pair) for pair in pairs)
+        ends = (low, high)
+    value, stddev, least, most = (
+        np.concatenate([getattr(found, name), getattr(last, name)])
+        for name in ("value", "stddev", "low", "high")
+    )
+    return Combined(value, stddev, least, most, ends)
+
+
+# -- in words
+
+
+def name_range(plan: Plan, places: Collection[int]) -> str:
+    """Return in which ranges it is what is cut from the numbers at some places: not in those of variances."""
+    of = [
+        output.name
+        for output in plan.outputs
+        if isinstance(output.formula, (Variance, Deviation)) and {*places} & {*output.uses}
+    ]
+    return f" (not in the range of {', '.join(of)})" if of else IN_THE_RANGE
+
+
+def size_words(plan: Plan, estimate: float, most: float, *, rows: bool, added: bool) -> str:
+    """Return what is left out in words: an estimate, and the end of its interval; rows are whole.
+
+    `added` says whether the numbers of groups have it.
+    """
+    whole = (round(estimate), math.ceil(most)) if rows else (estimate, most)
+    level = figure(float(confidence_of(plan) * 100))
+    about = f"about {figure(whole[0])}{' (added to groups by their shares)' if added else ''}"
+    return f"{about}, at most {figure(whole[1])} at {level}%"
+
+
+def assumptions_on_shares(plan: Plan, *, signed: bool, averages: bool) -> list[str]:
+    """Return what intervals take for granted of how what is cut is divided, in sentences."""
+    found = []
+    if plan.key_types and not signed and plan.options.cut != "WHOLE":
+        found.append("no group has more than twice its share of what is left out")
+    if averages:
+        found.append("the rows left out move an average by at most a twentieth of the range, for their share")
+    return found
+
+
+def put_in_slots(found: dict[str, list[str]], assumed: Sequence[str]) -> dict[str, str]:
+    """Return sentences on what is left out by their slots, and what is taken for granted."""
+    said = {slot(name): f"left out: {', '.join(texts)}" for name, texts in found.items() if texts}
+    return said | ({"assumes": "; ".join(dict.fromkeys(assumed))} if assumed else {})
+
+
+def add_sentence(found: dict[str, str], name: str, text: str) -> dict[str, str]:
+    """Return sentences with one more."""
+    return {**found, name: "; ".join(filter(None, (found.get(name, ""), text)))}
+
+
+NOT_KNOWN = "what is cut is not known"
+_LEFT_OUT = "left out: "
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """An excess as it was measured, in the unit of what is measured."""
+
+    excess: Excess
+    estimate: float
+    most: float
+    """The upper end of its interval."""
+    least: float = 0.0
+    """The lower end."""
+
+    @classmethod
+    def of(cls, excess: Excess, noisy: float, half_width: float) -> Cut:
+        """Return it from the noisy number of its steps."""
+        step = float(excess.step)
+        ends = (noisy, noisy + half_width, noisy - half_width)
+        return cls(excess, *(max(end, 0.0) * step for end in ends))
+
+    @property
+    def known(self) -> bool:
+        """Whether anything was measured: beyond the largest bound that was searched nothing is."""
+        return self.excess.times > 0
+
+
+def estimates_of(plan: Plan, cuts: Sequence[Cut]) -> dict[int, float]:
+    """Return estimates of what is left out of numbers with nothing below 0, by their places."""
+    worths = {place: worth_of(plan.counts[place]) for cut in cuts for place in cut.excess.places}
+    return {
+        place: cut.estimate * float(worths[place][1])
+        for cut in cuts
+        if cut.known
+        for place in cut.excess.places
+        if worths[place][0] >= 0
+    }
+
+
+def units_above(cuts: Sequence[Cut]) -> dict[int, float]:
+    """Return how many units are above bounds at least, by the places of the searches that found these."""
+    return {
+        cut.excess.search: cut.least / float(cut.excess.times * cut.excess.limit * cut.excess.of.ladder.step)
+        for cut in cuts
+        if cut.known
+    }
+
+
+def too_low(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
+    """Return the sentences on bounds with more units above than a search leaves where none is far above."""
+    said, units = [], plural(plan.unit)
+    for excess in found:
+        bound = excess.limit * excess.of.ladder.step
+        name, beyond = _name(plan, excess.of, excess.places), figure(float((excess.times + 1) * bound))
+        why = f"many {units} are above {figure(float(bound))}"
+        said.append(
+            f"{name} of a {plan.unit} beyond {beyond}, how much is not known: {why}{NOT_IN_THE_RANGE}"
+        )
+    return put_in_slots({"cut": said}, [])
+
+
+def left_out_words(plan: Plan, cuts: Sequence[Cut], added: Sequence[Cut] = ()) -> dict[str, str]:
+    """Return the sentences on what is left out, and on what is taken for granted, for a release.
+
+    `added` are the excesses that the numbers of groups have.
+    """
+    found: dict[str, list[str]] = {"cut": [], "bound": []}
+    assumed: list[str] = []
+    for cut in cuts:
+        excess = cut.excess
+        if excess.ends:
+            continue
+        what = _what(plan, excess.of, excess.bound, excess.places)
+        if not cut.known:
+            found["cut"].append(f"{what}, how much is not known{NOT_IN_THE_RANGE}")
+            continue
+        rows = excess.of.ladder.of is Contribution.ROWS
+        sizes = f"{what}, {size_words(plan, cut.estimate, cut.most, rows=rows, added=cut in added)}"
+        found["bound"].append(f"{sizes}{name_range(plan, excess.places)}")
+        assumed += _assumed(plan, excess)
+    return put_in_slots(found, assumed)
+
+
+def not_known(plan: Plan, searches: Iterable[tuple[BoundSearch, int]]) -> dict[str, str]:
+    """Return the sentences on bounds, by their places, of which it is not known what they cut."""
+    found = []
+    for search, place in searches:
+        if place + 1 == len(search.ladder.bounds) and search.ladder.ends:
+            continue
+        found.append(f"{_what(plan, search, place)}, {NOT_KNOWN}{NOT_IN_THE_RANGE}")
+    return put_in_slots({"cut": list(dict.fromkeys(found))}, [])
+
+
+def to_be_found(plan: Plan) -> list[str]:
+    """Return what EXPLAIN says of bounds that are still to be found."""
+    largest = [len(search.ladder.bounds) - 1 for search in plan.ladders]
+    measured = {excess.search: excess for excess in excesses(plan, plan.ladders, largest)}
+    said = []
+    for place, search in enumerate(plan.ladders):
+        if search.ladder.of in _VALUES:
+            said.append(f"{_VALUES[search.ladder.of]} a bound, found by search: {NOT_KNOWN}")
+            continue
+        what = f"{_name(plan, search)} of a {plan.unit} beyond a bound, found by search"
+        if place not in measured:
+            said.append(f"{what}: {NOT_KNOWN}")
+            continue
+        beyond = "4B" if plan.key_types else "2B"
+        said.append(f"{what}: noise and excess to {beyond}{name_range(plan, measured[place].places)}")
+    return said
+
+
+def merge_properties(*every: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a release with the sentences of several sources in each of its slots."""
+    made: dict[str, str] = {}
+    for each in every:
+        for name, text in each.items():
+            before = made.get(name)
+            if before and before.startswith(_LEFT_OUT):
+                joined = ", " if text.startswith(_LEFT_OUT) else "; "
+                made[name] = f"{before}{joined}{text.removeprefix(_LEFT_OUT)}"
+            else:
+                made[name] = f"{before}; {text}" if before else text
+    return made
+
+
+_VALUES = {Contribution.HIGHEST: "values above", Contribution.LOWEST: "values below"}
+
+
+def _what(plan: Plan, search: BoundSearch, place: int, places: Sequence[int] = ()) -> str:
+    ladder = search.ladder
+    bound = figure(float(ladder.bounds[place] * ladder.step))
+    if ladder.of in _VALUES:
+        sign = "-" if ladder.of is Contribution.LOWEST and ladder.bounds[place] else ""
+        return f"{_VALUES[ladder.of]} {sign}{bound}"
+    return f"{_name(plan, search, places)} of a {plan.unit} beyond {bound}"
+
+
+def _name(plan: Plan, search: BoundSearch, places: Sequence[int] = ()) -> str:
+    """Return what of a unit is bounded: rows, or the total of an argument."""
+    if search.ladder.of is Contribution.ROWS:
+        return "rows"
+    if search.ladder.of is Contribution.GROUPS:
+        return "groups"
+    counts = [plan.counts[place] for place in places] or plan.counts
+    named = (c.argument for c in counts if c.argument is not None and c.argument.searched)
+    found = next(named, None)
+    return "totals" if found is None or not found.text else found.text
+
+
+def _assumed(plan: Plan, excess: Excess) -> list[str]:
+    """Return what the intervals take for granted, in sentences."""
+    most = figure(float((excess.times + 1) * excess.limit * excess.of.ladder.step))
+    name = _name(plan, excess.of, excess.places)
+    counted = "rows that count" if excess.rows else name
+    found = [f"no {plan.unit} has more than {most} {counted}"]
+    signed = any(worth_of(plan.counts[place])[0] < 0 for place in excess.places)
+    averages = any(isinstance(o.formula, Average) and {*o.uses} & {*excess.places} for o in plan.outputs)
+    return found + assumptions_on_shares(plan, signed=signed, averages=averages)

@@ -1,0 +1,337 @@
+"""Measure numbers whose bound a search found, with what is beyond it: the intervals have what is cut.
+
+The interval of a group has twice its share of what is cut. In many groups each is also given back its share;
+in few the noise of the excess is worse than what is cut.
+
+Without keys, a number A and its excess E are measured together (`excess_noise`): a unit moves each by at most
+the bound B. The exact number is from A to A + E, unless a unit has more than 2B, so it is in
+[A - q1, A + E + q2] with the quantiles q1 of the noise of A and q2 of that of A + E.
+
+In groups, and for the moments of a column, E is one number by itself, with a tenth of the statement's
+epsilon: up to 4B of a unit count in it (`excess_apart`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.analysis import Plan
+from dpsql.analysis.cut_contributions import Excess, worth_of
+from dpsql.errors import InternalError
+from dpsql.estimates import Combined, Formula
+from dpsql.estimates.noise_laws import Linear
+from dpsql.estimates.predictions import half_width
+from dpsql.kernel import mechanisms
+from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.parted import joined_run
+from dpsql.kernel.release import Run
+from dpsql.language import Scalar
+from dpsql.lazy_dataclass import dataclass
+from dpsql.planning import plan_requests
+from dpsql.planning.cut_intervals import (
+    Cut,
+    estimates_of,
+    left_out_words,
+    move_ends,
+    rows_of_moments,
+    share_left_out,
+    units_above,
+    widen_formula,
+    widen_numbers,
+)
+from dpsql.planning.divided_methods import of_share, users_of
+from dpsql.planning.excess_noise import BoxOfAll, FloatArray, GaussianOfEach, Together
+from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
+from dpsql.planning.noise_shares import Values, divide_among, gaussian_cost
+from dpsql.planning.shown_groups import released
+
+SHARE = Fraction(1, 8)
+"""The part for all excesses of what is left of epsilon after the searches: a tenth of all of it."""
+MANY_GROUPS = 100
+"""From so many groups on, what is cut is given back to them by their shares."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExcessApart(KeepsQuote):
+    """Measures the excess of each bound with Laplace noise, and the numbers by their own method."""
+
+    plan: Plan
+    found: tuple[Excess, ...]
+    noise: tuple[mechanisms.Laplace, ...]
+    """That of each excess."""
+    inner: Method
+
+    @classmethod
+    def of(cls, plan: Plan, found: Sequence[Excess], choose: Callable[[Plan], Method]) -> ExcessApart:
+        """Divide epsilon between the excesses, equally, and the numbers."""
+        epsilon = plan.layout.part(SHARE / len(found))
+        noise = tuple(mechanisms.Laplace.plan(1, epsilon, sensitivity=each.most) for each in found)
+        return cls(plan, tuple(found), noise, choose(plan.with_share(1 - SHARE)))
+
+    def quoted(self) -> Quote:
+        """See `Method`."""
+        plan, first = self.plan, self.inner.quote
+        beyond = "4B" if plan.key_types else "2B"
+        return replace(
+            first,
+            charge=Charge(plan.price, first.charge.delta),
+            split=f"{float(SHARE):g} of the rest for the excess to {beyond}, then {first.split}",
+            divided=None if plan.layout.order is None else self._loss,
+        )
+
+    @property
+    def _loss(self) -> PrivacyLoss:
+        return sum((each.loss for each in self.noise), PrivacyLoss()) + self.inner.quote.loss
+
+    def run(self, run: Run) -> NoisyResult:
+        """Refuse to run without the excesses."""
+        raise InternalError("excesses are counted beside the numbers")
+
+    def run_beside(self, run: Run, excesses: Run) -> NoisyResult:
+        """Measure the numbers, and the excesses, in their steps."""
+        result, cuts = self.inner.run(run), list[Cut]()
+        alone = result
+        level = plan_requests.confidence_of(self.plan)
+        for place, (own, noise) in enumerate(zip(self.found, self.noise, strict=True)):
+            measured = excesses.measure(noise, (place,), excesses.every())
+            cuts.append(Cut.of(own, float(measured.value[0]), half_width(noise, level)))
+        for cut in cuts:
+            if cut.known:
+                result = self._widened(result, cut)
+        added = [cut for cut in cuts if self._is_added(cut)]
+        said, beyond = left_out_words(self.plan, cuts, added), estimates_of(self.plan, cuts)
+        return replace(result, alone=alone, left_out=said, excess=beyond, units_above=units_above(cuts))
+
+    def _widened(self, result: NoisyResult, cut: Cut) -> NoisyResult:
+        """Return the result with what is cut in the intervals of the numbers that the bound is for."""
+        plan = self.plan
+
+        def number(place: int, found: Combined) -> Combined:
+            step = float(plan.counts[place].step)
+            return self._number(found.scaled(step), cut, *worth_of(plan.counts[place])).scaled(1 / step)
+
+        def of_formula(uses: tuple[int, ...], formula: Formula, found: Combined) -> Combined:
+            return widen_formula(
+                formula,
+                found,
+                lambda found, least, most: self._number(found, cut, least, most),
+                lambda: share_left_out(plan, cut.most, rows_of_moments(plan, result, uses)),
+            )
+
+        return widen_numbers(plan, result, {*cut.excess.places}, number, of_formula)
+
+    def _is_added(self, cut: Cut) -> bool:
+        """Return whether each number under a bound has what is cut of it, by the shares of its groups."""
+        many = self.plan.groups >= MANY_GROUPS and self.plan.options.cut != "WHOLE"
+        worths = (worth_of(self.plan.counts[place]) for place in cut.excess.places)
+        return many and all(least >= 0 and most == 1 for least, most in worths)
+
+    def _number(self, found: Combined, cut: Cut, least: Fraction, most: Fraction) -> Combined:
+        """Return a number, or those of all groups, with what is cut in the intervals."""
+        plan, high = self.plan, cut.most * float(most)
+        if not plan.key_types or least < 0 or plan.options.cut == "WHOLE":
+            return move_ends(found, cut.most * float(-least), high)
+        there = np.maximum(found.value, 0)
+        whole = float(there.sum())
+        if whole <= 0:
+            return move_ends(found, 0.0, high)
+        back = cut.estimate if plan.groups >= MANY_GROUPS and most == 1 else 0.0
+
+        def above(end: NDArray[np.float64]) -> NDArray[np.float64]:
+            return end + 2 * high * np.clip(end / whole, 0, 1)
+
+        ends = found.together and (found.together[0], above(found.together[1]))
+        return replace(
+            found,
+            value=found.value + back * there / whole,
+            stddev=found.stddev * (1 + back / whole),
+            high=above(found.high),
+            together=ends,
+        )
+
+
+Choose = Callable[[Plan], Method]
+
+
+def beside(plan: Plan, found: Sequence[Excess], choose: Choose) -> Method | WithExcess | ExcessApart:
+    """Return the method of a plan whose bounds were found, which measures what is beyond them if it can."""
+    if not found:
+        return choose(plan)
+    moments = any(plan.counts[p].share is not None for own, _ in _divided(plan) for p in own[1:])
+    options = plan.options
+    named = options.mechanism not in (None, "AUTO") or options.measure_strategy not in (None, "AUTO")
+    if isinstance(plan.selection, Scalar) and not moments and not named:
+        return WithExcess.of(plan, found, choose)
+    return ExcessApart.of(plan, found, choose)
+
+
+def _divided(plan: Plan) -> list[tuple[list[int], Fraction]]:
+    return divide_among(plan, released(plan), plan.epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Numbers that share a part of epsilon, and the excess of the bounds on some of them, in one noise.
+
+    Attributes
+    ----------
+    places
+        The places of the numbers.
+    excesses
+        The places of the excesses among those of the statement, measured after the numbers.
+    noise
+        The noise.
+    """
+
+    places: tuple[int, ...]
+    excesses: tuple[int, ...]
+    noise: Together
+
+
+@dataclass(frozen=True, slots=True)
+class WithExcess(KeepsQuote):
+    """Measures numbers without keys, each beside its excess; other numbers by their own method."""
+
+    plan: Plan
+    found: tuple[Excess, ...]
+    pairs: tuple[Pairs, ...]
+    others: tuple[Method, ...]
+    first: Method
+    """The method without any excess, whose notes are also those of this one."""
+
+    @classmethod
+    def of(cls, plan: Plan, found: Sequence[Excess], choose: Choose) -> WithExcess:
+        """Divide epsilon among the numbers as without excesses: each is in the box of its number."""
+        divided, pairs, others = _divided(plan), list[Pairs](), list[Method]()
+        options = plan.with_share(Fraction(1, len(divided))).options
+        for places, epsilon in divided:
+            own = tuple(i for i, each in enumerate(found) if {*each.places} & {*places})
+            if own:
+                noise = _noise(plan, places, [found[i] for i in own], epsilon)
+                pairs.append(Pairs(tuple(places), own, noise))
+            else:
+                others.append(choose(of_share(plan, users_of(plan), places, options)))
+        return cls(plan, tuple(found), tuple(pairs), tuple(others), choose(plan))
+
+    def quoted(self) -> Quote:
+        """See `Method`."""
+        plan, first = self.plan, self.first.quote
+        return replace(
+            first,
+            charge=Charge(plan.price),
+            mechanism=", ".join(dict.fromkeys(pair.noise.name for pair in self.pairs)),
+            split=f"noise and excess to 2B: {first.split}",
+            divided=None if plan.layout.order is None else self._loss,
+        )
+
+    @property
+    def leads(self) -> frozenset[int]:
+        """The places of the excesses that are measured as twice of them less the number beside them."""
+        every = ((pair, i, j) for pair in self.pairs for j, i in enumerate(pair.excesses))
+        return frozenset(i for pair, i, j in every if pair.noise.leads(j))
+
+    @property
+    def _loss(self) -> PrivacyLoss:
+        parts = (*(pair.noise.loss for pair in self.pairs), *(each.quote.loss for each in self.others))
+        return sum(parts, PrivacyLoss())
+
+    def run(self, run: Run) -> NoisyResult:
+        """Refuse to run without the excesses."""
+        raise InternalError("excesses are counted beside the numbers")
+
+    def run_beside(self, run: Run, excesses: Run) -> NoisyResult:
+        """Measure the numbers, and the excesses, in their steps."""
+        plan, first = self.plan, len(run.changes.numbers)
+        run = joined_run(run, excesses)
+        noisy: dict[int, Combined] = {}
+        wider: dict[int, Combined] = {}
+        sizes: dict[int, tuple[Pairs, FloatArray]] = {}
+        for pair in self.pairs:
+            value = pair.noise.run(run, pair.places, [first + i for i in pair.excesses])
+            sizes |= dict.fromkeys(pair.excesses, (pair, value))
+            for at, (place, source) in enumerate(zip(pair.places, pair.noise.sources, strict=True)):
+                made = Linear.alone(place, value[at : at + 1], source)
+                noisy[place] = replace(self._estimate(pair, at, value), made=made)
+                wider[place] = self._wider(pair, at, value, noisy[place])
+        values: Values = {}
+        for method in self.others:
+            other = method.run(run)
+            noisy |= {place: each for place, each in enumerate(other.counts) if each is not None}
+            values |= other.values
+
+        def listed(found: dict[int, Combined]) -> tuple[Combined | None, ...]:
+            return tuple(found.get(place) for place in range(len(plan.counts)))
+
+        alone = NoisyResult(run.every(), listed(noisy), values)
+        cuts = [self._cut(i, each) for i, each in sizes.items()]
+        said, beyond = left_out_words(plan, cuts), estimates_of(plan, cuts)
+        return replace(
+            alone,
+            counts=listed(noisy | wider),
+            alone=alone,
+            left_out=said,
+            excess=beyond,
+            units_above=units_above(cuts),
+        )
+
+    def _cut(self, place: int, found: tuple[Pairs, FloatArray]) -> Cut:
+        """Return what is known of an excess."""
+        (pair, noisy), own, level = found, self.found[place], plan_requests.confidence_of(self.plan)
+        number = next(at for at, each in enumerate(pair.places) if each in own.places)
+        at, worth = pair.excesses.index(place), float(own.step / self.plan.counts[pair.places[number]].step)
+        value = pair.noise.excess_of(noisy, at, number, worth)
+        half = pair.noise.excess_half_width(at, number, worth, level)
+        return Cut.of(own, abs(value) if pair.noise.leads(at) else value, half)
+
+    def _level(self) -> tuple[Fraction, Fraction]:
+        """Return the level of an interval, and that of one of those that hold for all numbers at once."""
+        wide = plan_requests.level_at_once(self.plan)
+        return wide if plan_requests.is_simultaneous(self.plan) else plan_requests.confidence_of(
+            self.plan
+        ), wide
+
+    def _estimate(self, pair: Pairs, at: int, noisy: FloatArray) -> Combined:
+        """Return a number with the intervals of its noise."""
+        value, noise = noisy[at : at + 1].astype(np.float64), pair.noise
+        half, wide = (noise.half_width(at, level) for level in self._level())
+        ends = (value - wide, value + wide)
+        return Combined(value, np.array([noise.stddev(at)]), value - half, value + half, ends)
+
+    def _wider(self, pair: Pairs, at: int, noisy: FloatArray, found: Combined) -> Combined:
+        """Return a number with what its bound cuts in the intervals, if that was measured."""
+        place, noise = pair.places[at], pair.noise
+        beyond = next((i for i in pair.excesses if place in self.found[i].places), None)
+        if beyond is None or not self.found[beyond].times:
+            return found
+        count, own, last = self.plan.counts[place], self.found[beyond], pair.excesses.index(beyond)
+        least, most = worth_of(count)
+        # What 1 of the excess is worth is what makes both move by as much.
+        worth = float(max(-least, most) * own.step / count.step)
+        value, excess = found.value, noise.excess_of(noisy, last, at, worth) * worth
+
+        def ends(level: Fraction, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+            width = noise.sum_half_width(last, at, worth, level)
+            below = value + excess - width if noise.leads(last) else value - excess - width
+            return np.minimum(low, below) if least < 0 else low, np.maximum(high, value + excess + width)
+
+        level, wide = self._level()
+        low, high = ends(level, found.low, found.high)
+        together = found.together and ends(wide, *found.together)
+        return replace(found, low=low, high=high, together=together)
+
+
+def _noise(plan: Plan, places: Sequence[int], found: Sequence[Excess], epsilon: Fraction) -> Together:
+    """Return the noise of numbers and of their excesses: Gaussian where costs are divided."""
+    counts = [plan.counts[place] for place in places]
+    bounds, monotone = [count.bound for count in counts], all(count.monotone for count in counts)
+    rho = gaussian_cost(plan, epsilon, len(counts))
+    if rho is not None:
+        return GaussianOfEach.plan(bounds, found, rho, monotone=monotone)
+    size, every = len(counts) + len(found), [*bounds, *(each.most for each in found)]
+    box = mechanisms.Box.plan(size, epsilon, sensitivity=every, monotone=monotone)
+    return BoxOfAll(box, len(counts))

@@ -1,0 +1,163 @@
+"""What is shown of groups that are all measured: rows chosen and ordered by noisy values, at no charge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpsql.analysis import Plan
+from dpsql.errors import InternalError
+from dpsql.estimates import Combined, with_noun
+from dpsql.kernel.release import Rows, Run
+from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
+from dpsql.planning import plan_requests
+from dpsql.planning.method import NoisyResult
+from dpsql.planning.noise_shares import Values, is_counts_only
+from dpsql.planning.result_table import by_terms
+
+COVERS_LESS = "an interval covers less than its level if noise put the group into the answer"
+"""What is told where single intervals are asked for, and noise selects groups."""
+MANY_GROUPS = 10_000
+"""Above so many groups of declared keys, an answer of all of them is warned of."""
+WIDE = "the declared keys have"
+"""The beginning of that warning."""
+
+
+def released(plan: Plan) -> list[int]:
+    """Return the places of the distinct counts that are shown, and of that which orders or is compared."""
+    ordering = getattr(plan.selection, "count", None)
+    wanted = plan_requests.places_to_measure(plan, ordering or 0)
+    if ordering is None or plan.equal[ordering] in {plan.equal[p] for p in wanted}:
+        return wanted
+    return [ordering, *wanted]
+
+
+def shown(
+    plan: Plan, run: Run, value: Callable[[int], NDArray[np.float64]], every: Rows
+) -> NDArray[np.int64]:
+    """Return the places of the groups to show among all groups, in order of release.
+
+    `value` returns the noisy values of a count by its place, in the public order of the groups.
+    """
+    match selection := plan.selection:
+        case Scalar():
+            return np.zeros(1, dtype=np.int64)
+        case AllGroups():
+            return np.arange(len(every))
+        case TopK():
+            noisy = value(selection.count)
+            rows = _by_value(run, every, noisy if selection.lowest else -noisy)
+            if selection.threshold is not None:
+                rows = rows[noisy[rows] >= float(selection.threshold)]
+            return rows[: selection.k]
+        case AboveThreshold():
+            noisy = value(selection.count)
+            rows = np.flatnonzero(noisy >= float(selection.threshold))
+            if not selection.order:
+                rows = rows[np.argsort(-noisy[rows], kind="stable")]
+            return rows[: selection.limit]
+        case TopPerPartition():
+            raise InternalError("each partition has a plan of its own")
+
+
+def _by_value(run: Run, every: Rows, value: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the places of all groups by their noisy values, equal ones by their keys."""
+    order: NDArray[np.int64] = np.argsort(value, kind="stable")
+    if (np.diff(value[order]) == 0).any():
+        keys = by_terms(run.keys(every), ())
+        order = keys[np.argsort(value[keys], kind="stable")]
+    return order
+
+
+def by_noise(plan: Plan) -> bool:
+    """Whether noisy values select the rows shown."""
+    selection = plan.selection
+    if not isinstance(selection, TopK):
+        return isinstance(selection, AboveThreshold)
+    size = plan.domain_size  # None: which groups there are is not known
+    return size is None or selection.k < size or selection.threshold is not None
+
+
+def wide(plan: Plan) -> tuple[str, ...]:
+    """Warn of more groups than anybody reads: where most are empty, an answer is mostly noise."""
+    selection, size = plan.selection, plan.domain_size
+    if not isinstance(selection, AllGroups) or size is None or size <= MANY_GROUPS:
+        return ()
+    if selection.limit is not None and selection.limit <= MANY_GROUPS:
+        return ()
+    return (
+        f"{WIDE} {size:,} groups, and those with fewer rows than the noise cannot be told from empty ones: "
+        "WHERE with a list of the keys, coarser keys, or ORDER BY .. DESC LIMIT shows less",
+    )
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """Say what is free, as all counts are released, and what intervals do not hold."""
+    selection = plan.selection
+    most = selection.k if isinstance(selection, TopK) else getattr(selection, "limit", None)
+    found: tuple[str, ...] = ()
+    if most is not None and most < plan.groups:
+        word = "counts" if is_counts_only(plan) else "numbers"
+        found = (
+            f"this noise releases the {word} of all {with_noun(plan.groups, 'group')}: "
+            "a larger LIMIT costs no more",
+        )
+    found += wide(plan)
+    single = plan.options.intervals == "SINGLE" and by_noise(plan)
+    if single and plan_requests.places_to_measure(plan, getattr(selection, "count", 0)):
+        found += (COVERS_LESS,)
+    return found
+
+
+class Share(Protocol):
+    """Numbers of all groups that are measured together, with a part of epsilon of their own."""
+
+    def measure(self, run: Run, every: Rows) -> dict[int, NDArray[np.float64]]:
+        """Measure the numbers of all groups, in an order that is public; return them by place."""
+
+    def estimates(
+        self, values: dict[int, NDArray[np.float64]], rows: NDArray[np.int64]
+    ) -> tuple[dict[int, Combined], Values]:
+        """Return the estimates of some groups, by place, and of what follows from them."""
+
+
+def measured_in_all(plan: Plan, parts: Sequence[Share], run: Run) -> NoisyResult:
+    """Measure all groups; which are shown depends on noisy values, keys and the public order alone.
+
+    In a public order, equal draws also give equal releases.
+    """
+    every = run.every()
+    values: dict[int, NDArray[np.float64]] = {}
+    for part in parts:
+        values |= part.measure(run, every)
+    rows = shown(plan, run, lambda place: values[plan_requests.equal_place(plan, values, place)], every)
+    limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
+    groups = len(rows) - plan.outside
+
+    def made(some: NDArray[np.int64]) -> NoisyResult:
+        return _estimated(plan, parts, values, some, every.take(some))
+
+    found = made(rows[:groups][:limit])
+    return replace(found, outside=made(rows[groups:])) if plan.outside else found
+
+
+def _estimated(
+    plan: Plan,
+    parts: Sequence[Share],
+    values: dict[int, NDArray[np.float64]],
+    rows: NDArray[np.int64],
+    shown_: Rows,
+) -> NoisyResult:
+    """Return the result with some of the rows."""
+    made: dict[int, Combined] = {}
+    found: Values = {}
+    for part in parts:
+        estimates, more = part.estimates(values, rows)
+        made |= estimates
+        found |= more
+    listed = tuple(made.get(place) for place in range(len(plan.counts)))
+    return NoisyResult(shown_, listed, found)

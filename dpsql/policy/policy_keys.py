@@ -1,0 +1,439 @@
+"""The keys that each table of `dpsql.toml` may have, with their values, defaults and meanings.
+
+This one table parses: the reader of the policy reads each value by its kind, and refuses every other key. It
+documents: the policy reference in the documents is generated from it. And it is the JSON Schema, by which
+editors complete and check a policy while it is written. `dpsql.schema.json` holds it; after a change write
+that file again: `python -c "from dpsql.policy.policy_keys import write; write()"`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dpsql.language import CUTS
+from dpsql.policy.addresses import ENGINES
+from dpsql.policy.toml_values import (
+    ADDRESS,
+    ADDRESSES,
+    ANY_NUMBER,
+    COLUMNS,
+    FLAG,
+    LENGTH,
+    MEMORY,
+    MOST,
+    NULLS,
+    NUMBER,
+    PATH,
+    PATH_OR_FLAG,
+    RENAMED,
+    SECONDS,
+    SETS_OF_COLUMNS,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    ZONES,
+    Key,
+    Schema,
+    ValueKind,
+    columns_of_text,
+    each,
+    exactly,
+    refer,
+)
+
+
+def _one(section: str) -> ValueKind:
+    return ValueKind("a table", refer(section))
+
+
+def _several(section: str, least: int | None = None) -> ValueKind:
+    return ValueKind("a table for each name", each(refer(section), least=least))
+
+
+KEYS: dict[str, dict[str, Key]] = {
+    "top level": {
+        "budget": Key(_one("[budget]"), "required", "what may be spent"),
+        "tables": Key(_several("[tables.NAME]", least=1), "required", "what exists for analysts"),
+        "database": Key(_one("[database]"), "none", "where the tables of `source` are"),
+        "engine": Key(_one("[engine]"), "none", "limits of what is read"),
+        "defaults": Key(_one("[defaults]"), "none", "bounds of statements that write none"),
+        "views": Key(_several("[views.NAME]"), "none", "queries that statements read like tables"),
+        "analysts": Key(_several("[analysts.NAME]", least=1), "none", "who may ask, each with a cap"),
+        "groups": Key(_several("[groups.NAME]"), "none", "caps on several analysts together"),
+        "serve": Key(_one("[serve]"), "none", "where and how `dpsql serve` answers analysts"),
+        "mcp": Key(_one("[mcp]"), "none", "how `dpsql serve` answers programs by the Model Context Protocol"),
+        "http": Key(_one("[http]"), "none", "where `dpsql serve` serves pages, and JSON for programs"),
+        "share_releases": Key(
+            FLAG,
+            "`false`",
+            "whether an analyst may be given another one's answer, charged to the former's own cap",
+        ),
+        "data_version": Key(TEXT, "derived from what is read", "changed by the owner when the data changes"),
+        "time_zone": Key(
+            TEXT,
+            "`UTC`",
+            "the zone in which a time without an offset is read where it is compared with a TIMESTAMPTZ: "
+            "`Europe/Berlin`",
+        ),
+    },
+    "[budget]": {
+        "epsilon": Key(NUMBER, "required", "the total that may ever be spent"),
+        "delta": Key(NUMBER, "0", "the total delta, for keys without a declared domain"),
+        "accounting": Key(
+            TEXT.named('`"pure"` or `"zcdp"`', {"enum": ["pure", "zcdp"]}),
+            '`"pure"`',
+            "how statements add up. `pure`: their epsilons add. `zcdp`: many small statements take less than "
+            "the sum of their epsilons, and the promise is the same; needs a delta",
+        ),
+        "conversion_delta": Key(
+            NUMBER,
+            "half of `delta`",
+            "with `zcdp`, the part of delta that its proof needs; keys without a declared domain share the "
+            "rest. Analysts' and groups' deltas are divided in the same ratio",
+        ),
+        "max_epsilon_per_query": Key(NUMBER, "no cap", "the most one statement may cost"),
+        "max_failures": Key(
+            WHOLE,
+            "3",
+            "how many of an analyst's private statements may fail before further ones are refused",
+        ),
+        "max_failures_total": Key(WHOLE, "10 x `max_failures`", "the same for all analysts together"),
+        "max_cancelled": Key(
+            WHOLE, "20, or `max_failures` if more", "how many statements one analyst may stop"
+        ),
+        "max_cancelled_total": Key(WHOLE, "10 x `max_cancelled`", "the same for all analysts together"),
+        "default_epsilon": Key(
+            NUMBER, "none", "for statements that name no epsilon; without it they are refused"
+        ),
+        "default_delta": Key(NUMBER, "none", "for statements that need a delta and name none"),
+        "smallest_interesting": Key(
+            NUMBER,
+            "1000",
+            "the smallest count that analysts look at: an error in percent, as in `dpsql --error 5%`, is one "
+            "of it",
+        ),
+        "ledger": Key(PATH, "`dpsql-ledger.sqlite`", "the file that holds what was spent and answered"),
+        "high_water": Key(
+            PATH_OR_FLAG,
+            "a file in the user's folder for state",
+            "the file of the ledger's mark, by which an older copy of the ledger is noticed; best on another "
+            "volume than the ledger. `false`: no mark is kept",
+        ),
+    },
+    "[analysts.NAME]": {
+        "epsilon": Key(NUMBER, "required", "the most this analyst may spend; the policy's total still binds"),
+        "delta": Key(NUMBER, "0", "the same for delta"),
+    },
+    "[groups.NAME]": {
+        "members": Key(TEXTS.named("a list of analysts"), "required", "who belongs to the group"),
+        "epsilon": Key(
+            NUMBER,
+            "required",
+            "the most that its members together may spend; their own caps and the total still bind",
+        ),
+        "delta": Key(NUMBER, "0", "the same for delta"),
+    },
+    "[serve]": {
+        "listen": Key(
+            ADDRESSES,
+            '`["127.0.0.1:5433"]`',
+            "where the server listens: `HOST:PORT`, or the path of a Unix socket named `.s.PGSQL.PORT`. An "
+            "address that other machines reach needs a certificate",
+        ),
+        "name": Key(TEXT, "the name of the policy's file", "the database's name that clients give"),
+        "users": Key(PATH, "`dpsql-users.toml`", "the users, written by `dpsql user`"),
+        "certificate": Key(PATH, "made at the first start, if all is local", "in PEM, with its chain"),
+        "key": Key(PATH, "the same", "the certificate's key in PEM, readable by the server alone"),
+        "clientcert": Key(
+            PATH,
+            "none",
+            "authorities' certificates: each client then needs a certificate of its user beside the password",
+        ),
+        "max_connections": Key(WHOLE, "200", "connections at the same time, of all users"),
+        "max_running": Key(WHOLE, "2", "private statements that run at the same time"),
+        "queue": Key(WHOLE, "100", "private statements that may wait, of all analysts"),
+        "queue_per_analyst": Key(WHOLE, "10", "private statements of one analyst that may wait"),
+        "statement_timeout": Key(
+            SECONDS,
+            "300",
+            "after which a statement is stopped; stopped after its charge it counts as failed",
+        ),
+        "max_rows": Key(WHOLE, "100000", "rows of one answer"),
+        "max_bytes": Key(WHOLE, "67108864", "bytes of one answer"),
+        "max_statement": Key(WHOLE, "65536", "bytes of one statement"),
+        "memory_share": Key(NUMBER, "0.6", "the share of the machine's memory for private statements"),
+        "time_steps": Key(
+            FLAG,
+            "`false`",
+            "whether replies that depend on private rows are held until 0.25, 1, 4, 16, 64 or 256 seconds: "
+            "their times then tell little",
+        ),
+        "metrics": Key(
+            ADDRESS,
+            "none",
+            "where `/metrics`, `/health` and `/ready` are answered, without TLS and login",
+        ),
+        "metrics_analysts": Key(
+            FLAG, "`false`", "whether the metrics tell what is left of each analyst's budget"
+        ),
+        "log_statements": Key(
+            FLAG, "`false`", "whether refused questions about the catalogue are logged as text"
+        ),
+    },
+    "[mcp]": {
+        "listen": Key(ADDRESS, "none", "where HTTP requests to `/mcp` are answered"),
+        "ask_person_above": Key(
+            NUMBER, "never", "the price above which a person is asked, if the program can ask one"
+        ),
+        "allowed_hosts": Key(TEXTS, "those of the address", "further values of the header Host"),
+        "allowed_origins": Key(TEXTS, "none", "values of the header Origin that are accepted"),
+    },
+    "[http]": {
+        "listen": Key(ADDRESS, "none", "where analysts are served with a page, and programs with JSON"),
+        "owner": Key(ADDRESS, "none", "where the owner's page is served, on this machine alone"),
+        "allowed_hosts": Key(TEXTS, "those of the address", "further values of the header Host"),
+        "allowed_origins": Key(
+            TEXTS, "the page's own", "further values of the header Origin that are accepted"
+        ),
+    },
+    "[database]": {
+        "path": Key(PATH, "none", "a DuckDB database, opened read-only"),
+        "engine": Key(
+            TEXT.named("one of " + ", ".join(f"`{address}`" for address in ENGINES)),
+            "`duckdb`",
+            "which engine holds the private tables",
+        ),
+        "timeout": Key(SECONDS, "3600", "after which another engine than DuckDB stops a statement"),
+    },
+    "[engine]": {
+        "longest_value": Key(LENGTH, '`"64 KiB"`', "longer private values are read as NULL"),
+        "keep": Key(
+            MEMORY,
+            '`"256 MB"`',
+            "how much memory the exact counts of earlier statements may take: a further statement over the "
+            "same groups does not read the data again. `0`: none are kept. They never leave the process, and "
+            "are dropped when the data change",
+        ),
+    },
+    "[defaults]": {
+        "rows_per_unit": Key(
+            MOST,
+            '`"AUTO"`',
+            "how many rows of one unit count in a count of rows that writes no bound, in all groups "
+            "together; of more rows each has less weight. A number is a constant that is chosen without the "
+            "rows, and cuts what is beyond it. `AUTO`: `dpsql bounds` finds it once, or each statement",
+        ),
+        "groups": Key(
+            MOST,
+            '`"AUTO"`',
+            "in how many groups one unit counts when all groups are released with noise on each count and "
+            "the statement says nothing. `AUTO`: in all",
+        ),
+        "auto_bounds": Key(
+            FLAG,
+            "`true`",
+            "whether a statement may have the bounds of an aggregate found privately (`AUTO`)",
+        ),
+        "extremes": Key(
+            FLAG,
+            "`true`",
+            "whether MIN and MAX are answered, by values that several units reach",
+        ),
+    },
+    "[views.NAME]": {
+        "sql": Key(
+            TEXT,
+            "required",
+            "one SELECT over tables and other views, without privacy options. A statement that reads the "
+            "view is analysed as if the SELECT stood in it as its first common table expression: its private "
+            "rows stay private rows, and a count in it is released, and paid for, by each statement",
+        ),
+    },
+    "[tables.NAME]": {
+        "source": Key(
+            ValueKind("a path or a table's name", TEXT.schema),
+            "required",
+            "a Parquet or CSV file, or a table of the database. Several files are one table by a pattern, "
+            "`parts/*.parquet` or `parts/**/*.csv`, or by a folder, `parts/`; folders named `country=DE` "
+            "are a column `country`",
+        ),
+        "csv": Key(
+            ValueKind("a table, below", refer("[tables.NAME.csv]")),
+            "commas, UTF-8",
+            "how the CSV files of `source` are written",
+        ),
+        "public": Key(FLAG, "`false`", "a public table is free and exact for everybody"),
+        "unit": Key(
+            ValueKind(
+                "a column, `ROW`, or `{ via, table, column }`",
+                {"anyOf": [TEXT.schema, columns_of_text("via", "table", "column")]},
+            ),
+            "required unless public",
+            "what is protected",
+        ),
+        "unit_kind": Key(TEXT, "`unit`, or `row`", "what a unit is; tables of different kinds never join"),
+        "units_at_least": Key(
+            WHOLE,
+            "none",
+            "a public lower bound on the number of units; it guides the choice of a mechanism for keys "
+            "without a declared domain, and no guarantee depends on it",
+        ),
+        "rows_per_unit": Key(MOST, "that of `[defaults]`", "the same for statements over this table"),
+        "groups": Key(MOST, "that of `[defaults]`", "the same for statements over this table"),
+        "cut": Key(
+            TEXT.named("text", {"enum": [*CUTS]}),
+            '`"SHARED"`',
+            "how intervals of statements over this table have what bounds cut: `SHARED` gives each group "
+            "its share and the interval twice that, `WHOLE` each interval all of it, for groups that are "
+            "kinds of large units, and `NOISE_ONLY` leaves it out. A statement may say otherwise; of "
+            "several tables the widest holds",
+        ),
+        "columns": Key(
+            ValueKind("a table of names and types", each(refer("type of a column"), least=1)),
+            "the schema of the source",
+            "what exists of the table; a field of a STRUCT is a column, `address.city`",
+        ),
+        "unique": Key(SETS_OF_COLUMNS, "none", "no two rows agree in these columns, as the owner declares"),
+        "not_null": Key(
+            COLUMNS,
+            "none",
+            "columns without NULL in rows that have a unit, as the owner declares: as keys they have no "
+            "group of NULL. A column that the database itself declares NOT NULL needs no mention, unless its "
+            "values may not fit the declared type or, texts without a declared length, `longest_value`",
+        ),
+        "domain": Key(
+            ValueKind("a table, below", each(refer("domain"))),
+            "none",
+            "the public values of key columns; with `complete = true` no row that has a unit has another "
+            "value, or NULL, as the owner declares",
+        ),
+        "bounds": Key(
+            ValueKind("a table, below", each(refer("bounds"))),
+            "none",
+            "the intervals to which SUM, AVG and the like cut the values of columns",
+        ),
+        "zone": Key(
+            ZONES,
+            "none",
+            "columns whose source has times without a zone, each with the zone in which they are: "
+            '`zone = { at = "Europe/Berlin" }`. Such a column is a TIMESTAMPTZ',
+        ),
+        "trust_source": Key(FLAG, "`false`", "skip reading the source once through its declared types"),
+        "stable": Key(
+            FLAG,
+            "`false`",
+            "the source is a view of PostgreSQL or Spark, of which the owner says that each row comes from "
+            "rows of one unit (or from public ones), and that reading it never fails",
+        ),
+    },
+    "[tables.NAME.csv]": {
+        "delimiter": Key(
+            TEXT.named("one character", {"type": "string", "minLength": 1, "maxLength": 1}),
+            "`,`",
+            "what stands between two fields, such as `;` or a tab",
+        ),
+        "encoding": Key(
+            TEXT.named("the name of an encoding"),
+            "`utf-8`",
+            "`latin-1`, `windows-1252` or another one of one byte a character, or `utf-16`",
+        ),
+        "null": Key(NULLS, "the empty text", "what is read as NULL"),
+        "decimal": Key(
+            TEXT.named("`.` or `,`", {"enum": [".", ","]}),
+            "`.`",
+            "what stands before the decimals of a number",
+        ),
+        "thousands": Key(
+            TEXT.named("one of `.` `,` `'` and a blank"),
+            "none",
+            "what stands between each three digits of a number",
+        ),
+        "date": Key(
+            TEXT.named("`DD`, `MM` and `YYYY` with `.` `/` `-` or a blank between them"),
+            "`YYYY-MM-DD`, as SQL has it",
+            "how dates begin, alone and before a time: `DD.MM.YYYY`",
+        ),
+        "rename": Key(
+            RENAMED,
+            "none",
+            "columns of the header, each with its name here, for names that are not plain ASCII: "
+            '`rename = { "Amount (€)" = "amount" }`',
+        ),
+    },
+}
+"""The keys of each TOML table."""
+
+SCHEMA = Path(__file__).with_name("dpsql.schema.json")
+"""The file that holds the schema, beside this module."""
+
+_VALUES: Schema = {
+    "type": "array",
+    "items": {"type": ["string", "number", "boolean"]},
+    "minItems": 1,
+    "uniqueItems": True,
+}
+_ENDS: Schema = {"from": {}, "to": {}}
+
+_DEFINITIONS: dict[str, Schema] = {
+    "type of a column": {"anyOf": [TEXT.schema, each(refer("type of a column"))]},
+    "domain": {
+        "description": "a list of values, a range, a column of a public table, BOOLEAN or ENUM",
+        "anyOf": [
+            _VALUES,
+            *(
+                exactly({**properties, "complete": FLAG.schema}, "complete")
+                for properties in (
+                    {"values": _VALUES},
+                    _ENDS,
+                    {"table": TEXT.schema, "column": TEXT.schema},
+                )
+            ),
+            {"enum": ["BOOLEAN", "ENUM"]},
+            each(refer("domain")),  # the fields of a struct: address.city = [..]
+        ],
+    },
+    "bounds": {
+        "description": "the interval to which an aggregate cuts each value",
+        "anyOf": [exactly({**_ENDS, "step": ANY_NUMBER}, "step"), each(refer("bounds"))],
+    },
+}
+
+
+def json_schema() -> Schema:
+    """Return the JSON Schema of a policy."""
+    sections = {name: _section_schema(keys) for name, keys in KEYS.items()}
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "dpsql.toml, a policy of dpsql",
+        **sections.pop("top level"),
+        "$defs": {**_DEFINITIONS, **sections},
+    }
+
+
+def _section_schema(keys: dict[str, Key]) -> Schema:
+    return {
+        "type": "object",
+        "properties": {name: _key_schema(key) for name, key in keys.items()},
+        "required": [name for name, key in keys.items() if key.default == "required"],
+        "additionalProperties": False,
+    }
+
+
+def _key_schema(key: Key) -> Schema:
+    """Return the schema of a key, with its meaning and default for the editor."""
+    schema = key.kind.schema
+    default = "required" if key.default.startswith("required") else f"default: {key.default}"
+    words = f"{key.meaning} ({key.value}; {default})".replace("`", "")
+    # What stands beside a reference is ignored, so it is put into a list of one.
+    return {"description": words, **({"allOf": [schema]} if "$ref" in schema else schema)}
+
+
+def schema_text() -> str:
+    """Return the text of the file that holds the schema."""
+    return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
+
+
+def write() -> None:
+    """Write the file that holds the schema."""
+    SCHEMA.write_text(schema_text(), "utf-8")
