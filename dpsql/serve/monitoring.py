@@ -261,6 +261,11 @@ class Figures:
     free_seconds: float
     """The sum of their times."""
 
+    @property
+    def stored_hits(self) -> int:
+        """Answers from stored releases."""
+        return self.statements.get(("stored", "00000"), 0)
+
 
 class Counters:
     """Counts statements; any thread may."""
@@ -304,14 +309,13 @@ def render(
     add("handshakes", "gauge", "Clients that are logging in.", [("", {}, handshakes)])
     add("logins_total", "counter", "Clients that have logged in.", [("", {}, connected)])
     by_reason = [("", {"reason": reason}, count) for reason, count in sorted(failed.items())]
-    add("failed_logins_total", "counter", "LoginCounts that failed, by reason.", by_reason)
+    add("failed_logins_total", "counter", "Logins that failed, by reason.", by_reason)
     ended = sorted(figures.statements.items())
-    stored = figures.statements.get(("stored", "00000"), 0)
     by_outcome = [("", {"kind": kind, "outcome": outcome}, count) for (kind, outcome), count in ended]
     add("statements_total", "counter", "Statements that have ended, by kind and SQLSTATE.", by_outcome)
     add("statements_waiting", "gauge", "Private statements that wait.", [("", {}, figures.waiting)])
     add("statements_running", "gauge", "Private statements that run.", [("", {}, figures.running)])
-    add("stored_answers_total", "counter", "Answers from stored releases.", [("", {}, stored)])
+    add("stored_answers_total", "counter", "Answers from stored releases.", [("", {}, figures.stored_hits)])
     add("free_statement_seconds", "histogram", "Times of statements that cost nothing.", _histogram(figures))
     left: list[Sample] = [
         ("", {} if analyst is None else {"analyst": analyst}, float(epsilon))

@@ -29,7 +29,7 @@ from dpsql.serve.answers import RELOADED, Answer
 from dpsql.serve.client import Client
 from dpsql.serve.gate import Login
 from dpsql.serve.limits import LoginEnded, PolicyReloaded, QueueFull, ShuttingDown, StatementTooLong, TimedOut
-from dpsql.serve.monitoring import StatementRecord
+from dpsql.serve.monitoring import BOUNDS, StatementRecord
 from dpsql.serve.service import Service
 from dpsql.serve.statement_pool import Hold
 from dpsql.serve.users import User
@@ -703,7 +703,7 @@ def test_the_figures_and_records_tell_kinds_and_outcomes_and_no_private_time(ser
     }
     assert figures.stored_hits == 1
     assert sum(figures.free_counts) == len(records) - 1  # but the private one
-    assert len(figures.free_counts) == len(figures.free_bounds) + 1
+    assert len(figures.free_counts) == len(BOUNDS) + 1
     run(client.describe(COUNT))
     with pytest.raises(QueryRefused):  # a statement that is refused when it is described is never asked
         run(client.describe("SELECT * FROM nosuch"))
