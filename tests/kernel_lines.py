@@ -23,19 +23,16 @@ READING = {
     "tree": "what is counted",
     "check": "why one unit moves a number by at most so much",
     "exact_bounds": "bounds of e^x in whole numbers",
-    "loss": "what an answer costs",
+    "loss": "what an answer, and each of its steps, costs",
     "noise": "exact noise",
-    "order": "counts in a public order, and of large domains",
+    "public_order": "counts in a public order, and of large domains",
     "sealed": "handles of what nobody else reads",
     "changes": "how far one unit changes what a mechanism takes",
     "counts": "exact counts, which nobody else sees",
-    "sorting": "their public order",
     "kept": "copies of counts, which are overwritten",
-    "step_costs": "what the steps of a release cost",
     "levels": "numbers that a further release goes on from",
     "release": "the steps that run mechanisms on counts",
-    "parted": "steps in each of several partitions",
-    "figures": "numbers that follow from a search of bounds",
+    "parted": "steps in each of several partitions, and numbers that follow from a search of bounds",
     "mechanisms": "what is released of counts",
     "ledger": "what was spent",
     "charged_work": "charge, run, settle",
@@ -44,9 +41,8 @@ READING = {
 """The parts of the kernel in the order to read them, and what they are about; some are there later."""
 
 DECIDES = (
-    *("facts", "check", "exact_bounds", "loss"),
-    *("sealed", "changes", "counts", "sorting", "kept", "step_costs", "levels", "release", "parted"),
-    "figures",
+    *("facts", "check", "exact_bounds", "loss", "public_order"),
+    *("sealed", "changes", "counts", "kept", "levels", "release", "parted"),
 )
 """The parts that decide what may be released, and what it costs."""
 

@@ -23,12 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dpsql import Database
-    from dpsql.analysis.table_measures import UnitMeasure
     from dpsql.cli.options import CliSettings
     from dpsql.cli.output import AnswerOutput
-    from dpsql.estimates import ValuesBeyond
     from dpsql.ledger import ScopeBudget
     from dpsql.owner.ladder_listing import Bin, KeptBound
+    from dpsql.owner.ladder_releases import UnitMeasure, ValuesBeyond
     from dpsql.render.grid import Drawn, Style
 
 
