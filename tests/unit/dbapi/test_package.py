@@ -48,3 +48,11 @@ def test_importing_is_light(module: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     heavy = {"duckdb", "pyarrow", "numpy", "sqlglot", "prompt_toolkit", "pygments"}
     assert heavy.isdisjoint(done.stdout.split())
+
+
+def test_a_program_ends_without_a_search_for_garbage() -> None:
+    # Hooks run in the opposite order: the program's own comes after dpsql's.
+    frozen = "atexit.register(lambda: print(gc.get_freeze_count() > 10_000))"
+    code = f"import atexit, gc; {frozen}; import dpsql; dpsql.connect"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
