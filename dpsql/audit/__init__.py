@@ -36,8 +36,7 @@ from dpsql.audit.campaigns import (
     verdict_data,
 )
 from dpsql.audit.detector import Counterexample, PValues, Verdict, detect
-from dpsql.audit.inputs import Pair, pairs
-from dpsql.audit.outputs import CHARGE, read
+from dpsql.audit.runs import CHARGE, Pair, pairs, read
 from dpsql.audit.subjects import Subject
 
 __all__ = [

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.audit.cases.case import Adjacency
+from dpsql.audit.cases import Adjacency
 from dpsql.audit.events import OutputEvent
-from dpsql.audit.inputs import LENGTHS, Pair, pairs
+from dpsql.audit.runs import LENGTHS, Pair, pairs
 from dpsql.audit.search import Mechanism, SearchState, SelectedEvent, search
 from dpsql.audit.statistics import GroupSequentialTest, strata
 from dpsql.errors import ProgrammingError

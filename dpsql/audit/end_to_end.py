@@ -27,8 +27,7 @@ from numpy.typing import NDArray
 from dpsql.analysis import quote
 from dpsql.audit.campaigns import Campaign, Outcome
 from dpsql.audit.detector import Verdict, detect
-from dpsql.audit.inputs import Pair
-from dpsql.audit.outputs import CHARGE
+from dpsql.audit.runs import CHARGE, Pair
 from dpsql.audit.subjects import Subject
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedPrivate
 from dpsql.engines.duckdb.source_files import scan_files

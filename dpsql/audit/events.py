@@ -20,7 +20,7 @@ from dpsql.audit.feature_selection import (
     number_features,
     row_features,
 )
-from dpsql.audit.outputs import Outputs
+from dpsql.audit.runs import Outputs
 from dpsql.lazy_dataclass import dataclass
 
 

@@ -34,7 +34,7 @@ from dpsql.audit.features import (
     Sides,
     TimesLabel,
 )
-from dpsql.audit.outputs import Outputs
+from dpsql.audit.runs import Outputs
 from dpsql.lazy_dataclass import dataclass
 
 __all__ = ["LabelFeature", "NumberFeature", "label_features", "number_features", "row_features"]

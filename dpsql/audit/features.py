@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.audit.outputs import Outputs
+from dpsql.audit.runs import Outputs
 from dpsql.lazy_dataclass import dataclass
 
 

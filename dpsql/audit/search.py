@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.audit.events import Charged, EventFamily, EventSpace, OutputEvent
-from dpsql.audit.inputs import Pair
-from dpsql.audit.outputs import Outputs, read
+from dpsql.audit.runs import Outputs, Pair, read
 from dpsql.audit.statistics import uniforms
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.noise import Entropy

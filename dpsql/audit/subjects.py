@@ -11,11 +11,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.audit.cases import AUDITED
-from dpsql.audit.cases.case import Adjacency, AuditCase
+from dpsql.audit.cases import Adjacency, AuditCase
+from dpsql.audit.cases.measuring import MEASURING_CASES
+from dpsql.audit.cases.selection import SELECTION_CASES
+from dpsql.audit.cases.thresholds import THRESHOLD_CASES
 from dpsql.audit.detector import Verdict, detect
-from dpsql.audit.inputs import Pair
-from dpsql.audit.outputs import CHARGE
+from dpsql.audit.runs import CHARGE, Pair
 from dpsql.audit.search import SMALL_EPSILON
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms.mechanism import NoiseSource, Result
@@ -156,5 +157,7 @@ def _subject(case: AuditCase) -> Subject:
     )
 
 
+AUDITED: tuple[AuditCase, ...] = (*SELECTION_CASES, *MEASURING_CASES, *THRESHOLD_CASES)
+"""The audit cases of all mechanisms of dpsql, in the order of the catalogue."""
 SHIPPED = tuple(_subject(case) for case in AUDITED)
-"""All of them, in the order of the registry."""
+"""The subjects of these cases, in the same order."""

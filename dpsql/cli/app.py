@@ -234,8 +234,8 @@ def app(
 
 def _repl(settings: CliSettings) -> int:
     """Run the interactive shell, or the statements of a pipe one after the other."""
+    from dpsql.cli.repl import Repl, names_of
     from dpsql.cli.repl.line_input import reader
-    from dpsql.cli.repl.loop import Repl, names_of
 
     with settings.answers() as out, _open(settings) as session:
         lines = reader(cache(partial(names_of, session)))

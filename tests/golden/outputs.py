@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql import mechanisms, noise
-from dpsql.audit.cases import AUDITED
-from dpsql.audit.cases.case import AuditCase
+from dpsql.audit.cases import AuditCase
+from dpsql.audit.subjects import AUDITED
 from dpsql.kernel.mechanisms import Histograms, NoiseSource
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.noise import SeededEntropy

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 
-from dpsql.serve.wire.types.oids import TYPES
+from dpsql.serve.wire.types import TYPES
 
 TIMES = 1_000
 _MOST = {"h": 2**15 - 1, "H": 2**16 - 1, "i": 2**31 - 1, "I": 2**32 - 1}

@@ -12,7 +12,7 @@ from scipy import stats
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CATALOGUE, CHARGE, EPSILONS, Subject, campaign, detect
-from dpsql.audit.cases.case import Adjacency
+from dpsql.audit.cases import Adjacency
 
 REPEATS = 200
 

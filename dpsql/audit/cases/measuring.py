@@ -9,7 +9,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from dpsql.audit.cases.case import AuditCase
+from dpsql.audit.cases import AuditCase
 from dpsql.kernel.loss import Charge, Filter, Number, PrivacyLoss
 from dpsql.kernel.mechanisms.gaussian import Gaussian
 from dpsql.kernel.mechanisms.ladder import FULL, Bins, Ladder, excess_scores, thresholds
@@ -73,7 +73,6 @@ MEASURE = (
         ],
     ),
 )
-"""How it is audited."""
 
 
 BOX = (
@@ -94,7 +93,6 @@ BOX = (
         lambda groups, **options: Box.plan(groups, monotone=False, **options),
     ),
 )
-"""How it is audited."""
 
 
 _DELTA = Fraction(1, 100)
@@ -139,7 +137,6 @@ GAUSSIAN = (
         tight=False,
     ),
 )
-"""How it is audited."""
 
 
 REFINE = (
@@ -150,7 +147,6 @@ REFINE = (
         "one",
     ),
 )
-"""How it is audited."""
 
 
 QUANTILE = (
@@ -183,7 +179,6 @@ QUANTILE = (
         tight=False,
     ),
 )
-"""How it is audited."""
 
 
 def _inputs(units: int) -> Sequence[tuple[str, Any, Any]]:
@@ -206,7 +201,6 @@ EXTREMES = tuple(
     )
     for name, lowest in (("largest", False), ("smallest", True))
 )
-"""How it is audited."""
 
 
 LADDER = (
@@ -243,7 +237,6 @@ LADDER = (
         tight=False,
     ),
 )
-"""How it is audited."""
 
 
 def _even(epsilon: Fraction, sensitivity: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -266,4 +259,6 @@ def _of_size(groups: int, *, epsilon: Number) -> Bins:
 
 
 BINS = (AuditCase("bins", "the numbers of units by size, of which a unit is in one", _of_size, "one"),)
-"""How it is audited."""
+
+MEASURING_CASES = (*MEASURE, *BOX, *GAUSSIAN, *REFINE, *QUANTILE, *EXTREMES, *LADDER, *BINS)
+"""The cases of this module, in the order of the audit's catalogue."""

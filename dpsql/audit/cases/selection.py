@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, get_args
 
-from dpsql.audit.cases.case import Arguments, AuditCase, any_k, appearing, direction, levels, moved
+from dpsql.audit.cases import Arguments, AuditCase, any_k, appearing, direction, levels, moved
 from dpsql.kernel.mechanisms.exponential import Exponential, GumbelTopK
 from dpsql.kernel.mechanisms.joint import Joint
 from dpsql.kernel.mechanisms.mechanism import Mechanism, Noise
@@ -57,7 +57,6 @@ TOP_K = (
         partial(NoisyTopK.plan, k=1, monotone=False, noise="laplace"),
     ),
 )
-"""How it is audited."""
 
 
 PEELED = (
@@ -80,7 +79,6 @@ PEELED = (
         any_k(2),
     ),
 )
-"""How it is audited."""
 
 
 GUMBEL = (
@@ -104,7 +102,6 @@ GUMBEL = (
         tight=False,
     ),
 )
-"""How it is audited."""
 
 
 EXPONENTIAL = (
@@ -120,7 +117,6 @@ EXPONENTIAL = (
         partial(Exponential.plan, monotone=False),
     ),
 )
-"""How it is audited."""
 
 
 JOINT = (
@@ -144,7 +140,6 @@ JOINT = (
         tight=False,
     ),
 )
-"""How it is audited."""
 
 
 def _around(epsilon: Fraction) -> dict[str, list[int]]:
@@ -175,7 +170,6 @@ HYBRID_TOP_K = (
         arguments=_around,
     ),
 )
-"""How it is audited."""
 
 
 def _thresholds(_: Fraction) -> dict[str, list[int]]:
@@ -208,4 +202,6 @@ def _cases(low: int, high: int) -> list[AuditCase]:
 
 
 RANGES = tuple(case for ends in ((-1, 4), (-4, 4)) for case in _cases(*ends))
-"""The cases."""
+
+SELECTION_CASES = (*TOP_K, *PEELED, *GUMBEL, *EXPONENTIAL, *JOINT, *HYBRID_TOP_K, *RANGES)
+"""The cases of this module, in the order of the audit's catalogue."""

@@ -10,7 +10,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.audit.cases.case import (
+from dpsql.audit.cases import (
     LARGE,
     SMALL,
     AuditCase,
@@ -85,7 +85,6 @@ SPARSE_VECTOR = (
         limit=1,
     ),
 )
-"""How it is audited."""
 
 
 def _case_by_rounds(name: str, *, monotone: bool, **options: Any) -> AuditCase:  # noqa: ANN401  handed on to the plan
@@ -108,7 +107,6 @@ SPARSE_VECTOR_ROUNDS = (
     ),
     _case_by_rounds("sparse vector by rounds, below, exponential", monotone=True, below=True),
 )
-"""How it is audited."""
 
 
 HYBRID_SPARSE_VECTOR = (
@@ -126,7 +124,6 @@ HYBRID_SPARSE_VECTOR = (
         arguments=around(1, 2),
     ),
 )
-"""How it is audited."""
 
 
 GUESS_AND_CHECK = (
@@ -137,7 +134,6 @@ GUESS_AND_CHECK = (
         arguments=lambda epsilon: {"tolerance": levels(epsilon, -4, -1, 0, 1, 4), "misses": [1, 2]},
     ),
 )
-"""How it is audited."""
 
 
 def _clearance(epsilon: Fraction, delta: float) -> float:
@@ -155,7 +151,6 @@ LIMITED_DOMAIN = tuple(
     )
     for delta in (SMALL, LARGE)
 )
-"""How it is audited."""
 
 
 def _cutoff(epsilon: Fraction, delta: float) -> float:
@@ -176,7 +171,6 @@ TOP_STABLE = tuple(
     )
     for noise, delta in (("one-sided", SMALL), ("one-sided", LARGE), ("laplace", SMALL))
 )
-"""How it is audited."""
 
 
 def _inputs(delta: float, m: int) -> Any:  # noqa: ANN401  the type of `AuditCase.inputs`
@@ -204,7 +198,6 @@ EXISTENCE = tuple(
     )
     for m, delta in ((1, SMALL), (1, LARGE), (2, LARGE))
 )
-"""How it is audited."""
 
 
 def _bar(epsilon: Fraction, delta: float) -> float:
@@ -232,7 +225,6 @@ LIMITED_THEN_STABLE = tuple(
     )
     for delta in (SMALL, LARGE)
 )
-"""How it is audited."""
 
 
 def _distance_cutoff(epsilon: Fraction, delta: float) -> float:
@@ -268,4 +260,16 @@ STABLE = (
         answer=_answer,
     ),
 )
-"""How they are audited."""
+
+THRESHOLD_CASES = (
+    *SPARSE_VECTOR,
+    *SPARSE_VECTOR_ROUNDS,
+    *HYBRID_SPARSE_VECTOR,
+    *GUESS_AND_CHECK,
+    *LIMITED_DOMAIN,
+    *TOP_STABLE,
+    *EXISTENCE,
+    *LIMITED_THEN_STABLE,
+    *STABLE,
+)
+"""The cases of this module, in the order of the audit's catalogue."""

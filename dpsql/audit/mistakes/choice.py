@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.audit.cases.case import any_k, levels
+from dpsql.audit.cases import any_k, levels
 from dpsql.audit.features import times
-from dpsql.audit.inputs import Pair
 from dpsql.audit.mistakes.measuring import exponential, geometric, laplace, textbook_laplace
-from dpsql.audit.outputs import CHARGE
+from dpsql.audit.runs import CHARGE, Pair
 from dpsql.audit.subjects import Subject, outputs, repeated
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms import HybridTopK, Joint, NoiseSource
@@ -191,7 +190,6 @@ CHOICE_SUBJECTS = (
         effort=2.0,
     ),
 )
-"""The subjects of this module."""
 
 _LOW = 20
 """Number of groups in third place."""
@@ -244,4 +242,3 @@ JOINT_SUBJECTS = (
         inputs=partial(_behind, factor=1, others=-1),
     ),
 )
-"""The subjects of this module."""

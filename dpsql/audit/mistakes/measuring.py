@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.audit.inputs import Pair
+from dpsql.audit.runs import Pair
 from dpsql.audit.statistics import uniforms
 from dpsql.audit.subjects import Subject, repeated
 from dpsql.kernel import noise as exact_noise
@@ -123,7 +123,6 @@ MEASURE_SUBJECTS = (
         "one",
     ),
 )
-"""The subjects of this module."""
 
 _BOUNDS = (2, 3)
 """How much a unit changes each of two counts."""
@@ -251,4 +250,3 @@ BOX_SUBJECTS = (
         _above(1, 2, 3),
     ),
 )
-"""The subjects of this module."""

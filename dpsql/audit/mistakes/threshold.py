@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.audit.cases.case import levels
-from dpsql.audit.inputs import Pair
+from dpsql.audit.cases import levels
 from dpsql.audit.mistakes.measuring import exponential, laplace
-from dpsql.audit.outputs import CHARGE
+from dpsql.audit.runs import CHARGE, Pair
 from dpsql.audit.subjects import Kind, Subject, outputs, repeated
 from dpsql.kernel.mechanisms import NoiseSource, TopStable
 from dpsql.kernel.mechanisms.mechanism import padded
@@ -198,7 +197,6 @@ THRESHOLD_SUBJECTS = (
         inputs=_tall,
     ),
 )
-"""The subjects of this module."""
 
 _DELTA, _LITTLE = 0.1, 0.02
 """Delta of the claims: large where the mistake is in delta, small where the mistake is in epsilon."""
@@ -293,4 +291,3 @@ UNKNOWN_SUBJECTS = (
         many=(1,),
     ),
 )
-"""The subjects of this module."""

@@ -11,8 +11,8 @@ from dpsql.serve.wire import messages
 from dpsql.serve.wire.messages import ProtocolViolation, WireError
 from dpsql.serve.wire.portals import Portal, Prepared
 from dpsql.serve.wire.results import Description, Result, ResultRows, SentStatement, send_copy, send_remarks
+from dpsql.serve.wire.types import parameter_type
 from dpsql.serve.wire.types.encoding import format_codes, row_description
-from dpsql.serve.wire.types.oids import parameter_type
 from dpsql.serve.wire.types.parameters import decode_parameter
 
 if TYPE_CHECKING:

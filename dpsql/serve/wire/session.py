@@ -29,7 +29,7 @@ from dpsql.serve.wire.results import (
     split,
     split_plain,
 )
-from dpsql.serve.wire.types.oids import parameter_oid
+from dpsql.serve.wire.types import parameter_oid
 
 if TYPE_CHECKING:
     from dpsql.serve.answers import Answer

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
-from dpsql.audit.inputs import LENGTHS
+from dpsql.audit.runs import LENGTHS
 from dpsql.audit.subjects import outputs
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 from dpsql.kernel.mechanisms.mechanism import Mechanism

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dpsql import noise
 from dpsql.audit import CATALOGUE, EPSILONS, Subject, Verdict, detect, pairs, read
-from dpsql.audit.cases.case import Adjacency
+from dpsql.audit.cases import Adjacency
 from dpsql.audit.events import OutputEvent, Within
 from dpsql.audit.feature_selection import (
     Combination,

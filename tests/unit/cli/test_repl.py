@@ -13,9 +13,9 @@ import pytest
 from dpsql.cli import app, main
 from dpsql.cli.narrate import ExitCode
 from dpsql.cli.output import FORMATS, AnswerOutput
+from dpsql.cli.repl import Repl, names_of
 from dpsql.cli.repl.commands import COMMANDS
 from dpsql.cli.repl.line_input import CompletionNames, Piped, complete, completions
-from dpsql.cli.repl.loop import Repl, names_of
 
 NAMES = CompletionNames(
     {"visits": ("patient_id", "diagnosis_code", "minutes"), "diagnoses": ("code", "diagnosis")},

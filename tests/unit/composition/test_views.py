@@ -9,7 +9,7 @@ import duckdb
 import pytest
 import sqlalchemy as sa
 
-from dpsql.cli.repl.loop import names_of
+from dpsql.cli.repl import names_of
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.policy import load

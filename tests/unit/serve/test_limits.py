@@ -24,7 +24,7 @@ from dpsql.serve.limits import (
     MemoryAccounts,
     check_json,
 )
-from dpsql.serve.wire.types.oids import TYPES
+from dpsql.serve.wire.types import TYPES
 from dpsql.serve.wire.types.parameters import decode_parameter
 from tests.serve import decoding, multiplied
 from tests.serve import frontend as f

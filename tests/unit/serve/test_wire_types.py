@@ -19,8 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.serve.answers import AnswerColumn
-from dpsql.serve.wire.types.encoding import RowEncoder, format_codes, row_description
-from dpsql.serve.wire.types.oids import (
+from dpsql.serve.wire.types import (
     TYPES,
     ParameterError,
     ProtocolError,
@@ -29,6 +28,7 @@ from dpsql.serve.wire.types.oids import (
     parameter_type,
     wire_type,
 )
+from dpsql.serve.wire.types.encoding import RowEncoder, format_codes, row_description
 from dpsql.serve.wire.types.parameters import decode_parameter
 from tests.unit.serve.postgres_values import EXTRA_DIGITS, READ, VALUES
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from dpsql.errors import InternalError
 from dpsql.login import message
 from dpsql.serve.answers import AnswerColumn
+from dpsql.serve.wire.types import VECTORS, ProtocolError, WireType, is_nested, wire_type
 from dpsql.serve.wire.types.number_texts import (
     DAY,
     EPOCH_DAYS,
@@ -39,7 +40,6 @@ from dpsql.serve.wire.types.number_texts import (
     timestamp_texts,
     whole,
 )
-from dpsql.serve.wire.types.oids import VECTORS, ProtocolError, WireType, is_nested, wire_type
 
 DECIMALS = 6
 """Up to so many decimal places Arrow never writes a decimal with an exponent."""

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from dpsql.serve.limits import MOST_DIGITS, MOST_SCALAR, VALUE, DecodingBudget, size_of
-from dpsql.serve.wire.types.number_texts import DAY, EPOCH_DAYS, numeric_digits, numeric_value
-from dpsql.serve.wire.types.oids import (
+from dpsql.serve.wire.types import (
     INTEGERS,
     MAX_ITEMS,
     REFERENCES,
@@ -28,6 +27,7 @@ from dpsql.serve.wire.types.oids import (
     out_of_range,
     parameter,
 )
+from dpsql.serve.wire.types.number_texts import DAY, EPOCH_DAYS, numeric_digits, numeric_value
 
 _SPACE = " \t\n\r\v\f"
 _GAP = "[ \\t\\n\\r\\v\\f]*"
@@ -248,7 +248,7 @@ _ITEM = re.compile(
 def elements(text: str, kind: WireType, budget: DecodingBudget) -> list[str | None]:
     """Split an array `{a,"b",NULL}` into its elements' texts; arrays within arrays are refused.
 
-    >>> from dpsql.serve.wire.types.oids import TYPES
+    >>> from dpsql.serve.wire.types import TYPES
     >>> elements('{a, "b,c", NULL}', TYPES[1009], Budget("bind"))
     ['a', 'b,c', None]
     """
