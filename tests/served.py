@@ -111,7 +111,7 @@ def clinic(folder: Path, epsilon: int | str = 1000, data: Path = ROOT / "data") 
 
 def let_in(folder: Path, password: str, *users: User) -> None:
     """Add users with a password to the users file of a policy in a folder."""
-    with users_file.change(folder / "dpsql-users.toml") as accounts:
+    with users_file.change_accounts(folder / "dpsql-users.toml") as accounts:
         for user in users:
             accounts[user.name] = Account(user).with_password(password)
 

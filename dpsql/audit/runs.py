@@ -1,4 +1,4 @@
-"""What audited mechanisms run on and return: pairs of adjacent inputs (`pairs`), and the outputs of many runs.
+"""What audited mechanisms run on and return: adjacent inputs (`pairs`), and the outputs of many runs.
 
 Adjacent inputs are lists of counts that differ by one privacy unit. `read` takes the outputs of a batch of
 runs of any mechanism apart into labels, numbers and charges (`Outputs`).

@@ -107,7 +107,7 @@ def serve_demo(folder: Path, policy: Path) -> int:
         if all(map(find_spec, ("starlette", "uvicorn"))):
             file.write(_PAGES.format(page=_free_port(_PAGE_PORT), owner=_free_port(_OWNER_PORT)))
     passwords = {name: draw_text(12) for name in _USERS}
-    with users.change(users_path(load(policy))) as accounts:
+    with users.change_accounts(users_path(load(policy))) as accounts:
         for name, password in passwords.items():
             accounts[name] = Account(User(name, name)).with_password(password)
     narrate.note(f"data, policy, ledger and users are in {folder}; Ctrl-C ends the server")

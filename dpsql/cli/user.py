@@ -219,7 +219,7 @@ def _change_accounts(policy: Policy) -> Iterator[dict[str, Account]]:
     from dpsql.serve.state import users_path
 
     try:
-        with users.change(users_path(policy)) as accounts:
+        with users.change_accounts(users_path(policy)) as accounts:
             yield accounts
     except ValueError as problem:
         raise click.UsageError(str(problem)) from None
@@ -273,10 +273,10 @@ def _print_token(text: str) -> None:
 
 def _narrate(policy: Policy, done: str, account: Account | None = None) -> None:
     """Say what was done, and what the policy has to say about the user."""
-    from dpsql.serve.state import warnings
+    from dpsql.serve.state import warn_of_users
     from dpsql.serve.users import Users
 
     narrate.note(f"{done}; {_RELOAD}")
     if account is not None:
-        for text in warnings(policy, Users({account.user.name: account}, b"")):
+        for text in warn_of_users(policy, Users({account.user.name: account}, b"")):
             narrate.warning(text)

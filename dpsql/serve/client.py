@@ -241,11 +241,11 @@ class Client(StatementService):
         `known` says whether `quick` may suffice; it only looks things up, in the thread of the event loop.
         """
         if known is not None and quick is not None and known(run):
-            found = await active.free_work(self._shared.light, run.generation, lambda: quick(run))
+            found = await active.await_free_work(self._shared.light, run.generation, lambda: quick(run))
             if found is not None:
                 return found
         pool = self._shared.planning(len(run.text))
-        return await active.free_work(pool, run.generation, lambda: whole(run))
+        return await active.await_free_work(pool, run.generation, lambda: whole(run))
 
     async def _pending(self, active: ActiveStatement, generation: Generation, pending: Pending) -> Answer:
         """Run what is left of a statement in its pool."""
@@ -263,7 +263,7 @@ class Client(StatementService):
                 hold()
 
         pool = self._shared.heavy if heavy else self._shared.free
-        return await active.charged_work(pool, generation, work)
+        return await active.await_charged_work(pool, generation, work)
 
     def _timeout(self, generation: Generation) -> float:
         """Return the seconds that a statement may run: the server's, or fewer."""

@@ -119,14 +119,14 @@ class SessionsOfUsers:
 
         unfinished = False
 
-        async def sent(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal unfinished
             unfinished = message["type"] == "http.response.start" or message.get("more_body", False)
             if message["type"] == "http.response.start" and message["status"] < 400 and _ID not in given:
                 own.update((value, None) for name, value in message["headers"] if name.lower() == _ID)
             await send(message)
 
-        await self._application(scope, receive, sent)
+        await self._application(scope, receive, send_and_note)
         if unfinished:
             await send(
                 {"type": "http.response.body", "body": b""}

@@ -93,7 +93,7 @@ class Tools(ConfirmedStatements):
         if result.release is None:
             return {**_rows_facts(result.table, 0), "epsilon": 0.0}
         with told(result.release):
-            facts = released_facts(result.release, 0)
+            facts = release_page(result.release, 0)
         return {**facts, "left": json_facts.left_of(await self.service.budget())}
 
     @_return_errors
@@ -109,10 +109,10 @@ class Tools(ConfirmedStatements):
     @_return_errors
     async def release(self, number: int, first_row: int = 0) -> JsonObject:
         """Return an earlier answer again, free of charge."""
-        return released_facts(await self.service.release(number), max(0, first_row))
+        return release_page(await self.service.release(number), max(0, first_row))
 
 
-def released_facts(release: Release, first: int) -> JsonObject:
+def release_page(release: Release, first: int) -> JsonObject:
     """Return a release with its rows from one on."""
     return {**_rows_facts(release.table, first), **json_facts.release_facts(release)}
 

@@ -68,7 +68,7 @@ class Log:
         self.secret = secret
         self.is_user = is_user
         self._now = now
-        self._lines = _Lines(_sink(sys.stderr if stream is None else stream), self._dropped)
+        self._lines = _Lines(_sink(sys.stderr if stream is None else stream), self._dropped_line)
 
     def __call__(self, event: str, fields: Mapping[str, object] | None = None) -> None:
         """Write an event."""
@@ -78,7 +78,7 @@ class Log:
         """Wait until all lines are written, so long at most; return whether they are."""
         return self._lines.wait(seconds)
 
-    def _dropped(self, count: int) -> str:
+    def _dropped_line(self, count: int) -> str:
         return self._line("dropped", {"count": count, "text": "lines that nobody read in time"})
 
     def _line(self, event: str, fields: Mapping[str, object]) -> str:
@@ -209,7 +209,7 @@ class LoginCounts:
         self.started = time.time()
         self._lock = threading.Lock()
 
-    def event(self, name: str, fields: Mapping[str, object]) -> None:
+    def count_event(self, name: str, fields: Mapping[str, object]) -> None:
         """Count an event of the log."""
         with self._lock:
             if name == "connected":
@@ -290,7 +290,7 @@ class Counters:
             return Figures(waiting, running, dict(self._statements), tuple(self._free), self._seconds)
 
 
-def render(
+def render_metrics(
     logins: LoginCounts,
     figures: Figures,
     *,

@@ -33,7 +33,7 @@ from dpsql.serve import monitoring
 from dpsql.serve import state as states
 from dpsql.serve.monitoring import Health, Log
 from dpsql.serve.service import Service
-from dpsql.serve.state import State, addresses, listen
+from dpsql.serve.state import State, addresses_of, listen
 from dpsql.serve.wire.connection import WireProtocol
 from dpsql.serve.wire.startup import Connections, WireContext
 
@@ -113,13 +113,13 @@ class Server:
         self._log.warnings(filter(None, (engine_notice(), *self._state.warnings, *self._service.messages)))
         for address in config.listen:
             self._sockets.append(await listen(address, self._wire.factory(tls_required=not address.local)))
-            found += addresses(self._sockets[-1])
+            found += addresses_of(self._sockets[-1])
             if address.socket is not None:
                 self._paths.append(address.socket)
         if config.metrics is not None:
             health = Health({"/health": self._health, "/ready": self._ready, "/metrics": self._metrics})
             self._sockets.append(await listen(config.metrics, health.protocol))
-            self._log("metrics", {"listen": ", ".join(addresses(self._sockets[-1]))})
+            self._log("metrics", {"listen": ", ".join(addresses_of(self._sockets[-1]))})
         for front in self._fronts:
             found += await front.start()
         secured = self._state.tls
@@ -160,7 +160,7 @@ class Server:
         self._log("stopped", {"count": len(self._wire.connections)})
 
     async def _wait_closed(self) -> None:
-        await asyncio.gather(self._wire.connections.closed(), *(front.stop() for front in self._fronts))
+        await asyncio.gather(self._wire.connections.wait_closed(), *(front.stop() for front in self._fronts))
 
     async def reload(self) -> None:
         """Read policy, users and certificate again; if anything is wrong, go on with what is known."""
@@ -170,7 +170,7 @@ class Server:
             # `READY=1` ends it.
             notify("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
             try:
-                state = await asyncio.to_thread(states.read, self._path)
+                state = await asyncio.to_thread(states.read_state, self._path)
                 await asyncio.to_thread(self._service.reload, state.policy, state.config, state.users)
             except Error as problem:
                 self._log("reload refused", {"text": str(problem)})
@@ -216,7 +216,7 @@ class Server:
         for name in names:
             with suppress(Error):  # the figures beside it are still right
                 remaining[name] = self._service.budget(name).remaining.epsilon
-        return monitoring.render(
+        return monitoring.render_metrics(
             self._logins,
             self._service.figures(),
             connections=connections,
@@ -288,7 +288,7 @@ def serve(
     os.umask(0o077)
     allow_files()
     sys.setswitchinterval(SWITCH)
-    state = states.read(path)
+    state = states.read_state(path)
     asyncio.run(_serve(path, state, on_ready, http or HttpConfig()))
 
 
@@ -314,7 +314,7 @@ async def _serve(
     logins = monitoring.LoginCounts()
 
     def event(name: str, fields: Mapping[str, object]) -> None:
-        logins.event(name, fields)
+        logins.count_event(name, fields)
         if name != monitoring.REFUSED:
             log(name, fields)
 

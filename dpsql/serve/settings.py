@@ -20,9 +20,9 @@ from dpsql.serve.settings_table import (
     Setting,
     SettingError,
     milliseconds,
-    most,
-    option,
-    shown_duration,
+    parse_most,
+    parse_option,
+    show_duration,
 )
 
 __all__ = ["Changes", "SettingError", "Settings", "Values"]
@@ -67,7 +67,7 @@ class Settings:
         self._defaults |= {
             "server_version": SERVER_VERSION,
             "session_authorization": user,
-            "statement_timeout": shown_duration(statement_timeout),
+            "statement_timeout": show_duration(statement_timeout),
         }
         for name, value in (startup or {}).items():
             setting = _find(name)
@@ -98,7 +98,7 @@ class Settings:
         """Return all values by name, for `pg_settings` and `current_setting`."""
         return {name: value for name, value, _ in self.show_all()}
 
-    def reported(self) -> Changes:
+    def reported_values(self) -> Changes:
         """Return what the client is told at its start."""
         return tuple((s.name, self._value(name)) for name, s in _TABLE.items() if s.reported)
 
@@ -112,7 +112,7 @@ class Settings:
         setting = _find(name)
         key = setting.name.lower()
         shown = self._defaults[key] if value is None else self._check(setting, value)
-        before = self.reported()
+        before = self.reported_values()
         # A default epsilon ends a default error.
         changed = {key: shown, **({"dp_error": ""} if key == "dp_epsilon" and shown else {})}
         if not local:
@@ -126,7 +126,7 @@ class Settings:
         """Set one setting, or all, to what the client began with; return what the client is told."""
         if name is not None:
             return self.set(name, None)
-        before = self.reported()
+        before = self.reported_values()
         self._values, self._local = self._defaults, {}
         return self._changes(before)
 
@@ -141,20 +141,20 @@ class Settings:
 
     def restore(self, values: Values) -> Changes:
         """Go back to the values of a savepoint; return what the client is told."""
-        before = self.reported()
+        before = self.reported_values()
         self._values, self._local = values
         return self._changes(before)
 
     def end(self, *, committed: bool) -> Changes:
         """End a transaction; a rollback undoes what was set in it. Return what the client is told."""
-        before = self.reported()
+        before = self.reported_values()
         if self._before is not None and not committed:
             self._values = self._before
         self._before, self._local = None, {}
         return self._changes(before)
 
     def _changes(self, before: Changes) -> Changes:
-        return tuple(pair for pair in self.reported() if pair not in before)
+        return tuple(pair for pair in self.reported_values() if pair not in before)
 
     def _check(self, setting: Setting, value: str) -> str:
         """Return a value as it is shown; raise if the setting cannot have it."""
@@ -170,8 +170,8 @@ class Settings:
         """Return a timeout within the server's limit; 0 means no limit of one's own."""
         wanted = milliseconds(value) or self._limit
         if wanted > self._limit:
-            raise _invalid(setting, value, f"the server's limit is {shown_duration(self._limit)}")
-        return shown_duration(wanted)
+            raise _invalid(setting, value, f"the server's limit is {show_duration(self._limit)}")
+        return show_duration(wanted)
 
     # -- what the server uses
 
@@ -186,14 +186,14 @@ class Settings:
         for name in _OPTIONS:
             value = self._value(f"dp_{name}")
             if value:
-                found = option(name, value).apply(found)
+                found = parse_option(name, value).apply(found)
         return found
 
     @property
     def dp_most(self) -> Charge | None:
         """The most that a statement may cost, to which the session agreed; None if it did not."""
         value = self._value("dp_most")
-        return most(value) if value else None
+        return parse_most(value) if value else None
 
     @property
     def dp_columns(self) -> Literal["", "interval"]:

@@ -109,17 +109,17 @@ def _measure(units: dict[str, int]) -> tuple[Callable[[str], int], Callable[[int
     return read, show
 
 
-milliseconds, shown_duration = _measure({"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000})
+milliseconds, show_duration = _measure({"ms": 1, "s": 1000, "min": 60_000, "h": 3_600_000, "d": 86_400_000})
 """Read and show a duration; a number without unit is milliseconds."""
-_kilobytes, _shown_size = _measure({"kB": 1, "MB": 1024, "GB": 1024**2, "TB": 1024**3})
+_kilobytes, _show_size = _measure({"kB": 1, "MB": 1024, "GB": 1024**2, "TB": 1024**3})
 
 
 def _duration(value: str) -> str:
-    return shown_duration(milliseconds(value))
+    return show_duration(milliseconds(value))
 
 
 def _size(value: str) -> str:
-    return _shown_size(_kilobytes(value))
+    return _show_size(_kilobytes(value))
 
 
 def _text(most: int) -> Check:
@@ -171,7 +171,7 @@ def _unless_empty(read: Callable[[str], object]) -> Check:
     return check
 
 
-def option(name: str, value: str) -> Set:
+def parse_option(name: str, value: str) -> Set:
     """Return the parsed default of an option; raise `ValueError` with what it takes."""
     try:
         found = parse(f"SET dp_{name} = {value}")
@@ -182,10 +182,10 @@ def option(name: str, value: str) -> Set:
     return found
 
 
-def most(value: str) -> Charge:
+def parse_most(value: str) -> Charge:
     """Return the largest charge of a statement, from `EPSILON` or `EPSILON,DELTA`; raise `ValueError`.
 
-    >>> most("1/2,1e-6")
+    >>> parse_most("1/2,1e-6")
     Charge(epsilon=0.5, delta=0.000001)
     """
     epsilon, _, delta = value.partition(",")
@@ -199,7 +199,7 @@ _ISOLATION = _one_of("serializable", "repeatable read", "read committed", "read 
 _MESSAGES = ("debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error")
 
 
-def _accepted(check: Check | None, **defaults: str) -> tuple[Setting, ...]:
+def _ignored(check: Check | None, **defaults: str) -> tuple[Setting, ...]:
     """Return settings that tools set, which change nothing here."""
     return tuple(
         Setting(name, default, "Accepted for tools; changes nothing here.", check)
@@ -210,7 +210,7 @@ def _accepted(check: Check | None, **defaults: str) -> tuple[Setting, ...]:
 SETTINGS: tuple[Setting, ...] = (
     # dpsql's own.
     *(
-        Setting(f"dp_{name}", "", description, _unless_empty(partial(option, name)))
+        Setting(f"dp_{name}", "", description, _unless_empty(partial(parse_option, name)))
         for name, description in (
             ("epsilon", "Epsilon of statements that name none; setting it agrees to the price."),
             ("error", "Error of statements that name no price; setting it agrees to what that costs."),
@@ -220,7 +220,7 @@ SETTINGS: tuple[Setting, ...] = (
         )
     ),
     Setting("dp_most", "", "The most that a statement may cost (EPSILON or EPSILON,DELTA), agreed to.",
-            _unless_empty(most)),
+            _unless_empty(parse_most)),
     Setting("dp_columns", "", "With 'interval', each count has its interval in two more columns.",
             _one_of("", "interval")),
     # What changes an answer or its form.
@@ -244,33 +244,33 @@ SETTINGS: tuple[Setting, ...] = (
             _text(1000)),
     Setting("default_transaction_read_only", "on", "Nothing can be written.", _boolean, reported=True),
     Setting("transaction_read_only", "on", "Nothing can be written.", _boolean),
-    *_accepted(_ISOLATION, default_transaction_isolation="read committed",
+    *_ignored(_ISOLATION, default_transaction_isolation="read committed",
                transaction_isolation="read committed"),
-    *_accepted(_boolean, default_transaction_deferrable="off", transaction_deferrable="off", jit="off",
+    *_ignored(_boolean, default_transaction_deferrable="off", transaction_deferrable="off", jit="off",
                row_security="on", synchronize_seqscans="on", check_function_bodies="on",
                escape_string_warning="on", quote_all_identifiers="off", transform_null_equals="off",
                geqo="on", enable_bitmapscan="on", enable_hashagg="on", enable_hashjoin="on",
                enable_indexscan="on", enable_mergejoin="on", enable_nestloop="on", enable_seqscan="on"),
-    *_accepted(_always("off"), default_with_oids="off"),
-    *_accepted(_duration, lock_timeout="0", idle_in_transaction_session_timeout="0", idle_session_timeout="0",
+    *_ignored(_always("off"), default_with_oids="off"),
+    *_ignored(_duration, lock_timeout="0", idle_in_transaction_session_timeout="0", idle_session_timeout="0",
                client_connection_check_interval="0"),
-    *_accepted(None, deadlock_timeout="1s"),
-    *_accepted(_one_of("on", "off", "local", "remote_write", "remote_apply"), synchronous_commit="on"),
-    *_accepted(_one_of("safe_encoding", "on", "off"), backslash_quote="safe_encoding"),
-    *_accepted(_one_of("on", "off", "partition"), constraint_exclusion="partition"),
-    *_accepted(_one_of("auto", "force_generic_plan", "force_custom_plan"), plan_cache_mode="auto"),
-    *_accepted(_one_of("base64", "hex"), xmlbinary="base64"),
-    *_accepted(_one_of("content", "document"), xmloption="content"),
-    *_accepted(_text(63), default_tablespace="", default_table_access_method="heap", lc_messages="C.UTF-8",
+    *_ignored(None, deadlock_timeout="1s"),
+    *_ignored(_one_of("on", "off", "local", "remote_write", "remote_apply"), synchronous_commit="on"),
+    *_ignored(_one_of("safe_encoding", "on", "off"), backslash_quote="safe_encoding"),
+    *_ignored(_one_of("on", "off", "partition"), constraint_exclusion="partition"),
+    *_ignored(_one_of("auto", "force_generic_plan", "force_custom_plan"), plan_cache_mode="auto"),
+    *_ignored(_one_of("base64", "hex"), xmlbinary="base64"),
+    *_ignored(_one_of("content", "document"), xmloption="content"),
+    *_ignored(_text(63), default_tablespace="", default_table_access_method="heap", lc_messages="C.UTF-8",
                lc_monetary="C.UTF-8", lc_numeric="C.UTF-8", lc_time="C.UTF-8"),
-    *_accepted(_text(127), default_text_search_config="pg_catalog.simple"),
-    *_accepted(_whole(1, 10_000), default_statistics_target="100"),
-    *_accepted(_whole(1, 2**31 - 1), from_collapse_limit="8", join_collapse_limit="8"),
-    *_accepted(_whole(0, 2**31 - 1), tcp_keepalives_count="0", tcp_keepalives_idle="0",
+    *_ignored(_text(127), default_text_search_config="pg_catalog.simple"),
+    *_ignored(_whole(1, 10_000), default_statistics_target="100"),
+    *_ignored(_whole(1, 2**31 - 1), from_collapse_limit="8", join_collapse_limit="8"),
+    *_ignored(_whole(0, 2**31 - 1), tcp_keepalives_count="0", tcp_keepalives_idle="0",
                tcp_keepalives_interval="0"),
-    *_accepted(_size, work_mem="4MB", maintenance_work_mem="64MB", temp_buffers="8MB",
+    *_ignored(_size, work_mem="4MB", maintenance_work_mem="64MB", temp_buffers="8MB",
                effective_cache_size="4GB"),
-    *_accepted(_number, random_page_cost="4", seq_page_cost="1", cursor_tuple_fraction="0.1"),
+    *_ignored(_number, random_page_cost="4", seq_page_cost="1", cursor_tuple_fraction="0.1"),
     # What is shown only.
     Setting("lc_collate", "C.UTF-8", "Order of texts."),
     Setting("lc_ctype", "C.UTF-8", "Classes of characters."),

@@ -65,7 +65,7 @@ def load_tls(certificate: Path, key: Path, clientcert: Path | None = None) -> Tl
 
     Raises `PolicyError`, also if others than the server's account can read the key.
     """
-    der = _read(certificate)
+    der = _read_certificate(certificate)
     try:
         with key.open("rb") as file:
             check_private(key, os.fstat(file.fileno()))
@@ -73,7 +73,7 @@ def load_tls(certificate: Path, key: Path, clientcert: Path | None = None) -> Tl
         raise PolicyError(f"{key.name}: cannot be read: {problem.strerror}") from None
     except PolicyError as problem:
         raise PolicyError(f"{key.name}: {problem.message}", hint=problem.hint) from None
-    context = _context()
+    context = _make_context()
     try:
         context.load_cert_chain(certificate, key, password=_no_password)
     except (ssl.SSLError, OSError, ValueError):
@@ -90,7 +90,7 @@ def load_tls(certificate: Path, key: Path, clientcert: Path | None = None) -> Tl
     return Tls(context, hash_for_binding(der), certificate, key, hash_certificate(der), clientcert)
 
 
-def _context() -> ssl.SSLContext:
+def _make_context() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
@@ -105,7 +105,7 @@ def _no_password() -> str:
     raise ValueError("the key is encrypted")  # without this OpenSSL would ask on the terminal
 
 
-def _read(certificate: Path) -> bytes:
+def _read_certificate(certificate: Path) -> bytes:
     """Return the first certificate of a file: the server's own, in DER."""
     try:
         text = certificate.read_text("ascii")
@@ -187,7 +187,7 @@ class State:
         return self.config.certificate is not None
 
 
-def read(path: Path) -> State:
+def read_state(path: Path) -> State:
     """Read everything that the policy names; raises `PolicyError`."""
     policy = load(path)
     config = config_of(policy)
@@ -196,7 +196,7 @@ def read(path: Path) -> State:
         raise PolicyError(
             f"{config.users.name}: lists no user, so nobody could log in", hint="`dpsql user add NAME`"
         )
-    found = warnings(policy, users)
+    found = warn_of_users(policy, users)
     if config.certificate is not None and config.key is not None:
         secured: Tls | None = load_tls(config.certificate, config.key, config.clientcert)
     else:
@@ -229,7 +229,7 @@ def users_path(policy: Policy) -> Path:
     return config_of(policy).users
 
 
-def warnings(policy: Policy, users: Users) -> list[str]:
+def warn_of_users(policy: Policy, users: Users) -> list[str]:
     """Return a sentence for each user whose statements would all be refused, or who has no cap alone."""
     found, listed = [], policy.analysts
     for user in users:
@@ -260,7 +260,7 @@ async def listen(address: Address, factory: Factory) -> asyncio.Server:
     try:
         if address.socket is None:
             return await loop.create_server(factory, address.host, address.port, backlog=_BACKLOG)
-        _remove_left(address.socket)
+        _remove_stale_socket(address.socket)
         server = await loop.create_unix_server(factory, address.socket, backlog=_BACKLOG)
         address.socket.chmod(0o777)  # who may connect, the folder says; who may log in, the password
     except OSError as problem:
@@ -278,7 +278,7 @@ def cannot_listen(address: Address, problem: OSError) -> OperationalError:
     return OperationalError(f"cannot listen on {address}: {text}")
 
 
-def _remove_left(path: Path) -> None:
+def _remove_stale_socket(path: Path) -> None:
     """Remove the socket that a server left which is gone; asyncio would remove a living one's as well."""
     try:
         if not stat.S_ISSOCK(path.lstat().st_mode):
@@ -295,7 +295,7 @@ def _remove_left(path: Path) -> None:
     raise OSError(errno.EADDRINUSE, "in use")
 
 
-def addresses(server: asyncio.Server) -> list[str]:
+def addresses_of(server: asyncio.Server) -> list[str]:
     """Return the addresses that a server listens on, with the ports that the system chose."""
     found = []
     for each in server.sockets:

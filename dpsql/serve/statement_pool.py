@@ -61,7 +61,7 @@ class ActiveStatement:
         if self._awaited is not None:
             self._awaited.cancel()
 
-    async def free_work(self, pool: FairPool, generation: Generation, work: Callable[[], _T]) -> _T:
+    async def await_free_work(self, pool: FairPool, generation: Generation, work: Callable[[], _T]) -> _T:
         """Await work that costs nothing; nobody waits longer once it is cancelled or its time is over.
 
         What waits for its turn then never begins. What has begun ends by itself, as soon as it looks at the
@@ -80,14 +80,14 @@ class ActiveStatement:
             if self.running.cancelled:
                 raise Cancelled(NOTHING_CHARGED) from None
             self.running.cancel()
-            raise _timed_out(charged=False) from None
+            raise _timeout_error(charged=False) from None
         finally:
             timer.cancel()
             self._awaited = None
             del awaited  # an error holds this frame, and must not hold itself by it
             self._forget_ended()
 
-    async def charged_work(self, pool: FairPool, generation: Generation, work: Callable[[], _T]) -> _T:
+    async def await_charged_work(self, pool: FairPool, generation: Generation, work: Callable[[], _T]) -> _T:
         """Await work that may be charged, to its end once it has begun; its time stands still before that."""
         task = asyncio.current_task()
         awaited = self._begin(pool, generation, work, self.running.remaining)
@@ -182,9 +182,9 @@ def _within_time(running: RunningStatement, work: Callable[[], _T]) -> _T:
         if not running.timed_out or type(error) is not OperationalError:
             raise
         charged = False
-    raise _timed_out(charged=charged)
+    raise _timeout_error(charged=charged)
 
 
-def _timed_out(*, charged: bool) -> TimedOut:
+def _timeout_error(*, charged: bool) -> TimedOut:
     kept = "its charge is kept, and it counts as a failure" if charged else "it cost nothing"
     return TimedOut(f"the statement was stopped by statement_timeout; {kept}")

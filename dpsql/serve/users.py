@@ -180,10 +180,10 @@ _USER = dict.fromkeys(("scram", "tokens", "disabled", *_RIGHTS))
 _TOKEN = dict.fromkeys(("id", "sha256", "scram", "expires"))
 
 
-def read(path: Path) -> tuple[bytes, dict[str, Account]]:
+def read_accounts(path: Path) -> tuple[bytes, dict[str, Account]]:
     """Return the server's secret and the accounts by name; raises `PolicyError`."""
     try:
-        return parse(_raw(path))
+        return parse_accounts(_raw(path))
     except PolicyError as problem:
         raise PolicyError(f"{path.name}: {problem.message}", hint=problem.hint) from None
 
@@ -214,7 +214,7 @@ def check_private(path: Path, found: os.stat_result) -> None:
 
 
 @contextmanager
-def change(path: Path) -> Iterator[dict[str, Account]]:
+def change_accounts(path: Path) -> Iterator[dict[str, Account]]:
     """Give the accounts to a block that changes them, and write them at its end unless it raises.
 
     The file is made if there is none. Two commands at the same time change it one after the other.
@@ -225,9 +225,9 @@ def change(path: Path) -> Iterator[dict[str, Account]]:
         raise PolicyError(f"{path}: its folder cannot be opened: {problem.strerror}") from None
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
-        secret, accounts = read(path) if os.path.lexists(path) else (draw_key(SECRET_BYTES), {})
+        secret, accounts = read_accounts(path) if os.path.lexists(path) else (draw_key(SECRET_BYTES), {})
         yield accounts
-        replace_private(path, write(secret, accounts).encode())
+        replace_private(path, accounts_text(secret, accounts).encode())
         os.fsync(folder)
     finally:
         os.close(folder)
@@ -258,7 +258,7 @@ def replace_private(path: Path, content: bytes) -> None:
 # -- the text
 
 
-def write(secret: bytes, accounts: Mapping[str, Account]) -> str:
+def accounts_text(secret: bytes, accounts: Mapping[str, Account]) -> str:
     """Return the file's text."""
     lines = [
         "# Written by `dpsql user`. Who reads this file can pretend to be the server, and can try passwords.",
@@ -296,7 +296,7 @@ def _quote(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)  # of printable text, this is TOML's form as well
 
 
-def parse(raw: object) -> tuple[bytes, dict[str, Account]]:
+def parse_accounts(raw: object) -> tuple[bytes, dict[str, Account]]:
     """Return the server's secret and the accounts by name; raises `PolicyError` with the key."""
     top = Section(raw, (), _TOP)
     if top.get("version", int, 0) != VERSION:
@@ -388,7 +388,7 @@ class Users:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read the users file; raises `PolicyError`, also if others than its owner may read it."""
-        secret, accounts = read(Path(path))
+        secret, accounts = read_accounts(Path(path))
         return cls(accounts, secret)
 
     def __iter__(self) -> Iterator[User]:

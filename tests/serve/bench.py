@@ -81,7 +81,7 @@ class Bench:
         for frontend in self.opened:
             frontend.writer.close()
         async with asyncio.timeout(20):
-            await self.connections.closed()
+            await self.connections.wait_closed()
 
 
 class Real(Bench):

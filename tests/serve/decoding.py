@@ -218,7 +218,7 @@ async def all_at_once(bench: Bench, watch: Watch) -> None:
         await asyncio.to_thread(together.wait)
         print(f"  counted {bench.context.accounts.all.used / (1 << 20):8.1f} MiB")
     await asyncio.to_thread(process.join)
-    await bench.connections.closed()
+    await bench.connections.wait_closed()
 
 
 def keep_values(ends: list[socket.socket], together: Barrier) -> None:

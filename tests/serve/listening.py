@@ -57,4 +57,4 @@ class Listening:
         self.bench.connections.shutdown()
         self.bench.connections.cancel()
         async with asyncio.timeout(20):
-            await self.bench.connections.closed()
+            await self.bench.connections.wait_closed()

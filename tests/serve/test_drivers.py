@@ -272,7 +272,7 @@ def test_pg8000(server: Listening) -> None:
 def test_no_connection_and_no_error_of_ours_is_left(server: Listening) -> None:
     async def left() -> int:
         async with asyncio.timeout(20):
-            await server.bench.connections.closed()
+            await server.bench.connections.wait_closed()
         return len(server.bench.connections)
 
     assert server.call(left()) == 0

@@ -94,7 +94,7 @@ def test_a_wrong_password_and_an_unknown_user_look_alike(policy: Path) -> None:
 def test_a_removed_user_is_gone_after_a_reload(policy: Path) -> None:
     with running([*DPSQL, "-p", str(policy), "serve"]) as server:
         assert server.ask("bob", "SELECT 1").returncode == 0
-        with users.change(policy.with_name("dpsql-users.toml")) as accounts:
+        with users.change_accounts(policy.with_name("dpsql-users.toml")) as accounts:
             del accounts["bob"]
         server.process.send_signal(signal.SIGHUP)
         server.wait_for("reloaded")

@@ -107,7 +107,7 @@ class PgCatalog:
         found = parse.route(text, self._tables)
         if found is not None:
             return found
-        if parse.described_signal(text) is not None:
+        if parse.describe_signal(text) is not None:
             return Route.CATALOG
         # It has no relation: a constant, or a function of dpsql's own language.
         return Route.DATA if isinstance(self._find(text, ()), UnknownQuestion) else Route.CATALOG
@@ -124,7 +124,7 @@ class PgCatalog:
 
     def describe(self, text: str, facts: SessionFacts, types: Sequence[pa.DataType | None] = ()) -> Described:
         """Return the columns that an answer will have, and the types of the parameters. Asks nothing."""
-        called = parse.described_signal(text)
+        called = parse.describe_signal(text)
         if called is not None:
             columns: tuple[AnswerColumn, ...] = (AnswerColumn(called[0], pa.bool_(), postgres.BOOL),)
             oids: tuple[int, ...] = (postgres.INT4,) * called[1]

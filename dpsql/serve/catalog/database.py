@@ -116,7 +116,7 @@ def _column_comments(table: Table) -> dict[str, str]:
     return {fold(name): text for name, text in found.items()}
 
 
-def given_tables(name: str, relations: Sequence[PolicyRelation]) -> dict[str, pa.Table]:
+def make_given_tables(name: str, relations: Sequence[PolicyRelation]) -> dict[str, pa.Table]:
     """Return the tables that `policy.sql` reads, by name: PostgreSQL's own rows, and those of the policy."""
     known = data()
     columns = [
@@ -176,7 +176,7 @@ def open_database(
     views = frozenset(re.findall(r"CREATE VIEW _session\.(\w+)", script))
     stored = [relation for relation in known.relations.values() if relation.name not in views]
     connection.execute(";\n".join(map(_definition, stored)))
-    given = given_tables(str(session["database"]), relations)
+    given = make_given_tables(str(session["database"]), relations)
     for name, content in given.items():
         connection.register(name, content)
     for table in known.tables:

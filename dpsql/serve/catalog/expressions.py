@@ -313,7 +313,7 @@ class Expressions(Calls):
             new = call("left", new, exp.Literal.number(lengths[0] if lengths else 1))
         return TypedNode(new, oid)
 
-    def bound(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
+    def row_limit(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate LIMIT and OFFSET."""
         if isinstance(node.expression, exp.Null) or node.expression.name.upper() == "ALL":
             node.pop()
@@ -337,11 +337,11 @@ class Expressions(Calls):
             right = kind(this=exp.Paren(this=right.expressions[0]))
             node.set("expression", right)
         if isinstance(right, (exp.Any, exp.All)):
-            return self._quantified(node, right, scope)
+            return self._compare_with_array(node, right, scope)
         self.alike(self.values(node.iter_expressions(), scope))
         return TypedNode(node, BOOL)
 
-    def _quantified(self, node: exp.Expr, quantified: exp.Expr, scope: SelectScope) -> TypedNode:
+    def _compare_with_array(self, node: exp.Expr, quantified: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate `x = ANY (array)`, `x <> ALL ('{a,b}')`, `x = ANY (SELECT ..)`."""
         every, right = isinstance(quantified, exp.All), quantified.this.unnest()
         left = self.expression(node.this, scope)
@@ -441,7 +441,7 @@ _RULES: Mapping[type[exp.Expr], _Rule] = {
     exp.Array: Expressions.array,
     exp.Tuple: Expressions.row,
     exp.Bracket: Expressions.subscript,
-    **dict.fromkeys((exp.Limit, exp.Offset), Expressions.bound),
+    **dict.fromkeys((exp.Limit, exp.Offset), Expressions.row_limit),
     exp.Anonymous: Expressions.function,
     exp.Interval: Expressions.interval,
 }

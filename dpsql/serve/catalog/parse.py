@@ -317,7 +317,7 @@ def signal(text: str, parameters: Sequence[object]) -> Signal | None:
     return Signal(kind, int(number), output_name(tree.selects[0]), found["listed"] is not None)
 
 
-def described_signal(text: str) -> tuple[str, int] | None:
+def describe_signal(text: str) -> tuple[str, int] | None:
     """Return the name of the one column, and the number of parameters, of a statement that is a signal."""
     found = signal(text, ("0",))
     return None if found is None else (found.column, int(signal(text, ()) is None))

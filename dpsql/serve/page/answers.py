@@ -260,7 +260,7 @@ class UserRequest:
         if not (text.isascii() and text.isdigit() and len(text) < 16):
             raise RefusedError(400, "first_row is the number of a row, from 0")
         release = await self._find()
-        return await self._beside(lambda: body(released_facts(release, int(text))))
+        return await self._beside(lambda: body(release_page(release, int(text))))
 
     async def file(self) -> Response:
         """Return one of the analyst's own releases as a file; CSV for a spreadsheet has no formulas."""
@@ -302,10 +302,10 @@ def answer_facts(found: Answer | StatementResult, first: int = 0, total: Charge 
             "epsilon": 0.0,
             "delta": 0.0,
         }
-    return released_facts(found.release, first, total)
+    return release_page(found.release, first, total)
 
 
-def released_facts(release: Release, first: int = 0, total: Charge | None = None) -> JsonObject:
+def release_page(release: Release, first: int = 0, total: Charge | None = None) -> JsonObject:
     """Return a release: its rows from one on with their intervals, its price, what is said below it."""
     rows = _count_fitting_rows(release.table, first)
     part = _slice(release, first, rows)

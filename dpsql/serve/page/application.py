@@ -92,7 +92,7 @@ class RequestGuard:
             return
         begun = False
 
-        async def sent(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal begun
             if message["type"] == "http.response.start":
                 begun = True
@@ -105,14 +105,14 @@ class RequestGuard:
 
         refused = self._find_refusal(scope)
         if refused is not None:
-            await _answer(sent, *refused)
+            await _answer(send_with_headers, *refused)
             return
         try:
-            await self._application(scope, receive, sent)
+            await self._application(scope, receive, send_with_headers)
         except Exception as problem:  # noqa: BLE001  its text may hold private values
             if not begun:
                 what = f"internal error ({type(problem).__name__}): this is a bug of dpsql"
-                await _answer(sent, 500, what, "report it to the owner of the data")
+                await _answer(send_with_headers, 500, what, "report it to the owner of the data")
 
     def _find_refusal(self, scope: Message) -> tuple[int, str, str] | None:
         """Return how a request is refused; None if it is not."""
@@ -371,13 +371,13 @@ class Pages:
     def _guard(self, endpoint: Endpoint) -> Endpoint:
         """Return an endpoint that answers its errors."""
 
-        async def guarded(request: Request) -> Response:
+        async def answer_errors(request: Request) -> Response:
             try:
                 return await endpoint(request)
             except Exception as problem:  # noqa: BLE001  its text may hold private values
                 return refusal_response(problem)
 
-        return guarded
+        return answer_errors
 
     def _asking(
         self, path: str, ask: Callable[[UserRequest], Awaitable[object]], method: str = "GET"

@@ -307,7 +307,7 @@ class OwnerPages:
             policy, database = generation.policy, generation.database
             found = policy_facts(policy, database.engines().schema_database)
             opened = [f"when the ledger was opened: {text}" for text in service.messages]
-            found["warnings"] += [*state.warnings(policy, users), *opened]
+            found["warnings"] += [*state.warn_of_users(policy, users), *opened]
             return {
                 "version": __version__,
                 "database": generation.config.name,

@@ -112,12 +112,12 @@ class Channel(asyncio.BufferedProtocol):
         """Take what has come from the client."""
         self._in += self._arriving[:nbytes]
         self._arriving = memoryview(b"")
-        self._arrived()
+        self._wake_reader()
 
     def eof_received(self) -> bool:
         """Note that the client sends nothing more; without TLS it may still read."""
         self._ended = True
-        self._arrived()
+        self._wake_reader()
         return not self._encrypted
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -179,7 +179,7 @@ class Channel(asyncio.BufferedProtocol):
         """Make the reader raise an error at its next read, or now if it waits for one."""
         if self._interrupt is None:
             self._interrupt = error
-        self._arrived()
+        self._wake_reader()
 
     async def _wait_for(self, size: int) -> None:
         while True:
@@ -192,7 +192,7 @@ class Channel(asyncio.BufferedProtocol):
             self._news.clear()
             await self._news.wait()
 
-    def _arrived(self) -> None:
+    def _wake_reader(self) -> None:
         if len(self._in) >= RECEIVE_BUFFER and not self._paused:
             self._paused = True
             self._transport.pause_reading()
@@ -204,7 +204,7 @@ class Channel(asyncio.BufferedProtocol):
         """Make the TLS handshake; all that has arrived and was not read belongs to it."""
         if self._in:
             # This comes behind what `start_tls` calls soon, and before anything of the network is read.
-            self._loop.call_soon(self._loop.call_soon, _put, self._plain, bytes(self._in))
+            self._loop.call_soon(self._loop.call_soon, _feed_bytes, self._plain, bytes(self._in))
             self._in.clear()
         secured, self._encrypted = None, True
         try:
@@ -280,10 +280,10 @@ class Channel(asyncio.BufferedProtocol):
         """End the connection at once."""
         self._ended = True
         self._transport.abort()
-        self._arrived()
+        self._wake_reader()
 
 
-def _put(transport: asyncio.Transport, data: bytes) -> None:
+def _feed_bytes(transport: asyncio.Transport, data: bytes) -> None:
     """Give bytes to the protocol of a transport as if they came from the network."""
     protocol = transport.get_protocol()
     assert isinstance(protocol, asyncio.BufferedProtocol)  # noqa: S101  the one of asyncio's TLS

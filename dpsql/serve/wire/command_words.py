@@ -263,7 +263,7 @@ class Words:
         token = self._tokens[self._i]
         return token.token_type == TokenType.IDENTIFIER or token.text.replace("$", "_").isidentifier()
 
-    def dotted(self, what: str) -> str:
+    def dotted_name(self, what: str) -> str:
         """Return a name with or without parts before dots."""
         found = self.name(what)
         while self.take("."):

@@ -108,7 +108,7 @@ def _options(words: Words) -> CopyOptions:
     given: dict[str, Any] = {}
     listed = words.take("(")
     while listed or words.more:
-        name, value = _read_listed(words) if listed else _read_older(words)
+        name, value = _read_listed_option(words) if listed else _read_older_option(words)
         if name in given:
             raise words.back().wrong(f"option {name} is given twice")
         given |= {name: value} if name else {}
@@ -119,7 +119,7 @@ def _options(words: Words) -> CopyOptions:
     return make_copy_options(words, given)
 
 
-def _read_listed(words: Words) -> tuple[str, object]:
+def _read_listed_option(words: Words) -> tuple[str, object]:
     """Read one option of `FORMAT csv, HEADER, ..)`: its name and value; none of ENCODING."""
     at = words.word()
     name = words.name("an option of COPY")
@@ -142,7 +142,7 @@ def _read_listed(words: Words) -> tuple[str, object]:
     )
 
 
-def _read_older(words: Words) -> tuple[str, object]:
+def _read_older_option(words: Words) -> tuple[str, object]:
     """Read one option of `CSV HEADER DELIMITER AS ';'`."""
     if form := words.either("BINARY", "CSV"):
         return "format", form.lower()
@@ -317,7 +317,7 @@ def _set(words: Words) -> Command:
         return SetSetting("client_encoding", _value(words), local)
     if words.take("SCHEMA"):
         return SetSetting("search_path", _value(words, names=True), local)
-    name = words.dotted("the name of a setting")
+    name = words.dotted_name("the name of a setting")
     if not words.either("=", "TO"):
         raise words.wrong("expected = or TO", f"write SET {name} = ...")
     return SetSetting(name, _value(words, names=name.lower() == "search_path"), local)
@@ -356,7 +356,7 @@ def _time_zone(words: Words) -> str | None:
     elif words.quoted:
         found = words.text("a time zone")
     else:
-        found = words.number() or words.dotted("a time zone")
+        found = words.number() or words.dotted_name("a time zone")
     words.end()
     return found
 
@@ -379,7 +379,7 @@ def _setting_name(words: Words) -> str | None:
     if words.take("ALL"):
         return None
     spelled = next((name for name, spelling in _SPELLED.items() if words.take(*spelling)), None)
-    return spelled or words.dotted("the name of a setting")
+    return spelled or words.dotted_name("the name of a setting")
 
 
 def _read_modes(words: Words, command: Command) -> Command:

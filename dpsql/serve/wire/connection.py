@@ -68,7 +68,7 @@ class WireConnection:
         self._session = WireSession(
             client,
             self._settings,
-            lambda: context.connections.held(user.analyst),
+            lambda: context.connections.held_by(user.analyst),
             context.accounts.open(user.analyst),
         )
         client.address, client.started = channel.address, datetime.now(UTC)
@@ -135,7 +135,7 @@ class WireConnection:
 
     def _greet(self) -> None:
         self._channel.write(messages.authentication(0))
-        for name, value in self._settings.reported():
+        for name, value in self._settings.reported_values():
             self._channel.write(messages.parameter_status(name, value))
         self._channel.write(messages.backend_key(self.number, self.secret))
         self._ready()
@@ -224,7 +224,7 @@ class WireConnection:
             return True
         if not isinstance(error, Error):
             self._context.log("bug", {"number": self.number, "class": type(error).__name__})
-        self._session.transactions.failed()
+        self._session.transactions.note_failure()
         as_json = error_to_json if self._errors_as_json else None
         self._channel.write(messages.error_response(fields(error, text, offset, as_json=as_json)))
         del error  # it holds this frame, and those of what was answered; nothing may hold it by this one

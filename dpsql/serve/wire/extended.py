@@ -60,7 +60,7 @@ class Extended:
     async def bind(self, body: Body) -> None:
         """Make a portal: a prepared statement with the values of its parameters."""
         name, statement, codes, values, columns = _read_bind(body)
-        prepared = self._statements.named(statement)
+        prepared = self._statements.find(statement)
         oids = prepared.description.parameters
         if len(values) != len(oids):
             raise WireError("08P01", f"{len(values)} parameters were sent, the statement has {len(oids)}")
@@ -89,7 +89,7 @@ class Extended:
         """Run a portal, or go on with it, and send rows."""
         name, limit = body.name(), body.int32()
         body.end()
-        portal = self._portals.named(name)
+        portal = self._portals.find(name)
         prepared = portal.prepared
         if prepared.statement is None:
             self._channel.write(messages.EMPTY_QUERY)
@@ -121,7 +121,7 @@ class Extended:
         send_remarks(self._channel, result, self._session.settings)
         announced = portal.prepared.description.columns
         if result.copy is None and _shape(announced) != _shape(result.columns):
-            raise _changed("; what was released is stored, and costs nothing when it is asked again")
+            raise _changed_columns("; what was released is stored, and costs nothing when it is asked again")
         return result
 
     async def _check_columns(self, prepared: Prepared, statement: SentStatement) -> None:
@@ -131,7 +131,7 @@ class Extended:
             return
         found = await self._session.describe(statement, known.types, known.parameters)
         if _shape(found.columns) != _shape(known.columns):
-            raise _changed("; nothing was charged")
+            raise _changed_columns("; nothing was charged")
         prepared.form = form
 
     # -- both
@@ -142,13 +142,13 @@ class Extended:
         body.end()
         codes: tuple[int, ...] = ()
         if kind == b"S":
-            found = self._statements.named(name)
+            found = self._statements.find(name)
             self._channel.write(messages.parameter_description(found.description.parameters))
         elif kind == b"P":
             if name not in self._portals and name in self._session.cursors:
                 self._describe_cursor(name)
                 return
-            portal = self._portals.named(name)
+            portal = self._portals.find(name)
             found, codes = portal.prepared, portal.codes
         else:
             raise ProtocolViolation("what to describe is a statement or a portal")
@@ -202,7 +202,7 @@ def _without_rows(result: Result) -> Result:
     return Result(result.tag)
 
 
-def _changed(more: str) -> WireError:
+def _changed_columns(more: str) -> WireError:
     text = "the statement gives other columns than when it was prepared"
     return WireError("55000", text, f"prepare it again{more}")
 

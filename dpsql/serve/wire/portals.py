@@ -65,7 +65,7 @@ class Kept(MutableMapping[str, _One]):
         if len(self) >= self.most:
             raise WireError("54000", f"a connection has at most {self.most:,} {self.what}s")
 
-    def named(self, name: str) -> _One:
+    def find(self, name: str) -> _One:
         """Return what has a name; raise if nothing has it."""
         if name not in self:
             raise WireError(self.missing, f'there is no {self.what} "{name}"')
@@ -137,7 +137,7 @@ class PreparedStatements(Kept[Prepared]):
         if name is None:
             self.clear()
         else:
-            self.named(name)
+            self.find(name)
             del self[name]
 
     def rows(self) -> tuple[PreparedRow, ...]:

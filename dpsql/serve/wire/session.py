@@ -69,7 +69,7 @@ class Transactions:
         """Whether a transaction is open, even if it has failed."""
         return self.status != "I"
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Note that a statement failed."""
         if self.status == "T":
             self.status = "E"

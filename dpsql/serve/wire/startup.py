@@ -140,7 +140,7 @@ class Connections:
         self._live[connection.number] = connection
         self._none_left.clear()
 
-    def held(self, analyst: str) -> int:
+    def held_by(self, analyst: str) -> int:
         """Return how many bytes of results all connections of an analyst keep."""
         return sum(each.held for each in self._live.values() if each.user.analyst == analyst)
 
@@ -170,7 +170,7 @@ class Connections:
         for connection in list(self._live.values()):
             connection.cancel()
 
-    async def closed(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until no connection is left."""
         await self._none_left.wait()
 

@@ -23,8 +23,8 @@ from dpsql.release import Release, cell, from_arrow, from_bytes, places_of, to_a
 from dpsql.render.data import as_json
 from dpsql.render.readable import estimates
 from dpsql.serve.answers import columns_of, messages_of
-from dpsql.serve.mcp_tools import released_facts as of_agent
-from dpsql.serve.page.answers import released_facts as of_page
+from dpsql.serve.mcp_tools import release_page as of_agent
+from dpsql.serve.page.answers import release_page as of_page
 from dpsql.serve.page.answers import write_file as page_file
 from dpsql.serve.wire.command_words import CopyOptions
 from dpsql.serve.wire.results import copy_messages

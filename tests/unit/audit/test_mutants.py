@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import count
 from typing import Any, cast
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -33,12 +35,15 @@ E = Fraction(3, 2)
 
 
 def module(name: str, **changes: str) -> types.ModuleType:
-    """A module of dpsql, made anew with expressions replaced."""
-    whole = importlib.import_module(f"dpsql.kernel.mechanisms.{name}")
+    """A module of dpsql, made anew with expressions replaced; `module.Class` names where they stand."""
+    file, _, within = name.partition(".")
+    whole = importlib.import_module(f"dpsql.kernel.mechanisms.{file}")
     source = inspect.getsource(whole)
+    part = changed = inspect.getsource(getattr(whole, within)) if within else source
     for old, new in changes.items():
-        assert source.count(old) == 1, f"{old} is not, or not once, in {name}"
-        source = source.replace(old, new)
+        assert changed.count(old) == 1, f"{old} is not, or not once, in {name}"
+        changed = changed.replace(old, new)
+    source = source.replace(part, changed)
     made = types.ModuleType(whole.__name__)
     made.__dict__["__file__"] = whole.__file__
     made.__package__ = whole.__package__
@@ -52,9 +57,9 @@ def top_k(changed: types.ModuleType, k: int = 1, **options: Any) -> Callable[...
 
 
 def selected(changed: types.ModuleType, **options: Any) -> Callable[..., object]:
-    """Top-k with the selection of a changed module."""
-    made = module("top_k")
-    made.__dict__["select"] = changed.select
+    """Top-k with the selection of a changed module, which it imports."""
+    with patch.dict(sys.modules, {changed.__name__: changed}):
+        made = module("top_k")
     return top_k(made, **options)
 
 
@@ -148,11 +153,18 @@ _ORDER = "ascending(values, ranks)[..., : -k - 2 : -1]"
 Made = Callable[..., Callable[..., object]]
 Texts = str | tuple[str, ...]
 MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]]] = {
-    "top-k: scale halved": (top_k, "top_k", _SCALE, f"{_SCALE} / 2", ONE, {}),
-    "top-k: noise for one of k": (top_k, "top_k", "scale = paid * moved", "scale = moved", TWO, {"k": 2}),
+    "top-k: scale halved": (top_k, "top_k.NoisyTopK", _SCALE, f"{_SCALE} / 2", ONE, {}),
+    "top-k: noise for one of k": (
+        top_k,
+        "top_k.NoisyTopK",
+        "scale = paid * moved",
+        "scale = moved",
+        TWO,
+        {"k": 2},
+    ),
     "top-k: wrong monotone constant": (
         top_k,
-        "top_k",
+        "top_k.NoisyTopK",
         "(1 if monotone else 2)",
         "(1 if not monotone else 1)",
         APART,
@@ -160,7 +172,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "top-k: last gap off by one rank": (
         selected,
-        "contenders",
+        "noisy_order",
         f"order = {_ORDER}",
         "order = np.delete(np.lexsort((ranks, values), axis=-1)[..., : -k - 3 : -1], k, axis=-1)",
         [Pair("one above", (1, 0, 0), (2, 0, 0))],
@@ -168,7 +180,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "top-k: ties by position, gaps as they are": (
         selected,
-        "contenders",
+        "noisy_order",
         (f"order = {_ORDER}", _GAP),
         (
             "order = np.argsort(-values, axis=-1, kind='stable')[..., : k + 1]",
@@ -177,10 +189,17 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
         [Pair("rest above", (0, 0, 0), (0, 1, 1))],
         {"noise": "geometric"},
     ),
-    "top-k: charge halved": (top_k, "top_k", "PrivacyLoss.of(budget)", "PrivacyLoss.of(budget / 2)", ONE, {}),
+    "top-k: charge halved": (
+        top_k,
+        "top_k.NoisyTopK",
+        "PrivacyLoss.of(budget)",
+        "PrivacyLoss.of(budget / 2)",
+        ONE,
+        {},
+    ),
     "sparse vector: threshold without noise": (
         sparse_vector,
-        "sparse_vector",
+        "sparse_vector.AdaptiveSparseVector",
         "level = self.threshold_noise(len(rows), source)",
         "level = 0 * self.threshold_noise(len(rows), source)",
         [Pair("all above", (0,) * 6, (1,) * 6)],
@@ -188,7 +207,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "sparse vector: hits refunded": (
         sparse_vector,
-        "sparse_vector",
+        "sparse_vector.AdaptiveSparseVector",
         "self.released(every, spent, ",
         "self.released(every, spent // 2, ",
         [Pair("all but the last above", (0, 0, 0, 0, 0), (1, 1, 1, 1, 0))],
@@ -196,13 +215,9 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "sparse vector: more hits than are paid for": (
         sparse_vector,
-        "sparse_vector",
-        ("import numpy as np\n", "spent <= (self.hits - 1)", "self.released("),
-        (
-            "from dataclasses import replace\n\nimport numpy as np\n",
-            "spent <= (self.hits + 2)",
-            "replace(self, hits=self.hits + 3).released(",
-        ),
+        "sparse_vector.AdaptiveSparseVector",
+        ("spent <= (self.hits - 1)", "self.released("),
+        ("spent <= (self.hits + 2)", "__import__('dataclasses').replace(self, hits=self.hits + 3).released("),
         [Pair("X shape", (1, 1, 1, 0, 0, 0), (0, 0, 0, 1, 1, 1))],
         {"monotone": False, "told": False},
     ),
@@ -224,7 +239,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "box: scale halved": (
         box,
-        "box",
+        "measure.Box",
         "budget / unit,",
         "2 * budget / unit,",
         [Pair("all above", (0, 0), (1, 1))],
@@ -232,7 +247,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "box: midrange not subtracted": (
         box,
-        "box",
+        "measure.Box",
         "(ends.max(1) + ends.min(1))[:, None]",
         "0",
         [Pair("all above", (0, 0), (1, 1))],
@@ -240,7 +255,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "box: steps of the smaller bound for all": (
         box,
-        "box",
+        "measure.Box",
         "steps = self.unit // bounds\n",
         "steps = self.unit // bounds.min() + 0 * bounds\n",
         [Pair("the second above", (0, 0), (0, 3))],
@@ -248,7 +263,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "box: in place of a cube": (
         box,
-        "box",
+        "measure.Box",
         "pads(groups) if monotone else 0",
         "pads(groups)",
         [Pair("one above, one below", (1, 1), (2, 0))],
@@ -256,7 +271,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "cube: scale halved": (
         box,
-        "box",
+        "measure.Box",
         "source.cube(self.rate, ",
         "source.cube(2 * self.rate, ",
         [Pair("one above, one below", (1, 1), (2, 0))],
@@ -288,16 +303,23 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "exponential mechanism: wrong monotone constant": (
         exponential,
-        "exponential",
+        "exponential.Exponential",
         "(1 if monotone else 2)",
         "(1 if not monotone else 1)",
         APART,
         {"monotone": False},
     ),
-    "top-k of sums: half of the range": (top_k, "top_k", _SCALE, f"{_SCALE} / 2", RANGE, {"sensitivity": 5}),
+    "top-k of sums: half of the range": (
+        top_k,
+        "top_k.NoisyTopK",
+        _SCALE,
+        f"{_SCALE} / 2",
+        RANGE,
+        {"sensitivity": 5},
+    ),
     "exponential mechanism of sums: half of the range": (
         exponential,
-        "exponential",
+        "exponential.Exponential",
         "/ budget",
         "/ budget / 2",
         RANGE,
@@ -313,7 +335,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "extreme: half of the scale": (
         extreme,
-        "extremes",
+        "quantile.Extreme",
         "pick(self.scale, ",
         "pick(self.scale / 2, ",
         [Pair("one more at the end", (0, 2, 2, 3), (0, 2, 2, 4))],
@@ -321,7 +343,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "ladder: half of the scale": (
         ladder,
-        "ladder",
+        "ladder.Ladder",
         "scale = moved / budget",
         "scale = moved / budget / 2",
         [Pair("one above the first", (3, 1, 0, 0), (4, 1, 0, 0))],
@@ -329,7 +351,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "ladder by excess: noise for scores of 1": (
         ladder,
-        "ladder",
+        "ladder.Ladder",
         "scale = moved / budget",
         "scale = 1 / budget",
         [Pair("one above the first", (2 << 20, 1 << 20, 0, 0), (3 << 20, 1 << 20, 0, 0))],
@@ -337,7 +359,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "bins: half of the noise": (
         bins,
-        "bins",
+        "ladder.Bins",
         "scale = 1 / budget",
         "scale = 1 / budget / 2",
         ONE,
@@ -353,7 +375,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "limited domain, then top stable: more than the rest of delta": (
         limited_then_stable,
-        "limited_then_stable",
+        "limited_domain",
         "            most.delta - spent.delta,",
         "            4 * (most.delta - spent.delta),",
         NEW,
@@ -361,7 +383,7 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     ),
     "hybrid: threshold refunded": (
         hybrid,
-        "hybrid_top_k",
+        "top_k.HybridTopK",
         "units=released + threshold_placed",
         "units=released",
         ALL,

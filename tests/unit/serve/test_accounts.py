@@ -47,7 +47,7 @@ def test_what_is_written_is_read(path: Path) -> None:
         (token("dpsql_one"), replace(token("dpsql_two", date(2027, 1, 31)), id="k2")),
         disabled=True,
     )
-    with users_file.change(path) as accounts:
+    with users_file.change_accounts(path) as accounts:
         accounts["alice"] = ALICE
         accounts["agent-7.x"] = everything
     read = Users.load(path)
@@ -58,20 +58,20 @@ def test_what_is_written_is_read(path: Path) -> None:
 
 
 def test_the_secret_stays_when_users_change(path: Path) -> None:
-    with users_file.change(path) as accounts:
+    with users_file.change_accounts(path) as accounts:
         accounts["alice"] = ALICE
     secret = Users.load(path).secret
-    with users_file.change(path) as accounts:
+    with users_file.change_accounts(path) as accounts:
         del accounts["alice"]
     assert Users.load(path).secret == secret
     assert len(Users.load(path)) == 0
 
 
 def test_nothing_is_written_if_the_change_fails(path: Path) -> None:
-    with users_file.change(path) as accounts:
+    with users_file.change_accounts(path) as accounts:
         accounts["alice"] = ALICE
     before = path.read_bytes()
-    with pytest.raises(KeyError), users_file.change(path) as accounts:
+    with pytest.raises(KeyError), users_file.change_accounts(path) as accounts:
         del accounts["alice"], accounts["bob"]
     assert path.read_bytes() == before
     assert os.listdir(path.parent) == [path.name]
@@ -79,7 +79,7 @@ def test_nothing_is_written_if_the_change_fails(path: Path) -> None:
 
 def test_changes_at_the_same_time_are_all_kept(path: Path) -> None:
     def add(name: str) -> None:
-        with users_file.change(path) as accounts:
+        with users_file.change_accounts(path) as accounts:
             accounts[name] = Account(User(name, name), PASSWORD)
 
     threads = [threading.Thread(target=add, args=(f"user{i}",)) for i in range(12)]
@@ -92,7 +92,7 @@ def test_changes_at_the_same_time_are_all_kept(path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o602, 0o700])
 def test_a_file_that_others_can_read_is_refused(path: Path, mode: int) -> None:
-    with users_file.change(path) as accounts:
+    with users_file.change_accounts(path) as accounts:
         accounts["alice"] = ALICE
     path.chmod(mode)
     if os.geteuid() == 0 and mode == 0o640:  # allowed for root's files: systemd hands out such credentials
@@ -132,7 +132,7 @@ def test_a_missing_file_names_the_command(path: Path) -> None:
     ],
 )
 def test_a_wrong_file_is_refused(path: Path, old: str, new: str, problem: str) -> None:
-    with users_file.change(path) as accounts:
+    with users_file.change_accounts(path) as accounts:
         accounts["alice"] = ALICE
     text = path.read_text()
     assert old in text
@@ -144,7 +144,7 @@ def test_a_wrong_file_is_refused(path: Path, old: str, new: str, problem: str) -
 
 
 def test_two_users_cannot_have_one_token(path: Path) -> None:
-    with users_file.change(path) as accounts:
+    with users_file.change_accounts(path) as accounts:
         accounts["a"] = Account(User("a", "a"), tokens=(token("dpsql_one"),))
         accounts["b"] = Account(User("b", "b"), tokens=(token("dpsql_one"),))
     with pytest.raises(PolicyError, match="same token"):

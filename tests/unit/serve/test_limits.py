@@ -196,7 +196,7 @@ def test_lengths_that_are_too_large_wait_or_end_the_connection() -> None:
                 await client.send(f.startup({"user": "alice"}))
             await client.send(message)
             client.writer.close()
-        await bench.connections.closed()
+        await bench.connections.wait_closed()
         assert not bugs(bench.events)
 
     run(test)
@@ -220,7 +220,7 @@ def test_kept_values_and_statements_are_counted_until_they_are_let_go() -> None:
         assert used.used == 0
         await alice.ask(f.parse("SELECT $1 AS v", "p", [25]), f.SYNC)
         alice.writer.close()
-        await bench.connections.closed()
+        await bench.connections.wait_closed()
         assert used.used == 0
 
     run(test)
@@ -316,7 +316,7 @@ def test_a_text_of_many_words_is_refused_before_it_is_split(
         split.append(given)
         return []
 
-    monkeypatch.setattr("dpsql.serve.wire.results.pieces", pieces)
+    monkeypatch.setattr("dpsql.serve.wire.results.split_with_places", pieces)
 
     async def test(bench: Bench) -> list[f.Message]:
         alice = await bench.log_in()

@@ -29,7 +29,7 @@ class Programs:
     def __init__(self, folder: Path) -> None:
         file = folder / "dpsql-users.toml"
         self.tokens: dict[str, str] = {}
-        with users.change(file) as accounts:
+        with users.change_accounts(file) as accounts:
             for name, label in (("alice", "k1"), ("alice", "k2"), ("bob", "k1")):
                 before = accounts.get(name, Account(User(name, name)))
                 made, _, self.tokens[f"{name} {label}"] = before.with_token(label, None)
@@ -58,7 +58,7 @@ class Programs:
 
     def revoke(self, name: str, label: str) -> None:
         """Take a token away, and let the server read the users again."""
-        with users.change(self.file) as accounts:
+        with users.change_accounts(self.file) as accounts:
             accounts[name] = accounts[name].without_token(label)
         self.service.reload(users=Users.load(self.file))
 

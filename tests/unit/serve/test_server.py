@@ -155,7 +155,7 @@ class Harness:
         self.users(alice="alice")
 
     def users(self, **analysts: str) -> None:
-        with users_file.change(self.folder / "dpsql-users.toml") as accounts:
+        with users_file.change_accounts(self.folder / "dpsql-users.toml") as accounts:
             accounts.clear()
             for name, analyst in analysts.items():
                 accounts[name] = Account(User(name, analyst), VERIFIER)
@@ -174,7 +174,7 @@ class Harness:
                 self.addresses = addresses
                 ready.set()
 
-            state = states.read(self.path)
+            state = states.read_state(self.path)
             self.log = Log(state.users.secret, state.users.accounts.__contains__, self.out)
             server = Server(
                 self.path,
@@ -310,20 +310,20 @@ def test_nobody_can_log_in_without_users(harness: Harness) -> None:
     harness.policy("127.0.0.1:0")
     harness.users()
     with pytest.raises(PolicyError, match="lists no user"):
-        states.read(harness.path)
+        states.read_state(harness.path)
     (harness.folder / "dpsql-users.toml").unlink()
     with pytest.raises(PolicyError, match="dpsql user add"):
-        states.read(harness.path)
+        states.read_state(harness.path)
 
 
 def test_users_without_a_place_in_the_policy_are_named(harness: Harness) -> None:
     harness.policy("127.0.0.1:0")
     harness.users(alice="alice", bob="alice", carol="carol")
-    (warning,) = states.read(harness.path).warnings
+    (warning,) = states.read_state(harness.path).warnings
     assert "user carol: the policy lists its analysts" in warning
     unlisted = POLICY.replace("[analysts.alice]\nepsilon = 1", "[groups.g]\nmembers = ['alice']\nepsilon = 1")
     harness.path.write_text(unlisted.format(listen="", more="").replace("listen = []", ""))
-    (warning,) = states.read(harness.path).warnings
+    (warning,) = states.read_state(harness.path).warnings
     assert "analyst carol has no cap" in warning
 
 
@@ -333,12 +333,12 @@ def test_without_the_package_there_is_no_tls(harness: Harness, monkeypatch: pyte
 
     monkeypatch.setattr(read_files, "make_self_signed", missing)
     harness.policy("127.0.0.1:0")
-    state = states.read(harness.path)
+    state = states.read_state(harness.path)
     assert state.tls is None
     assert any("install dpsql[serve]" in text for text in state.warnings)
     harness.policy("0.0.0.0:0")
     with pytest.raises(PolicyError, match="reached from other machines"):
-        states.read(harness.path)
+        states.read_state(harness.path)
 
 
 # -- the end
@@ -595,13 +595,13 @@ def test_the_figures(harness: Harness) -> None:
 def test_failed_logins_are_counted_by_few_reasons() -> None:
     logins = monitoring.LoginCounts()
     for reason in ("wrong password", "28P01", "timeout", "something new", "08P01"):
-        logins.event("handshake failed", {"reason": reason})
-    logins.event("handshake failed", {"reason": "no such database", "outcome": "3D000"})
-    logins.event("handshake refused", {})
-    logins.event("connected", {})
+        logins.count_event("handshake failed", {"reason": reason})
+    logins.count_event("handshake failed", {"reason": "no such database", "outcome": "3D000"})
+    logins.count_event("handshake refused", {})
+    logins.count_event("connected", {})
     counts = {"password": 2, "timeout": 1, "other": 1, "protocol": 1, "database": 1, "full": 1}
     assert logins.read() == (1, counts)
-    text = monitoring.render(
+    text = monitoring.render_metrics(
         logins, FIGURES, connections=1, handshakes=0, remaining={'a"\\\n': Fraction(1, 3)}
     )
     assert 'dpsql_failed_logins_total{reason="password"} 2' in text

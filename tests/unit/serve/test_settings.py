@@ -18,7 +18,7 @@ def settings(**startup: str) -> Settings:
 
 
 def test_what_a_client_is_told_at_its_start() -> None:
-    assert dict(settings(application_name="psql", TimeZone="Europe/Zurich").reported()) == {
+    assert dict(settings(application_name="psql", TimeZone="Europe/Zurich").reported_values()) == {
         "server_version": f"15.0 (dpsql {dpsql.__version__})",
         "server_encoding": "UTF8",
         "client_encoding": "UTF8",

@@ -214,7 +214,7 @@ def _bytes(values: pa.Array, kind: WireType) -> pa.Array:
     return values.view(pa.binary()) if pa.types.is_string(values.type) else values.cast(pa.binary())
 
 
-def _fixed(numbers: NDArray[Any], like: pa.Array) -> pa.Array:
+def _big_endian_cells(numbers: NDArray[Any], like: pa.Array) -> pa.Array:
     """Return the bytes of big-endian numbers, NULL where `like` is NULL."""
     width = numbers.dtype.itemsize
     cells = pa.Array.from_buffers(
@@ -225,7 +225,7 @@ def _fixed(numbers: NDArray[Any], like: pa.Array) -> pa.Array:
 
 def _numbers(values: pa.Array) -> pa.Array:
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
-    return _fixed(numbers.astype(numbers.dtype.newbyteorder(">")), values)
+    return _big_endian_cells(numbers.astype(numbers.dtype.newbyteorder(">")), values)
 
 
 def _dates(values: pa.Array) -> pa.Array:
@@ -236,7 +236,7 @@ def _dates(values: pa.Array) -> pa.Array:
         [INFINITE_DAYS, -INFINITE_DAYS - 1],
         days - EPOCH_DAYS,
     )
-    return _fixed(moved.astype(">i4"), values)
+    return _big_endian_cells(moved.astype(">i4"), values)
 
 
 def _timestamps(values: pa.Array) -> pa.Array:
@@ -244,7 +244,7 @@ def _timestamps(values: pa.Array) -> pa.Array:
     finite = np.abs(moments) != INFINITE_MOMENT
     moved = np.where(finite, moments, 0) - EPOCH_DAYS * DAY
     least = np.where(moments > 0, INFINITE_MOMENT, -INFINITE_MOMENT - 1)
-    return _fixed(np.where(finite, moved, least).astype(">i8"), values)
+    return _big_endian_cells(np.where(finite, moved, least).astype(">i8"), values)
 
 
 def _intervals(values: pa.Array) -> pa.Array:

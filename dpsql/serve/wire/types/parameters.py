@@ -218,12 +218,12 @@ def _bytea(text: str, kind: WireType) -> bytes:
         except ValueError:
             raise _invalid(text, kind, "22023") from None
 
-    def unescaped(found: re.Match[bytes]) -> bytes:
+    def unescape(found: re.Match[bytes]) -> bytes:
         if found[1] is None:
             raise _invalid(text, kind)
         return found[1] if found[1] == b"\\" else bytes([int(found[1], 8)])
 
-    return _ESCAPED.sub(unescaped, text.encode())
+    return _ESCAPED.sub(unescape, text.encode())
 
 
 _TEXT_READERS: dict[str, Callable[[str, WireType], object]] = {
@@ -266,7 +266,7 @@ def elements(text: str, kind: WireType, budget: DecodingBudget) -> list[str | No
         item = _ITEM.match(inner, at, end)
         if item is None or len(found) == MAX_ITEMS:
             raise _invalid(text, kind, "22P02", "send an array of one dimension, as {1,2,3}")
-        found.append(_unescaped(item, text, kind))
+        found.append(_unescape_item(item, text, kind))
         at = item.end()
         if at == end:
             return found
@@ -275,7 +275,7 @@ def elements(text: str, kind: WireType, budget: DecodingBudget) -> list[str | No
         at += 1
 
 
-def _unescaped(item: re.Match[str], text: str, kind: WireType) -> str | None:
+def _unescape_item(item: re.Match[str], text: str, kind: WireType) -> str | None:
     quoted = item["quoted"] is not None
     shown = item["quoted"] if quoted else item["plain"].strip(_SPACE)
     if not quoted and not shown:

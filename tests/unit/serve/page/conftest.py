@@ -143,7 +143,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     (folder / "dpsql.toml").write_text(POLICY)
     let_in(folder, PASSWORD, User("alice", "alice"), User("bob", "bob"))
     file = folder / "dpsql-users.toml"
-    with users.change(file) as accounts:
+    with users.change_accounts(file) as accounts:
         made, _, token = Account(User("agent", "agent")).with_token(None, None)
         accounts["agent"] = made
     config = ServeConfig(users=file, http=HttpConfig(Address("127.0.0.1", 8080)))

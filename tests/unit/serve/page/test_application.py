@@ -139,7 +139,7 @@ def test_a_login_ends_with_its_password(site: Site) -> None:
     file = site.folder / "dpsql-users.toml"
     before = file.read_text()
     try:
-        with users.change(file) as accounts:
+        with users.change_accounts(file) as accounts:
             accounts["bob"] = accounts["bob"].with_password("another password")
         site.service.gate.users = Users.load(file)
         assert site("GET", "/v1/session").status == 401

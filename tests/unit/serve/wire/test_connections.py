@@ -162,7 +162,7 @@ def test_idle_connections_end_at_once_and_others_behind_their_statement() -> Non
         assert [tag for tag, _ in found] == [b"T", b"D", b"C", b"E", b"Z", b"E"]
         assert error(found)["C"] == "57014"
         assert f.fields(found[-1][1])["C"] == "57P01"
-        await bench.connections.closed()
+        await bench.connections.wait_closed()
         assert bench.service.asked == ["SELECT 1", "SELECT 'wait'"]
 
     run(test)
@@ -253,7 +253,7 @@ def test_a_client_that_does_not_read_is_cut_off(monkeypatch: pytest.MonkeyPatch,
         alice = await log_in(bench, secured)
         alice.writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket's
         await alice.send(f.query("SELECT repeat('x', 1000) FROM range(20000)"))
-        await bench.connections.closed()
+        await bench.connections.wait_closed()
         left = [fields["reason"] for event, fields in bench.events if event == "disconnected"]
         assert left == ["lost"]
         alice.writer.transport.abort()

@@ -33,7 +33,7 @@ def fuzz(seeds: range) -> None:
 async def _settled(bench: Bench) -> None:
     """Wait until no connection is left: what ended is given back."""
     async with asyncio.timeout(20):
-        await bench.connections.closed()
+        await bench.connections.wait_closed()
         while bench.connections.handshakes:
             await asyncio.sleep(0)
     assert all(client.closed for client in bench.service.clients.values())

@@ -311,7 +311,7 @@ def test_statements_of_a_client_that_is_gone_are_not_begun() -> None:
             await asyncio.sleep(0)
         bench.service.resumed.set()
         assert tags(await alice.rest()) == "TDC", "what runs is finished"
-        await bench.connections.closed()
+        await bench.connections.wait_closed()
         assert bench.service.asked == ["SELECT 'pause'"]
 
     run(test)
@@ -402,7 +402,7 @@ def test_a_connection_that_ends_lets_go_of_its_results() -> None:
         await alice.ask(f.parse("SELECT 1", "s"), f.SYNC)
         assert connection.held > 1000
         alice.writer.close()
-        await bench.connections.closed()
+        await bench.connections.wait_closed()
         assert (connection.held, len(connection._session.prepared)) == (0, 0)
 
     run(test)
