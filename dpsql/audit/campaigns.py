@@ -48,7 +48,7 @@ class Outcome:
     @property
     def expected(self) -> bool:
         """Whether the verdict is the known one: violated exactly if the subject's claim is false."""
-        return self.verdict.violated == self.subject.wrong(float(self.epsilon))
+        return self.verdict.violated == self.subject.is_wrong(float(self.epsilon))
 
     @property
     def near(self) -> bool:
@@ -110,7 +110,7 @@ def campaign(
     grid = [round(top * i / 24, 3) for i in range(1, 25)]
     audit = partial(_audit, trials=trials, confidence=confidence, epsilons=grid)
     verdicts = (
-        _spread(tasks, audit, processes)
+        _audit_in_processes(tasks, audit, processes)
         if processes > 1 and entropy is None and all(one in CATALOGUE for one, _ in tasks)
         else (audit(subject, epsilon, entropy=entropy) for subject, epsilon in tasks)
     )
@@ -128,7 +128,7 @@ def _audit(subject: Subject | int, epsilon: Fraction, **settings: Any) -> Verdic
     return chosen.audit(epsilon, **settings)
 
 
-def _spread(
+def _audit_in_processes(
     tasks: Sequence[tuple[Subject, Fraction]], audit: Callable[..., Verdict], processes: int
 ) -> Iterator[Verdict]:
     """Audit in several processes, for small numpy operations hold the interpreter's lock."""

@@ -56,7 +56,7 @@ class Counterexample:
     def words(self) -> str:
         """Describe the counterexample so that it can be checked by hand."""
         p1, p2 = (_percent(times / self.trials) for times in (self.times_first, self.times_second))
-        how = "" if not self.arguments else f" ({_arguments(self.arguments)})"
+        how = "" if not self.arguments else f" ({_show_arguments(self.arguments)})"
         allowed = f"e^{self.epsilon:.4g} = {math.exp(self.epsilon):.4g} times as often"
         allowed += f", and {_percent(self.delta)} more" if self.delta else ""
         if self.times_second:
@@ -64,14 +64,14 @@ class Counterexample:
         else:
             often = "and never there"
         return (
-            f"D1 = {_input(self.first)}, D2 = {_input(self.second)}{how}: the event "
+            f"D1 = {_show_input(self.first)}, D2 = {_show_input(self.second)}{how}: the event "
             f"'{self.event.words()}' has {p1} on D1 and {p2} on D2, {often}; allowed is {allowed}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of an audit."""
+    """The outcome of an audit: whether a claim is refuted, and the evidence."""
 
     name: str
     epsilon: float
@@ -114,11 +114,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.4g}%"
 
 
-def _arguments(arguments: Mapping[str, Any]) -> str:
+def _show_arguments(arguments: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in arguments.items())
 
 
-def _input(value: object) -> str:
+def _show_input(value: object) -> str:
     if isinstance(value, (tuple, list, np.ndarray)):
         return "[" + ", ".join(str(item) for item in value) + "]"
     return str(value)
@@ -224,7 +224,7 @@ def detect(
         spread = pool.map if several > 1 else map
         state = SearchState(mechanism, claim, beside, known, grid, source, spread)
         best = search(state, round(trials * effort))
-        found, pair, chosen = best.event, known[best.point.pair], state.chosen(best.point)
+        found, pair, chosen = best.event, known[best.point.pair], state.arguments_at(best.point)
         order = (pair.second, pair.first) if found.swapped else (pair.first, pair.second)
         at, alpha = strata(source), 1 - confidence
         # The runs of the search decide how many are made: the test, on other runs, remains valid.
@@ -235,7 +235,7 @@ def detect(
             counts.append(_count_event(state, found, order, chosen, _MORE * trials))
             test = GroupSequentialTest(tuple(counts), at, found.delta)
     least, p = test.lower_bound(alpha), test.p_value(found.epsilon)
-    tested = epsilons if epsilons is not None else _range(found.epsilon, least)
+    tested = epsilons if epsilons is not None else _epsilon_range(found.epsilon, least)
     return Verdict(
         name=name,
         epsilon=found.epsilon,
@@ -273,7 +273,7 @@ def _count_event(
     return sum(counts[0::2]), sum(counts[1::2]), trials
 
 
-def _range(claim: float, least: float) -> list[float]:
+def _epsilon_range(claim: float, least: float) -> list[float]:
     """Return 24 values of epsilon from near 0 to beyond both the claim and the bound."""
     top = 1.5 * max(claim, min(least, 4 * claim), 0.05)
     step = 10.0 ** math.floor(math.log10(top / 24))

@@ -1,8 +1,6 @@
 """The end-to-end audit: whole statements run thousands of times on the data and without one privacy unit.
 
 Only this module of the package runs sessions; the mechanisms' subjects load without it.
-
-Only this folder of the package runs sessions; the mechanisms' subjects load without it.
 """
 
 from __future__ import annotations
@@ -66,13 +64,13 @@ def neighbour(policy: Policy, tables: Sequence[str], unit: str | None, folder: P
         raise ProgrammingError("the statement reads no private table: there is no unit to remove")
     try:
         with duckdb.connect() as connection:
-            return _Copying(policy, connection, folder).without(private[0], unit)
+            return _NeighbourCopy(policy, connection, folder).without(private[0], unit)
     except (duckdb.Error, OSError) as problem:
         why = type(problem).__name__
         raise ProgrammingError(f"the data cannot be copied without a unit ({why})") from None
 
 
-class _Copying:
+class _NeighbourCopy:
     """Builds the neighbouring database of one policy."""
 
     def __init__(self, policy: Policy, connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
@@ -272,12 +270,12 @@ def audit_statements(
 def _audit(policy: Policy, asked: Audited, unit: str | None, trials: int, confidence: float) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="dpsql-audit-") as name, ExitStack() as stack:
         folder = Path(name)
-        first = _Side("the data", policy, asked, folder)
+        first = _AuditSide("the data", policy, asked, folder)
         stack.callback(first.close)
         prepared = first.open()
         read = dict.fromkeys(name for part in prepared.parts for name in part.plan.compiled.tables)
         without = neighbour(policy, tuple(read), unit, folder)
-        second = _Side(f"the data without {without.removed}", without.policy, asked, folder)
+        second = _AuditSide(f"the data without {without.removed}", without.policy, asked, folder)
         stack.callback(second.close)
         return detect(
             _run,
@@ -290,7 +288,7 @@ def _audit(policy: Policy, asked: Audited, unit: str | None, trials: int, confid
         )
 
 
-class _Side:
+class _AuditSide:
     """One of the two neighbouring databases, and the statement prepared on it."""
 
     _execute: Callable[[], StatementResult]
@@ -313,9 +311,9 @@ class _Side:
         session.defaults = self._asked.defaults
         prepared = session.prepare(self._asked.text)
         if isinstance(prepared, PreparedComposed):
-            prepared = replace(prepared, parts=tuple(map(_fresh, prepared.parts)))
+            prepared = replace(prepared, parts=tuple(map(_without_reuse, prepared.parts)))
         elif isinstance(prepared, PreparedPrivate):
-            prepared = _fresh(prepared)
+            prepared = _without_reuse(prepared)
         else:
             raise ProgrammingError("only a private statement can be audited")
         delta = prepared.price.delta
@@ -324,42 +322,42 @@ class _Side:
         return prepared
 
     def run(self) -> StatementResult:
-        """Run the statement once."""
+        """Run the statement once, on a new ledger if the budget of the present one is used up."""
         if self._left <= 0:
             self.open()
         self._left -= 1
         return self._execute()
 
     def close(self) -> None:
-        """Close the session."""
+        """Close the session on this side's data."""
         self._opened.close()
 
 
-def _fresh(prepared: PreparedPrivate) -> PreparedPrivate:
+def _without_reuse(prepared: PreparedPrivate) -> PreparedPrivate:
     """Return a release that is made anew each time it is asked for."""
     plan = replace(prepared.plan, options=replace(prepared.plan.options, fresh=True))
     return replace(prepared, counting=replace(prepared.counting, plan=plan))
 
 
-def _run(side: _Side, trials: int, _: object) -> dict[str, Any]:
+def _run(side: _AuditSide, trials: int, _: object) -> dict[str, Any]:
     """Run the statement `trials` times and return arrays of the released rows, by position."""
     with side.lock:
-        return _laid_out([side.run() for _ in range(trials)])
+        return _lay_out([side.run() for _ in range(trials)])
 
 
-def _laid_out(answers: list[StatementResult]) -> dict[str, Any]:
+def _lay_out(answers: list[StatementResult]) -> dict[str, Any]:
     releases = [answer.release for answer in answers if answer.release is not None]
     if not releases or len(releases) < len(answers):
         raise ProgrammingError("the statement releases nothing")
     parts: dict[str, Any] = {CHARGE: np.array([float(release.charge.epsilon) for release in releases])}
-    parts |= _of_tables([release.table for release in releases], "")
+    parts |= _parts_of_tables([release.table for release in releases], "")
     # With one part, the statement's rows may leave out some of the release's.
     for i in range(len(releases[0].parts)):
-        parts |= _of_tables([release.parts[i].table for release in releases], f"release {i + 1}: ")
+        parts |= _parts_of_tables([release.parts[i].table for release in releases], f"release {i + 1}: ")
     return parts
 
 
-def _of_tables(tables: list[pa.Table], prefix: str) -> dict[str, Any]:
+def _parts_of_tables(tables: list[pa.Table], prefix: str) -> dict[str, Any]:
     height = max(table.num_rows for table in tables)
     parts: dict[str, Any] = {f"{prefix}rows": np.array([table.num_rows for table in tables])}
     for place, field in enumerate(tables[0].schema):

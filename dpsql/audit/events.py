@@ -133,7 +133,7 @@ class LabelCodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Bins:
+class NumberBins:
     """A number feature of both samples as bin indices; the last bin holds missing numbers."""
 
     feature: NumberFeature
@@ -142,7 +142,7 @@ class Bins:
     sides: tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
-def interval(bin_: Bins, start: int, end: int) -> Within:
+def interval(bin_: NumberBins, start: int, end: int) -> Within:
     """Return the condition that a number is in the bins from `start` to `end`, `end` excluded."""
     edges = bin_.edges
     low = float(edges[start - 1]) if start else -math.inf
@@ -189,7 +189,7 @@ def _dense(pooled: NDArray[Any]) -> NDArray[np.intp]:
     return np.unique(pooled, axis=axis, return_inverse=True)[1].reshape(-1)
 
 
-def bin_numbers(feature: NumberFeature, first: Outputs, second: Outputs, most: int) -> Bins:
+def bin_numbers(feature: NumberFeature, first: Outputs, second: Outputs, most: int) -> NumberBins:
     """Divide the range of a feature into bins: at its rounded quantiles, or at its values if they are few."""
     a, b = feature.of(first), feature.of(second)
     sample = np.concatenate([a[:_SAMPLE], b[:_SAMPLE]])
@@ -205,7 +205,7 @@ def bin_numbers(feature: NumberFeature, first: Outputs, second: Outputs, most: i
             cell += side >= edge
         cell[np.isnan(side)] = len(edges) + 1
         sides.append(cell.astype(np.intp))
-    return Bins(feature, edges, atoms, (sides[0], sides[1]))
+    return NumberBins(feature, edges, atoms, (sides[0], sides[1]))
 
 
 def _round_edges(edges: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -302,11 +302,13 @@ class EventSpace:
             sets.append((order, np.cumsum(np.take_along_axis(alone, order[None], axis=-1), axis=-1)))
         for place, group in enumerate(self._groups):
             for order, sums in sets:
-                yield EventFamily(sums[0, place], sums[1, place], self.claims, _set_of(group, order[place]))
+                yield EventFamily(
+                    sums[0, place], sums[1, place], self.claims, _set_events(group, order[place])
+                )
             single = alone[:, place, :, : len(group.values)]
-            yield EventFamily(single[0], single[1], self.claims, _one_of(group))
+            yield EventFamily(single[0], single[1], self.claims, _label_events(group))
 
-    def _intervals(self, bin_: Bins, contexts: list[LabelCodes | None]) -> Iterator[EventFamily]:
+    def _intervals(self, bin_: NumberBins, contexts: list[LabelCodes | None]) -> Iterator[EventFamily]:
         """Yield the events on intervals of a number, alone and combined with each label of each context."""
         width = len(bin_.edges) + 2
         start, end = _pairs(width)
@@ -329,10 +331,12 @@ class EventSpace:
             mine = sums[:, begin : begin + len(row)]
             begin += len(row)
             size = 1 if context is None else len(context.values) + 1
-            yield EventFamily(mine[0], mine[1], self.claims[row // size], _within(bin_, context, row, size))
+            yield EventFamily(
+                mine[0], mine[1], self.claims[row // size], _interval_events(bin_, context, row, size)
+            )
 
     def _counts(
-        self, group: LabelCodes | None, bin_: Bins | None, width: int
+        self, group: LabelCodes | None, bin_: NumberBins | None, width: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Count each sample's runs by charge, label and bin."""
         labels = 1 if group is None else len(group.values) + 1
@@ -352,7 +356,7 @@ class EventSpace:
         return counts[0], counts[1]
 
 
-def _set_of(group: LabelCodes, order: NDArray[np.intp]) -> Callable[[int, int], tuple[int, Any]]:
+def _set_events(group: LabelCodes, order: NDArray[np.intp]) -> Callable[[int, int], tuple[int, Any]]:
     """Return the function that builds the event of a set of labels."""
     return lambda row, column: (
         row,
@@ -360,13 +364,13 @@ def _set_of(group: LabelCodes, order: NDArray[np.intp]) -> Callable[[int, int], 
     )
 
 
-def _one_of(group: LabelCodes) -> Callable[[int, int], tuple[int, Any]]:
+def _label_events(group: LabelCodes) -> Callable[[int, int], tuple[int, Any]]:
     """Return the function that builds the event of a single label."""
     return lambda row, column: (row, (Labelled(group.feature, (group.values[column],)),))
 
 
-def _within(
-    bin_: Bins, context: LabelCodes | None, rows: NDArray[np.intp], size: int
+def _interval_events(
+    bin_: NumberBins, context: LabelCodes | None, rows: NDArray[np.intp], size: int
 ) -> Callable[[int, int], tuple[int, Any]]:
     """Return the function that builds events of intervals; `rows` are indices of charge and label."""
 

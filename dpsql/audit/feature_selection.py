@@ -1,10 +1,9 @@
 """List the features of two samples, with combinations of numbers and residues that distinguish them.
 
-The whole output of a mechanism is treated as one row of numbers. The choice depends on the sample in which
-events are found. The events are compared, and then tested, on other runs.
-
-``extract`` lists them: ``labels``, ``numbers``, and from several numbers ``rows``; ``directions``
-chooses combinations and digits that distinguish two samples.
+`label_features` lists labels, `number_features` single numbers, and `row_features` what is computed from
+several. The whole output of a mechanism is treated as one row of numbers: `combinations` and `choose_residues`
+choose what distinguishes the two samples. The choice depends on the sample in which events are found. The
+events are compared, and then tested, on other runs.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.audit.features import (
-    Agreement,
-    Average,
+    AgreementLabel,
+    AverageValue,
     ColumnLabel,
     Combination,
     Corner,
-    Finest,
-    Greatest,
-    Least,
-    LowBits,
+    GreatestValue,
+    LastDigitLabel,
+    LeastValue,
+    LowBitsLabel,
     NumberValue,
     Residue,
     RowLabel,
     SetLabel,
-    Sides,
+    SidesLabel,
     TimesLabel,
 )
 from dpsql.audit.runs import Outputs
@@ -225,7 +224,7 @@ def _pairs(rows: _Rows) -> list[NDArray[np.float64]]:
     telling &= ~none.all(axis=0) | (shift > _SAME * np.sqrt(terms))
     found = np.flatnonzero(telling)
     chosen = found[np.argsort(-clear[found], kind="stable")[:_PAIRS]].tolist()
-    chosen += [place for place in _equal(rows, i, j, weights) if place not in chosen]
+    chosen += [place for place in _find_equal_sums(rows, i, j, weights) if place not in chosen]
     return [weights[:, place] for place in chosen]
 
 
@@ -238,7 +237,9 @@ def _clarity(shift: NDArray[np.float64], variances: NDArray[np.float64], size: i
     return np.asarray(np.hypot(*both))
 
 
-def _equal(rows: _Rows, i: NDArray[np.intp], j: NDArray[np.intp], weights: NDArray[np.float64]) -> list[int]:
+def _find_equal_sums(
+    rows: _Rows, i: NDArray[np.intp], j: NDArray[np.intp], weights: NDArray[np.float64]
+) -> list[int]:
     """Return the indices of pairs whose sums are equal more often than their terms are."""
     # All sums for up to five numbers; for more numbers only the simplest sums.
     size = min(weights.shape[1], max(140, 2 * weights.shape[1] // len(_COEFFICIENTS)))
@@ -351,7 +352,7 @@ def label_features(first: Outputs, second: Outputs) -> list[LabelFeature]:
             frequent = seen[np.argsort(-count)[:_MOST_TIMES]]
             found += [TimesLabel(part, width, label.item()) for label in frequent]
             if width > _SMALL:
-                found.append(Agreement(part, _likelier(*sides)))
+                found.append(AgreementLabel(part, _likelier_row(*sides)))
     if len(parts) > 1:
         found.append(RowLabel(parts))
     heads, numeric = (first.head(_LOOK), second.head(_LOOK)), _numeric(first, second)
@@ -359,9 +360,11 @@ def label_features(first: Outputs, second: Outputs) -> list[LabelFeature]:
         if width > 1:
             found.append(_sides(((part, width),), *heads))
         # On a grid the last digits carry no information.
-        floating = [j for j in range(min(width, 2)) if Finest(part, width, j).of(heads[0]).min() < _FINE]
-        found += [LowBits(part, width, j) for j in floating]
-        found += [Finest(part, width, j) for j in floating]
+        floating = [
+            j for j in range(min(width, 2)) if LastDigitLabel(part, width, j).of(heads[0]).min() < _FINE
+        ]
+        found += [LowBitsLabel(part, width, j) for j in floating]
+        found += [LastDigitLabel(part, width, j) for j in floating]
     if len(numeric) > 1:
         found.append(_sides(numeric, *heads))
     return found
@@ -373,7 +376,7 @@ def number_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
     for part, width in _numeric(first, second):
         found += [NumberValue(part, width, j) for j in range(min(width, _WIDEST))]
         if width > 1:
-            found += [Least(part, width), Greatest(part, width), Average(part, width)]
+            found += [LeastValue(part, width), GreatestValue(part, width), AverageValue(part, width)]
     return found
 
 
@@ -388,12 +391,16 @@ def _numeric(first: Outputs, second: Outputs) -> tuple[tuple[str, int], ...]:
     found = list(_parts(first.values, second.values))
     for part, width in _parts(first.labels, second.labels):
         sides = [outputs.labels[part][:_LOOK] for outputs in (first, second) if part in outputs.labels]
-        if part not in dict(found) and all(side.dtype.kind == "i" for side in sides) and _many(sides):
+        if (
+            part not in dict(found)
+            and all(side.dtype.kind == "i" for side in sides)
+            and _has_many_values(sides)
+        ):
             found.append((part, width))
     return tuple(found)
 
 
-def _many(sides: list[NDArray[np.int64]]) -> bool:
+def _has_many_values(sides: list[NDArray[np.int64]]) -> bool:
     """Return whether integers have many values; for most labels their range decides."""
     if max(int(side.max()) - int(side.min()) for side in sides) < _MANY:
         return False
@@ -409,7 +416,7 @@ def _parts(*sides: Mapping[str, NDArray[Any]]) -> tuple[tuple[str, int], ...]:
     return tuple(widths.items())
 
 
-def _sides(parts: tuple[tuple[str, int], ...], first: Outputs, second: Outputs) -> Sides:
+def _sides(parts: tuple[tuple[str, int], ...], first: Outputs, second: Outputs) -> SidesLabel:
     """Build the feature that counts numbers on the first sample's side of the midpoints of medians."""
     halves = []
     for outputs in (first, second):
@@ -419,10 +426,10 @@ def _sides(parts: tuple[tuple[str, int], ...], first: Outputs, second: Outputs) 
         middle = ordered[np.maximum(count - 1, 0) // 2, np.arange(side.shape[1])]
         halves.append(np.where(count > 0, middle, 0.0))
     cuts = tuple(float(cut) for cut in np.round((halves[0] + halves[1]) / 2, 1))
-    return Sides(parts, cuts, tuple((halves[0] > halves[1]).tolist()))
+    return SidesLabel(parts, cuts, tuple((halves[0] > halves[1]).tolist()))
 
 
-def _likelier(first: NDArray[Any], second: NDArray[Any]) -> tuple[Any, ...]:
+def _likelier_row(first: NDArray[Any], second: NDArray[Any]) -> tuple[Any, ...]:
     """Return for each column the label whose frequency in the first sample exceeds the second's most."""
     row = []
     for a, b in zip(first.T, second.T, strict=True):

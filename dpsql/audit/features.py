@@ -20,14 +20,14 @@ def times(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
     return total
 
 
-def indexed(name: str, column: int, width: int) -> str:
+def column_name(name: str, column: int, width: int) -> str:
     """Name one column of a part; the only column of a part has the part's name."""
     return f"{name}[{column}]" if width > 1 else name
 
 
 @dataclass(frozen=True, slots=True)
 class NumberValue:
-    """One number of a part."""
+    """One number of a part of the output."""
 
     part: str
     width: int
@@ -36,7 +36,7 @@ class NumberValue:
     @property
     def name(self) -> str:
         """Name of the number in the description of an event."""
-        return indexed(self.part, self.column, self.width)
+        return column_name(self.part, self.column, self.width)
 
     def of(self, outputs: Outputs) -> NDArray[np.float64]:
         """Return the number of each run."""
@@ -44,7 +44,7 @@ class NumberValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Least:
+class LeastValue:
     """The least number of a part."""
 
     part: str
@@ -61,7 +61,7 @@ class Least:
 
 
 @dataclass(frozen=True, slots=True)
-class Greatest:
+class GreatestValue:
     """The greatest number of a part."""
 
     part: str
@@ -78,7 +78,7 @@ class Greatest:
 
 
 @dataclass(frozen=True, slots=True)
-class Average:
+class AverageValue:
     """The average of a part's numbers."""
 
     part: str
@@ -107,14 +107,14 @@ def _show(value: object) -> str:
     return str(value) or "none"
 
 
-def _is(name: str, values: tuple[Any, ...]) -> str:
+def _say_is(name: str, values: tuple[Any, ...]) -> str:
     shown = [_show(value) for value in values]
     return f"{name} is " + (shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " or " + shown[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnLabel:
-    """One label of a part."""
+    """One label of a part of the output."""
 
     part: str
     width: int
@@ -127,7 +127,7 @@ class ColumnLabel:
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words that the label is one of some values."""
-        return _is(indexed(self.part, self.column, self.width), values)
+        return _say_is(column_name(self.part, self.column, self.width), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class RowLabel:
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words that the labels are one of some rows."""
-        return _is(" and ".join(part for part, _ in self.parts), values)
+        return _say_is(" and ".join(part for part, _ in self.parts), values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +158,7 @@ class SetLabel:
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words that the labels are one of some sets."""
-        return _is(f"{self.part} in any order", values)
+        return _say_is(f"{self.part} in any order", values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,11 +175,11 @@ class TimesLabel:
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words that the label occurs one of some numbers of times."""
-        return _is(f"the number of {_show(self.label)} in {self.part}", values)
+        return _say_is(f"the number of {_show(self.label)} in {self.part}", values)
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class AgreementLabel:
     """The number of places in which a part agrees with a given row."""
 
     part: str
@@ -191,11 +191,11 @@ class Agreement:
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words how many places there are."""
-        return _is(f"the number of places where {self.part} agrees with {_show(self.row)}", values)
+        return _say_is(f"the number of places where {self.part} agrees with {_show(self.row)}", values)
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
+class SidesLabel:
     """The number of places where parts are on given sides of cuts: at or above if `up`, else below."""
 
     parts: tuple[tuple[str, int], ...]
@@ -212,11 +212,11 @@ class Sides:
         """Describe in words how many places there are."""
         sides = [f"{'≥' if up else '<'} {cut:g}" for cut, up in zip(self.cuts, self.up, strict=True)]
         name = " and ".join(part for part, _ in self.parts)
-        return _is(f"the number of places where {name} is ({', '.join(sides)})", values)
+        return _say_is(f"the number of places where {name} is ({', '.join(sides)})", values)
 
 
 @dataclass(frozen=True, slots=True)
-class Finest:
+class LastDigitLabel:
     """The position of a number's last binary digit, which reveals how floating point computed it."""
 
     part: str
@@ -234,12 +234,12 @@ class Finest:
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words the value of the last digit."""
-        name = f"the last binary digit of {indexed(self.part, self.column, self.width)}"
-        return f"{name} is worth " + _is("", tuple(f"2^{value}" for value in values)).removeprefix(" is ")
+        name = f"the last binary digit of {column_name(self.part, self.column, self.width)}"
+        return f"{name} is worth " + _say_is("", tuple(f"2^{value}" for value in values)).removeprefix(" is ")
 
 
 @dataclass(frozen=True, slots=True)
-class LowBits:
+class LowBitsLabel:
     """The last four bits of a number's floating-point representation, far below any noise."""
 
     part: str
@@ -253,7 +253,7 @@ class LowBits:
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words the values of the bits."""
-        return _is(f"the last four bits of {indexed(self.part, self.column, self.width)}", values)
+        return _say_is(f"the last four bits of {column_name(self.part, self.column, self.width)}", values)
 
 
 _STEPS = 4096

@@ -108,7 +108,7 @@ def best_events(
     space, beside = EventSpace(first, second, epsilon), first.delta if first.delta is not None else delta
     found = [
         one
-        for families in _together(space.families())
+        for families in _group_families(space.families())
         for one in _choose_events(families, space.claims, first.trials, epsilon, beside, most)
     ]
     best: list[SelectedEvent] = []
@@ -118,7 +118,7 @@ def best_events(
     return best
 
 
-def _together(families: Iterator[EventFamily]) -> Iterator[list[EventFamily]]:
+def _group_families(families: Iterator[EventFamily]) -> Iterator[list[EventFamily]]:
     """Group families that are scored in one call: many small ones, or a few large ones."""
     gathered, size = [], 0
     for family in families:
@@ -237,7 +237,7 @@ class SearchState:
     runs: int = 0
     seen: set[tuple[int, tuple[int, ...]]] = field(default_factory=set)
 
-    def chosen(self, point: SearchPoint) -> dict[str, Any]:
+    def arguments_at(self, point: SearchPoint) -> dict[str, Any]:
         """Return the arguments of the mechanism at a search point, by name."""
         return {
             name: values[place]
@@ -258,7 +258,7 @@ class SearchState:
         shared: dict[object, Outputs] = {}
 
         def one(point: SearchPoint) -> SearchCandidate:
-            pair, arguments = self.pairs[point.pair], self.chosen(point)
+            pair, arguments = self.pairs[point.pair], self.arguments_at(point)
             key = (_identity(pair.first), point.choice)
             if key not in shared:
                 shared[key] = self.run(pair.first, arguments, 2 * trials)
@@ -266,7 +266,7 @@ class SearchState:
             found_in, compared_in = zip(first.halves(), second.halves(), strict=True)
             events = best_events(*found_in, self.epsilon, self.delta, most=_EVENTS)
             return _choose_candidate(
-                [self._compare(point, found, compared_in, caution) for found in _distinct(events)]
+                [self._compare(point, found, compared_in, caution) for found in _drop_duplicates(events)]
             )
 
         ranked = list(self.map(one, points))
@@ -300,14 +300,14 @@ def search(state: SearchState, trials: int) -> SearchCandidate:
         return state.evaluate(every, max(trials // 4, 1), _PLAN.later[-1][2])[0]
     plan = _SMALL_EPSILON_PLAN if state.epsilon < SMALL_EPSILON else _PLAN
     few = max(trials // _DIVISOR, 50)
-    first = _some(every, plan.first, state.entropy)
+    first = _sample_points(every, plan.first, state.entropy)
     ranked = state.evaluate(first, few, _FIRST_CAUTION)
     if len(first) < len(every) and not ranked[0].certain:
         best = [one.point for one in ranked[: plan.later[0][1]]]
         neighbours = [
-            one for one in every if _new(one, state) and any(_adjacent(one, other) for other in best)
+            one for one in every if _is_new(one, state) and any(_is_adjacent(one, other) for other in best)
         ]
-        ranked += state.evaluate(_some(neighbours, plan.first, state.entropy), few, _FIRST_CAUTION)
+        ranked += state.evaluate(_sample_points(neighbours, plan.first, state.entropy), few, _FIRST_CAUTION)
         ranked.sort(key=lambda one: -one.score)
     for divisor, size, caution in plan.later:
         if ranked[0].certain and size != plan.later[-1][1]:
@@ -330,21 +330,21 @@ def _choose_candidate(candidates: list[SearchCandidate]) -> SearchCandidate:
     return max(candidates, key=lambda one: one.score)
 
 
-def _distinct(events: list[SelectedEvent]) -> list[SelectedEvent]:
+def _drop_duplicates(events: list[SelectedEvent]) -> list[SelectedEvent]:
     """Return each event once in each direction; it may be among the best for several cautions."""
     return list({(one.event, one.swapped, one.epsilon): one for one in events}.values())
 
 
-def _new(one: SearchPoint, state: SearchState) -> bool:
+def _is_new(one: SearchPoint, state: SearchState) -> bool:
     return (one.pair, one.choice) not in state.seen
 
 
-def _adjacent(one: SearchPoint, other: SearchPoint) -> bool:
+def _is_adjacent(one: SearchPoint, other: SearchPoint) -> bool:
     """Return whether two points have the same inputs or the same arguments."""
     return one.pair == other.pair or one.choice == other.choice
 
 
-def _some(points: list[SearchPoint], size: int, entropy: Entropy) -> list[SearchPoint]:
+def _sample_points(points: list[SearchPoint], size: int, entropy: Entropy) -> list[SearchPoint]:
     """Return `size` random points, or all if there are no more."""
     if len(points) <= size:
         return points

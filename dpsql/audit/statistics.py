@@ -164,17 +164,17 @@ def lower_bound(
     parameters as in `p_value`.
     """
 
-    def rejected(epsilon: float) -> bool:
+    def is_rejected(epsilon: float) -> bool:
         return p_value(c1, c2, n, epsilon, at, delta=delta) <= alpha
 
-    if not rejected(0.0):
+    if not is_rejected(0.0):
         return 0.0
     low, high = 0.0, 0.25
-    while high < _LARGEST_EPSILON and rejected(high):
+    while high < _LARGEST_EPSILON and is_rejected(high):
         low, high = high, 2 * high
     for _ in range(16):
         middle = (low + high) / 2
-        low, high = (middle, high) if rejected(middle) else (low, middle)
+        low, high = (middle, high) if is_rejected(middle) else (low, middle)
     return low
 
 

@@ -70,7 +70,7 @@ class Subject:
     effort: float = 1.0
     wrong_at: float | None = None
 
-    def wrong(self, epsilon: float) -> bool:
+    def is_wrong(self, epsilon: float) -> bool:
         """Return whether the claim at this epsilon is false."""
         return self.kind == "incorrect" and (self.wrong_at is None or epsilon < self.wrong_at)
 
@@ -102,7 +102,7 @@ class Subject:
         )
 
 
-def repeated(counts: NDArray[np.int64], trials: int) -> NDArray[np.int64]:
+def repeat_counts(counts: NDArray[np.int64], trials: int) -> NDArray[np.int64]:
     """Return the counts once for each run, as one array (without copying them)."""
     return np.broadcast_to(counts, (trials, len(counts)))
 
@@ -133,7 +133,7 @@ def _run(
 ) -> dict[str, Any]:
     values = counts if case.answer is None else counts[0]
     plan = case.plan(len(values), epsilon=epsilon, **arguments)
-    rows = repeated(values, trials)
+    rows = repeat_counts(values, trials)
     result = case.run(plan, rows, NoiseSource(entropy))
     if case.answer is None:
         return outputs(result)

@@ -55,7 +55,7 @@ class ErrorTarget:
             return cls(error=_read_positive("--error", error.removesuffix("%")), percent=error.endswith("%"))
         return None if total is None else cls(total=_read_positive("--epsilon-total", total))
 
-    def known(self, policy: Policy | None) -> Fraction | None:
+    def error_in_counts(self, policy: Policy | None) -> Fraction | None:
         """Return the error that is asked for, in counts; None if an epsilon total is asked for instead."""
         if self.error is None or not self.percent:
             return self.error
@@ -210,7 +210,7 @@ class Batch:
 
     def _price_at(self, target: ErrorTarget, pieces: Sequence[Piece]) -> _Priced | None:
         """Prepare every statement with the error of the target, which is found if a total is given."""
-        self._error = target.known(self.session.policy)
+        self._error = target.error_in_counts(self.session.policy)
         if target.total is None:
             return self._price(pieces)
         self._error = LARGEST

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.narrate import ExitCode, doing, progress, uncharged
+from dpsql.cli.narrate import ExitCode, doing, progress, without_charge
 from dpsql.render.figures import Estimate, at_unit, half_text, show_left, show_spent, unit_of
 from dpsql.render.grid import column, draw, draw_rows, escape_controls, span, wrap
 from dpsql.render.plots import bars
@@ -94,7 +94,7 @@ def _draw_kept(found: Sequence[KeptBound], style: Style) -> str:
     return draw_rows(found, columns, style) + _fold_text(said, style)
 
 
-def draw_released(found: Sequence[KeptBound], style: Style) -> str:
+def draw_ladders(found: Sequence[KeptBound], style: Style) -> str:
     """Draw ladders that were measured, one below the other."""
     return "\n".join(_draw_ladder(each, style) for each in found)
 
@@ -118,14 +118,14 @@ def _draw_ladder(kept: KeptBound, style: Style) -> str:
         about, most = map(amount, kept.left_out)
         lines.append(f"left out by that: about {about}, at most {most} (in its range)")
         lines.append(f"taken for granted: no {unit} has more than {amount(kept.largest)} {what}")
-        lines += _not_found(kept)
+        lines += _warn_of_larger(kept)
     if kept.ladder.beyond is not None:
         lines.append(_beyond(kept, kept.ladder.beyond))
     below = "".join(_fold_text(line, style) for line in lines)
     return _fold_text(head, style) + _bars(kept.bins(joined=True), what, kept.units, style) + below
 
 
-def _not_found(kept: KeptBound) -> list[str]:
+def _warn_of_larger(kept: KeptBound) -> list[str]:
     """Return what the owner is to know where units are above the largest size that was found."""
     from dpsql.owner.ladder_listing import amount
 
@@ -190,7 +190,7 @@ def listing_json(found: Sequence[KeptBound], others: Sequence[str], price: Fract
     )
 
 
-def released_json(found: Sequence[KeptBound]) -> str:
+def ladders_json(found: Sequence[KeptBound]) -> str:
     """Write ladders that were measured as one JSON object."""
     whole = sum((each.ladder.price for each in found), Fraction(0))
     return _json({"ladders": [_as_data(each) for each in found], "charged": _epsilon(whole)})
@@ -297,7 +297,7 @@ def find_bounds(
     as_json: bool = False,
 ) -> ExitCode:
     """Say the price of ladders, ask unless it is agreed to, then charge, measure, keep and show them."""
-    with uncharged("nothing was charged"):
+    with without_charge("nothing was charged"):
         price = _price(database, epsilon)
         measures = _measures(database, names, again=again)
         if not _agrees(database, measures, price, yes=yes):
@@ -313,7 +313,7 @@ def _open(settings: CliSettings) -> Iterator[Database]:
     from dpsql import Database
 
     policy = settings.load_policy()
-    with uncharged("nothing was charged"), progress("opening the data"):
+    with without_charge("nothing was charged"), progress("opening the data"):
         database = Database(policy)
     with database:
         database.on_vetting = lambda table: doing(table and f"verifying {table}, once for this version")
@@ -325,7 +325,7 @@ def _open(settings: CliSettings) -> Iterator[Database]:
 def _list(database: Database, out: AnswerOutput, *, as_json: bool) -> None:
     from dpsql.owner import ladder_listing
 
-    with uncharged("nothing was charged"):
+    with without_charge("nothing was charged"):
         found, others = ladder_listing.list_kept(database), ladder_listing.askable(database)
         price = ladder_listing.default_price(database.policy)
         if as_json:
@@ -358,7 +358,7 @@ def _measures(database: Database, names: Sequence[str], *, again: bool) -> list[
     found: dict[tuple[str, str], UnitMeasure] = {}
     for name in names:
         try:
-            measure = _useful(database, name)
+            measure = _find_measure(database, name)
         except ProgrammingError as problem:
             text, others = str(problem).partition("\nHint:")[0], askable(database)
             such = f", such as {', '.join(others[:4])}" if others else ""
@@ -375,7 +375,7 @@ def _measures(database: Database, names: Sequence[str], *, again: bool) -> list[
     return list(found.values())
 
 
-def _useful(database: Database, name: str) -> UnitMeasure:
+def _find_measure(database: Database, name: str) -> UnitMeasure:
     """Return the measure of a name; `ProgrammingError` if there is none, or no statement would use it."""
     from dpsql.errors import ProgrammingError
     from dpsql.owner.ladder_listing import why_not
@@ -430,8 +430,8 @@ def _release(
         kept = release_ladders(database, measures, price, command_of(measures))
         found = [describe_ladder(database, each) for each in kept]
     if as_json:
-        out.write_text(released_json(found))
+        out.write_text(ladders_json(found))
     else:
-        out.write_text(draw_released(found, out.style))
+        out.write_text(draw_ladders(found, out.style))
     left = least_left(database.ledger.ladder_scopes())
     narrate.note(f"charged: {price_of(price, len(found))}; least is left of {left}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.narrate import ExitCode, doing, progress, uncharged
+from dpsql.cli.narrate import ExitCode, doing, progress, without_charge
 from dpsql.render.grid import column, pad
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def check_command(settings: CliSettings, facts: bool) -> int:
     of domains, and that every row has a privacy unit. What is not as declared is named, with the line of the
     policy. Exit code 2 if the policy is not true of the data; values outside a declared domain are a note.
     """
-    with uncharged("nothing is remembered of what was checked"):
+    with without_charge("nothing is remembered of what was checked"):
         return _show_facts(settings) if facts else _check(settings)
 
 

@@ -1,7 +1,7 @@
 """What the commands write on stderr: messages, errors with hint and exit code, warnings, charges, progress.
 
-To an analyst it tells the time alone. How many rows or bytes were read, and what part of all, may be private:
-only the owner's commands give them.
+Progress: an analyst is told the time alone. How many rows or bytes were read, and what part of all, may be
+private: only the owner's commands give them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UnchargedInterrupt(click.Abort):
 
 
 @contextmanager
-def uncharged(leaves: str) -> Iterator[None]:
+def without_charge(leaves: str) -> Iterator[None]:
     """Turn a Ctrl-C in the block into `UnchargedInterrupt`, whose text is `leaves`."""
     try:
         yield
@@ -208,7 +208,7 @@ class Progress:
             self._remove()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Draw nothing in a block, in which somebody is asked."""
         with self._lock:
             self._remove()
@@ -253,15 +253,15 @@ def progress(words: str) -> Iterator[None]:
 
 
 def doing(words: str | None, done: int | None = None, total: int | None = None) -> None:
-    """Say what the work does now, if it is shown; see `Progress.show`."""
+    """Say what the work does now, where progress is shown; `done` and `total` are bytes, for the owner."""
     if _active:
         _active[-1].show(words, done, total)
 
 
 @contextmanager
-def paused() -> Iterator[None]:
+def pause_progress() -> Iterator[None]:
     """Show nothing in a block, in which somebody is asked."""
-    with _active[-1].paused() if _active else nullcontext():
+    with _active[-1].pause() if _active else nullcontext():
         yield
 
 

@@ -210,7 +210,7 @@ class AnswerOutput:
         out.write(self._encode(text))
 
     def write_text(self, text: str) -> None:
-        """Write a report."""
+        """Write a report, which is text and no result of a statement."""
         out = self.open()
         with _report_failures("report", ""):
             self._show(text, out)

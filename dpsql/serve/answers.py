@@ -1,11 +1,11 @@
 """What a client is given for a statement, over any protocol; the plans and answers that are kept.
 
-The messages of a release tell charge, budget left, precision and numbers of releases. Nothing in them is
+Messages: those of a release tell charge, budget left, precision and numbers of releases. Nothing in them is
 absent from the release or the budget, so they tell no more of the data.
 
-A plan is analysed and compiled, without rows or prices. Plans and descriptions hold for the data on which
-they were made. An answer follows from the statement, from the releases and, where it joins them, from public
-tables: it is given again only to the same analyst, on the same data, and while the ledger has the same
+What is kept: a plan is analysed and compiled, without rows or prices. Plans and descriptions hold for the data
+on which they were made. An answer follows from the statement, from the releases and, where it joins them, from
+public tables: it is given again only to the same analyst, on the same data, and while the ledger has the same
 releases.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AnswerColumn:
-    """A column of an answer."""
+    """A column of an answer: its name and its type."""
 
     name: str
     type: pa.DataType
@@ -271,7 +271,7 @@ class DataCache(Generic[_Value]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _KeptAnswer:
     answer: Answer
     engines: weakref.ref[Engines]
     """The engines on whose public tables it was computed, which are not kept open for it."""
@@ -284,8 +284,8 @@ class StoredAnswers:
     """The stored answers of one policy that were given last; any thread may use it."""
 
     def __init__(self, entries: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-        self._kept: FairCache[Key, _Kept] = FairCache(entries, most_bytes)
-        self._large: FairCache[Key, _Kept] = FairCache(entries, LARGE_BYTES)
+        self._kept: FairCache[Key, _KeptAnswer] = FairCache(entries, most_bytes)
+        self._large: FairCache[Key, _KeptAnswer] = FairCache(entries, LARGE_BYTES)
 
     def __len__(self) -> int:
         return len(self._kept) + len(self._large)
@@ -314,10 +314,10 @@ class StoredAnswers:
         if len(numbers) < len(parts) or len(keys) != len(parts) or size > LARGEST:
             return answer
         if size + room > SMALL:
-            entry = _Kept(answer, weakref.ref(engines), keys, numbers)
+            entry = _KeptAnswer(answer, weakref.ref(engines), keys, numbers)
             self._large.put((*key, analyst), entry, analyst, size)
             return answer
         kept = replace(answer, encoded=Encoded(room))
-        entry = _Kept(kept, weakref.ref(engines), keys, numbers)
+        entry = _KeptAnswer(kept, weakref.ref(engines), keys, numbers)
         self._kept.put((*key, analyst), entry, analyst, size + room)
         return kept

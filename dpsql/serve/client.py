@@ -71,6 +71,7 @@ class Client(StatementService):
         self.cursors: Callable[[], Sequence[CursorRow]] = tuple
         """Returns the open cursors of the connection."""
         self.in_transaction: Callable[[], bool] = bool
+        """Returns whether the connection has a transaction open."""
         self._shared = shared
         self._lock = threading.Lock()
         self._active: set[ActiveStatement] = set()

@@ -67,7 +67,7 @@ class Throttle:
         return 0.0 if count < FREE else min(LONGEST, 2.0 ** (count - FREE))
 
     def count_failure(self, name: str, address: str) -> None:
-        """Count a failure."""
+        """Count a failed login of a name from an address."""
         key = _key(name, address)
         count = self._count(key)
         self._failures[key] = (count + 1, self._clock())
@@ -75,7 +75,7 @@ class Throttle:
         self._forget()
 
     def forget_failures(self, name: str, address: str) -> None:
-        """Forget the failures of a name from there."""
+        """Forget the failed logins of a name from an address."""
         self._failures.pop(_key(name, address), None)
 
     def __len__(self) -> int:
@@ -160,7 +160,7 @@ class Gate:
         return user
 
     def holds(self, login: Login) -> bool:
-        """Return whether a login still holds."""
+        """Return whether the user, the analyst and the password or token of a login are still valid."""
         try:
             self.user(login)
         except LoginEnded:
@@ -168,5 +168,5 @@ class Gate:
         return True
 
     def log_field(self, name: str) -> dict[str, str]:
-        """Return a name for the owner's log, if a user has it: people type passwords there."""
+        """Return a name as a field of the owner's log, if a user has it: people type passwords as names."""
         return {"user": name} if name and self.users.state(name) != "unknown" else {}

@@ -69,7 +69,7 @@ class LimitedProtocol(H11Protocol):
     """Whether the client has read so much since it was looked at last that its answer went on."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin."""
+        """Begin a connection: keep the name in its certificate; end it if there are too many."""
         super().connection_made(transport)
         encrypted = transport.get_extra_info("ssl_object")
         if encrypted is not None and encrypted.context.verify_mode == ssl.CERT_REQUIRED:
@@ -83,17 +83,17 @@ class LimitedProtocol(H11Protocol):
             self._look(0)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes from the network."""
+        """Take bytes of a request from the network."""
         super().data_received(data)
         self._wait()
 
     def on_response_complete(self) -> None:
-        """Go on to the next request."""
+        """Wait for the next request of the connection."""
         super().on_response_complete()
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Stop the timers of a connection that has ended."""
         super().connection_lost(exc)
         self._forget()
         if self._watch is not None:

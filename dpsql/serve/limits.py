@@ -1,11 +1,11 @@
-"""Limits of the server, and its own errors, each with its SQLSTATE.
+"""The server's own errors, each with its SQLSTATE, and the limits of all that decodes what a client sends.
 
-None of the errors tells anything of private rows. One table has the limits of all that decodes what a client
-sends: decoded bytes and steps, not wire bytes.
+Errors: none tells anything of private rows.
 
-A length or a count in a message is small, and what it stands for can be large. So each decoder has a
-`Budget`: it takes from it before it allocates or works, and raises where nothing is left. The budgets of one
-connection are charged to its `Account`, that to the analyst's, and that to the server's.
+Limits: a length or a count in a message is small, and what it stands for can be large. So each decoder has a
+`DecodingBudget`: it takes decoded bytes and steps, not wire bytes, from it before it allocates or works, and
+raises where nothing is left. One table, `LIMITS`, has them by kind of message. The budgets of one connection
+are charged to its `MemoryAccount`, that to the analyst's, and that to the server's.
 """
 
 from __future__ import annotations
@@ -195,14 +195,14 @@ class MemoryAccount:
                 each.used += size
 
     def give(self, size: int) -> None:
-        """Count bytes as freed."""
+        """Count bytes as freed: in this account, and in those above it."""
         levels = self._levels()
         with self._lock:
             for each in levels:
                 each.used -= size
 
     def close(self) -> None:
-        """Count all as freed."""
+        """Count as freed all that is counted here."""
         self.give(self.used)
 
     def _check(self, size: int) -> None:

@@ -1,11 +1,10 @@
 """The Model Context Protocol over HTTP: `/mcp` of the server, for programs with a token; limits of each user.
 
-A user's oldest sessions are ended where they are too many, and requests are limited (`SessionsOfUsers`).
+Logins: each request names its user by a bearer token, which is looked up in the users of this moment. The
+headers Host and Origin are checked, so that no page in somebody's browser reaches the server by another name.
 
-The SDK has one limit for all sessions, which one program could fill: no other would be let in.
-
-Each request names its user by a bearer token, which is looked up in the users of this moment. The headers
-Host and Origin are checked, so that no page in somebody's browser reaches the server by another name.
+Limits: `SessionsOfUsers` ends a user's oldest sessions where they are too many, and limits requests. The SDK
+has one limit for all sessions, which one program could fill: no other would be let in.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The tools and resources of the Model Context Protocol, by which a program prices and asks statements.
 
-A refusal is a result with `refused` and `hint`, never an exception.
-
-The official SDK does the protocol. What a tool answers is in ``mcp_tools``, what may be spent in ``confirm``.
+The official SDK does the protocol. ``json_facts`` says what is answered, ``statement_service`` what may be
+spent without a confirmation. A refusal is a result with `refused` and `hint`, never an exception.
 """
 
 from __future__ import annotations
@@ -113,7 +112,7 @@ class Tools(ConfirmedStatements):
 
 
 def release_page(release: Release, first: int) -> JsonObject:
-    """Return a release with its rows from one on."""
+    """Return a release as JSON, with at most `MOST_ROWS` of its rows, from row `first` on."""
     return {**_rows_facts(release.table, first), **json_facts.release_facts(release)}
 
 
@@ -157,7 +156,7 @@ Confirm = Annotated[
 
 
 class Agreement(BaseModel):
-    """What a person answers."""
+    """What a person answers who is asked whether a price may be spent."""
 
     spend: bool = Field(title="Spend it", description="Whether the statement may be charged this price")
 

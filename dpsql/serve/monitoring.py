@@ -1,10 +1,12 @@
 """What the server tells its owner: a log, counts as Prometheus reads them, `/health` and `/ready`.
 
-The log is one JSON object a line on standard error, of a closed list of fields. No count tells how long a
-private statement ran. A small HTTP server has the pages for the owner's tools, and nothing else.
+Log: one JSON object a line on standard error, of a closed list of fields. No field tells a statement's text, a
+row, a count, how long a private statement ran, or what an engine said. A thread of its own writes the lines,
+so that nobody waits for a reader of the log who does not read.
 
-No field tells a statement's text, a row, a count, how long a private statement ran, or what an engine said.
-A thread of its own writes the lines, so that nobody waits for a reader of the log who does not read.
+Counts: none tells how long a private statement ran.
+
+Pages: a small HTTP server has those for the owner's tools, and nothing else.
 """
 
 from __future__ import annotations
@@ -75,7 +77,7 @@ class Log:
         self._lines.put(self._line(event, fields or {}))
 
     def flush(self, seconds: float = _LAST) -> bool:
-        """Wait until all lines are written, so long at most; return whether they are."""
+        """Wait until all lines are written, for so many seconds at most; return whether they are."""
         return self._lines.wait(seconds)
 
     def _dropped_line(self, count: int) -> str:
@@ -127,7 +129,7 @@ class _Lines:
             self._changed.notify_all()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until no line waits, so long at most; return whether that is so."""
+        """Wait until no line waits, for so many seconds at most; return whether none does."""
         with self._changed:
             return self._changed.wait_for(lambda: not (self._waiting or self._writing), seconds)
 
@@ -210,7 +212,7 @@ class LoginCounts:
         self._lock = threading.Lock()
 
     def count_event(self, name: str, fields: Mapping[str, object]) -> None:
-        """Count an event of the log."""
+        """Count an event of the log, if it is about a login."""
         with self._lock:
             if name == "connected":
                 self.connected += 1
@@ -221,7 +223,7 @@ class LoginCounts:
                 self.failed["full"] += 1
 
     def read(self) -> tuple[int, dict[str, int]]:
-        """Return how many logged in, and how many failed by reason."""
+        """Return how many clients have logged in, and how many logins have failed, by reason."""
         with self._lock:
             return self.connected, dict(self.failed)
 
@@ -248,7 +250,7 @@ class StatementRecord:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The counts at one moment."""
+    """The numbers of statements at one moment."""
 
     waiting: int
     """Private statements that wait."""
@@ -263,7 +265,7 @@ class Figures:
 
     @property
     def stored_hits(self) -> int:
-        """Answers from stored releases."""
+        """How many answers came from stored releases."""
         return self.statements.get(("stored", "00000"), 0)
 
 
@@ -285,7 +287,7 @@ class Counters:
                 self._seconds += seconds
 
     def figures(self, *, waiting: int, running: int) -> Figures:
-        """Return the counts now."""
+        """Return the numbers of statements until now."""
         with self._lock:
             return Figures(waiting, running, dict(self._statements), tuple(self._free), self._seconds)
 
@@ -298,7 +300,10 @@ def render_metrics(
     handshakes: int,
     remaining: Mapping[str | None, Fraction],
 ) -> str:
-    """Return the text; `remaining` is what is left of epsilon, of the policy (None) and of analysts."""
+    """Return all counts in the text format of Prometheus.
+
+    `remaining` is what is left of epsilon, of the policy (None) and of analysts.
+    """
     connected, failed = logins.read()
     lines: list[str] = []
 

@@ -1,12 +1,10 @@
 """The server as a process: it is assembled of its parts, listens, reloads on SIGHUP and ends on SIGTERM.
 
-On SIGTERM it ends when what runs has ended. The garbage collector makes short searches while the server
-serves, and a whole one when it is idle.
+End: on SIGTERM it ends when what runs has ended. systemd is told of its state (`Type=notify`).
 
-systemd is told of its state (`Type=notify`).
-
-A search keeps the interpreter, and so the event loop, for about a millisecond for every 1,000 objects. With
-Python's thresholds one goes through all modules and all plans that are kept: for a tenth of a second or more.
+Garbage: the collector makes short searches while the server serves, and a whole one when it is idle. A search
+keeps the interpreter, and so the event loop, for about a millisecond for every 1,000 objects. With Python's
+thresholds one goes through all modules and all plans that are kept: for a tenth of a second or more.
 """
 
 from __future__ import annotations
@@ -82,7 +80,7 @@ class Server:
         self._reloading = asyncio.Lock()
 
     async def run(self) -> None:
-        """Serve until told to stop."""
+        """Listen and serve until a signal or `stop` ends it; return when all has ended."""
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, self.stop)
@@ -201,7 +199,7 @@ class Server:
         return 200, "ok\n"
 
     async def _ready(self) -> tuple[int, str]:
-        ready = not self._told.is_set() and await asyncio.to_thread(self._service.ready)
+        ready = not self._told.is_set() and await asyncio.to_thread(self._service.is_ready)
         return (200, "ready\n") if ready else (503, "not ready\n")
 
     async def _metrics(self) -> tuple[int, str]:

@@ -159,7 +159,7 @@ class Service(SharedByClients):
         """What the owner should know of the ledger that is open."""
         return self.generation.database.ledger.messages
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         """Return whether the policy is open and its ledger can be written."""
         if self.closing:
             return False
@@ -176,5 +176,5 @@ class Service(SharedByClients):
         return self.generation.database.ledger.budget(analyst)
 
     def figures(self) -> Figures:
-        """Return what was counted."""
+        """Return the numbers of statements: that wait, run, and have ended."""
         return self.counters.figures(waiting=self.heavy.waiting, running=self.heavy.running)

@@ -99,7 +99,7 @@ class Settings:
         return {name: value for name, value, _ in self.show_all()}
 
     def reported_values(self) -> Changes:
-        """Return what the client is told at its start."""
+        """Return the values of all settings of which the client is told, as at its start."""
         return tuple((s.name, self._value(name)) for name, s in _TABLE.items() if s.reported)
 
     def _value(self, name: str) -> str:

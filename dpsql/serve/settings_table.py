@@ -132,7 +132,7 @@ def _text(most: int) -> Check:
 
 
 def _application_name(value: str) -> str:
-    """As PostgreSQL: cut to 63 bytes, and every one that is not printable ASCII is a question mark."""
+    """Return a name cut to 63 bytes; as in PostgreSQL, each that is not printable ASCII is a `?`."""
     return "".join(chr(c) if 32 <= c < 127 else "?" for c in value.encode()[:63])
 
 

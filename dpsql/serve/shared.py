@@ -1,6 +1,7 @@
-"""What all clients share: the open policy (`Generation`), pools that take analysts in turn, all clients.
+"""What all clients share: the open policy, pools that take analysts in turn, and the list of all clients.
 
-A reload makes another generation, with its own database, catalogue and plans.
+`Generation` is a policy with what is open for it; a reload makes another one, with its own database, catalogue
+and plans. `FairPool` runs work in threads. `SharedByClients` has both, and who is connected.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _T = TypeVar("_T")
 
 
 @dataclass(eq=False, slots=True, weakref_slot=True)
-class _Job(Generic[_T]):
+class _PoolJob(Generic[_T]):
     """Work that waits or runs, and its future."""
 
     analyst: str
@@ -77,7 +78,7 @@ class FairPool:
         self._most = waiting
         self._most_each = waiting_each
         self._changed = threading.Condition()
-        self._queues: dict[str, deque[_Job[Any]]] = {}
+        self._queues: dict[str, deque[_PoolJob[Any]]] = {}
         """The waiting work of each analyst who has any; the analysts in the order of their turns."""
         self._running: Counter[str] = Counter()
         self._closed = False
@@ -101,7 +102,7 @@ class FairPool:
 
     def submit(self, analyst: str, work: Callable[[], _T]) -> Future[_T]:
         """Let work wait for its turn; raises `QueueFull` or `ShuttingDown`."""
-        job = _Job(analyst, work)
+        job = _PoolJob(analyst, work)
         with self._changed:
             if self._closed:
                 raise ShuttingDown("the server is shutting down")
@@ -127,7 +128,7 @@ class FairPool:
         if self._most is not None and everyone >= self._most:
             raise QueueFull("too many statements of all analysts are waiting; nothing was charged")
 
-    def _withdraw(self, job: _Job[Any] | None) -> None:
+    def _withdraw(self, job: _PoolJob[Any] | None) -> None:
         """Take work back that was cancelled while it waited; None: it ran, and nothing holds it any more."""
         with self._changed:
             queue = None if job is None else self._queues.get(job.analyst)
@@ -137,7 +138,7 @@ class FairPool:
             if not queue:
                 del self._queues[job.analyst]
 
-    def _next(self) -> _Job[Any] | None:
+    def _next(self) -> _PoolJob[Any] | None:
         """Return the work whose turn it is, and move its analyst behind the others; None if none may run."""
         for analyst in self._queues:
             if self._running[analyst] < self._each:
@@ -209,7 +210,7 @@ class Generation:
 
     @contextmanager
     def use(self) -> Iterator[None]:
-        """Keep it open in this block."""
+        """Keep what is open for the policy open in this block."""
         with self._lock:
             self._uses += 1
         try:
@@ -220,7 +221,7 @@ class Generation:
             self._close_unused()
 
     def retire(self) -> None:
-        """Let nothing more begin on it."""
+        """Let nothing more begin on this policy."""
         self.retired = True
         self._close_unused()
 
@@ -251,7 +252,7 @@ class Cancellable(Protocol):
     """A statement, or what a client asks now."""
 
     def cancel(self) -> None:
-        """Stop it, from any thread."""
+        """Stop the statement, from any thread."""
 
 
 class ConnectedClient(Cancellable, Protocol):
@@ -265,7 +266,7 @@ class ConnectedClient(Cancellable, Protocol):
         """Return its row of `pg_stat_activity`."""
 
     def terminate(self) -> None:
-        """Let the connection end."""
+        """Let the client's connection end."""
 
 
 class SharedByClients:

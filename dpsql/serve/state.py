@@ -1,6 +1,6 @@
 """What the server reads at its start and at each reload: policy, users, certificate; the sockets it opens.
 
-A server that only programs on the same machine reach can make a self-signed certificate.
+Certificate: a server that only programs on the same machine reach can make a self-signed one.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ class State:
 
 
 def read_state(path: Path) -> State:
-    """Read everything that the policy names; raises `PolicyError`."""
+    """Read a policy's file, and the users and the certificate that it names; raises `PolicyError`."""
     policy = load(path)
     config = config_of(policy)
     users = Users.load(config.users)

@@ -1,14 +1,14 @@
 """`StatementService`: prices and runs the statements of one analyst; confirmations of prices, for programs.
 
-Whatever the protocol, one rule says what a program may spend without showing a confirmation.
+Services: on a server it is a `Client`; of a program on this machine it is a session, in this process or on a
+server.
 
-On a server it is a `Client`; of a program on this machine it is a session, in this process or on a server.
-
-A program is shown the price of a statement before it can be charged: with the price it gets a confirmation,
-without which nothing above a free limit is spent. A confirmation is an HMAC over the analyst, the question,
-the price, the time of its end and a number of its own. So it holds for that question at that price alone, for
-ten minutes, and once. Its key is new in every process: after a restart no confirmation of before is accepted,
-although nobody remembers which of them were used.
+Confirmations: whatever the protocol, one rule (`SpendingRule`) says what a program may spend without showing
+one. A program is shown the price of a statement before it can be charged: with the price it gets a
+confirmation, without which nothing above a free limit is spent. A confirmation is an HMAC over the analyst,
+the question, the price, the time of its end and a number of its own. So it holds for that question at that
+price alone, for ten minutes, and once. Its key is new in every process: after a restart no confirmation of
+before is accepted, although nobody remembers which of them were used.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class StatementService(ABC):
 
     @abstractmethod
     async def price(self, sql: str) -> Priced:
-        """Parse, analyse and price a statement, for `run`."""
+        """Parse, analyse and price a statement; `run` takes what this returns."""
 
     @abstractmethod
     async def run(self, priced: Priced, most: Charge) -> Answer | StatementResult:
@@ -218,7 +218,7 @@ class Confirmations:
             self._verify(confirm, question)
 
     def redeem(self, confirm: str, question: PricedQuestion) -> None:
-        """Use a confirmation up; raises `PriceNotAgreed` as `check` does."""
+        """Use a confirmation up; raise `PriceNotAgreed` unless it was issued for this and can be used now."""
         with self._lock:
             end, number = self._verify(confirm, question)
             self._used = {each: until for each, until in self._used.items() if until > self._clock()}

@@ -1,12 +1,10 @@
 """Users who may log in (`User`, `Account`, `Users`), and their file, `dpsql-users.toml`.
 
-The closed list says who may log in by which password or token, and what he may do. The owner's commands alone
-write the file.
+The file is a closed list: it says who may log in by which password or token, and what he may do. It is TOML
+with the server's secret and a table for each user; the owner's commands alone write it.
 
 Several users may be one analyst, whose budget and releases they then share. A user has a password, tokens, or
 both; a token is also accepted as a password, by programs that know nothing else.
-
-It is TOML with the server's secret and a table for each user.
 """
 
 from __future__ import annotations
@@ -181,7 +179,7 @@ _TOKEN = dict.fromkeys(("id", "sha256", "scram", "expires"))
 
 
 def read_accounts(path: Path) -> tuple[bytes, dict[str, Account]]:
-    """Return the server's secret and the accounts by name; raises `PolicyError`."""
+    """Read a users file: return the server's secret, and the accounts by name; raises `PolicyError`."""
     try:
         return parse_accounts(_raw(path))
     except PolicyError as problem:
@@ -215,7 +213,7 @@ def check_private(path: Path, found: os.stat_result) -> None:
 
 @contextmanager
 def change_accounts(path: Path) -> Iterator[dict[str, Account]]:
-    """Give the accounts to a block that changes them, and write them at its end unless it raises.
+    """Give the accounts of a users file to a block, and write them as it left them, unless it raises.
 
     The file is made if there is none. Two commands at the same time change it one after the other.
     """
@@ -259,7 +257,7 @@ def replace_private(path: Path, content: bytes) -> None:
 
 
 def accounts_text(secret: bytes, accounts: Mapping[str, Account]) -> str:
-    """Return the file's text."""
+    """Return the text of a users file with this secret and these accounts."""
     lines = [
         "# Written by `dpsql user`. Who reads this file can pretend to be the server, and can try passwords.",
         f"version = {VERSION}",
@@ -297,7 +295,7 @@ def _quote(text: str) -> str:
 
 
 def parse_accounts(raw: object) -> tuple[bytes, dict[str, Account]]:
-    """Return the server's secret and the accounts by name; raises `PolicyError` with the key."""
+    """Return secret and accounts of a users file that is read as TOML; raises `PolicyError` with the key."""
     top = Section(raw, (), _TOP)
     if top.get("version", int, 0) != VERSION:
         raise wrong("version", f"is not {VERSION}", "another version of dpsql has written this file")

@@ -115,4 +115,4 @@ def test_each_mistake_is_found_time_and_again(subject: Subject) -> None:
     for epsilon in EPSILONS:
         for _ in range(2):
             verdict = subject.audit(Fraction(epsilon), trials=500_000, confidence=0.9999)
-            assert verdict.violated is subject.wrong(float(epsilon)), verdict.words()
+            assert verdict.violated is subject.is_wrong(float(epsilon)), verdict.words()

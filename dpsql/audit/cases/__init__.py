@@ -83,7 +83,7 @@ def any_k(*values: int) -> Arguments:
     return lambda _: {"k": values}
 
 
-def appearing(epsilon: Fraction) -> Sequence[tuple[str, Any, Any]]:
+def new_groups(epsilon: Fraction) -> Sequence[tuple[str, Any, Any]]:
     """Return adjacent inputs of monotone counts in which groups get their first unit, or lose their last."""
     del epsilon
     return [
@@ -118,10 +118,10 @@ Inputs = Callable[[Fraction], Sequence[tuple[str, Any, Any]]]
 def at_least_k(plan: Callable[..., Mechanism[Any]]) -> Callable[..., Mechanism[Any]]:
     """Return a plan for an unknown domain that ignores the number of counts, and raises `candidates` to k."""
 
-    def planned(_: int, k: int, candidates: int, **options: Any) -> Mechanism[Any]:  # noqa: ANN401  as `plan`
+    def make_plan(_: int, k: int, candidates: int, **options: Any) -> Mechanism[Any]:  # noqa: ANN401  as `plan`
         return plan(k, candidates=max(k, candidates), **options)
 
-    return planned
+    return make_plan
 
 
 def stairs(cutoff: Callable[[Fraction], float]) -> Inputs:
@@ -179,7 +179,7 @@ def _near(cutoff: int) -> list[int]:
     return sorted({1, cutoff // 2, cutoff - 1, cutoff, cutoff + 1, round(1.5 * cutoff), 2 * cutoff})
 
 
-def moved(low: int, high: int) -> Inputs:
+def moves(low: int, high: int) -> Inputs:
     """Make counts that one unit more moves by `low` to `high`, or by 0 where it has no part."""
 
     def inputs(_: Fraction) -> list[tuple[str, Any, Any]]:

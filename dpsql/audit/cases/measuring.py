@@ -211,7 +211,7 @@ LADDER = (
         inputs=lambda epsilon: [
             ("one above the first", (3, 1, 0, 0), (4, 1, 0, 0)),
             ("one above all", (3, 1, 0, 0), (4, 2, 1, 1)),
-            ("one above some", *_even(epsilon)),
+            ("one above some", *_balance_rungs(epsilon)),
         ],
     ),
     AuditCase(
@@ -222,7 +222,7 @@ LADDER = (
             ("one above the first", (3 * FULL, FULL, 0, 0), (4 * FULL, FULL, 0, 0)),
             ("one barely above the second", *_score_units((9, 3, 2, 1), 3)),
             ("one above all", *_score_units((9, 3, 2, 1), 100)),
-            ("one above some", *_even(epsilon, FULL)),
+            ("one above some", *_balance_rungs(epsilon, FULL)),
         ],
     ),
     AuditCase(
@@ -232,14 +232,14 @@ LADDER = (
         inputs=lambda epsilon: [
             ("one barely above the second", *_score_units((9, 3, 2, 1), 3)),
             ("one above all", *_score_units((9, 3, 2, 1), 100)),
-            ("one above some", *_even(epsilon, FULL)),
+            ("one above some", *_balance_rungs(epsilon, FULL)),
         ],
         tight=False,
     ),
 )
 
 
-def _even(epsilon: Fraction, sensitivity: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _balance_rungs(epsilon: Fraction, sensitivity: int = 1) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return numbers of units at which all rungs are about as good, and those with one unit more."""
     costs = Ladder.plan(4, epsilon).penalty
     numbers = tuple(round(costs * (3 - j)) for j in range(4))

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any, get_args
 
-from dpsql.audit.cases import Arguments, AuditCase, any_k, appearing, direction, levels, moved
+from dpsql.audit.cases import Arguments, AuditCase, any_k, direction, levels, moves, new_groups
 from dpsql.kernel.mechanisms.exponential import Exponential, GumbelTopK
 from dpsql.kernel.mechanisms.joint import Joint
 from dpsql.kernel.mechanisms.mechanism import Mechanism, Noise
@@ -40,7 +40,7 @@ TOP_K = (
             partial(NoisyTopK.plan, noise=noise),
             "monotone",
             any_k(1, 2),
-            appearing,
+            new_groups,
             sparse=True,
         )
         for noise in get_args(Noise)
@@ -160,7 +160,7 @@ HYBRID_TOP_K = (
         HybridTopK.plan,
         "monotone",
         _around,
-        appearing,
+        new_groups,
         sparse=True,
     ),
     AuditCase(
@@ -194,7 +194,7 @@ def _cases(low: int, high: int) -> list[AuditCase]:
             "a selection by sums; its noise is for the difference of the ends",
             partial(plan, sensitivity=width),
             arguments=arguments,
-            inputs=moved(low, high),
+            inputs=moves(low, high),
             tight=False,
         )
         for name, (plan, arguments) in plans.items()

@@ -15,7 +15,7 @@ from dpsql.audit.cases import any_k, levels
 from dpsql.audit.features import times
 from dpsql.audit.mistakes.measuring import exponential, geometric, laplace, textbook_laplace
 from dpsql.audit.runs import CHARGE, Pair
-from dpsql.audit.subjects import Subject, outputs, repeated
+from dpsql.audit.subjects import Subject, outputs, repeat_counts
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms import HybridTopK, Joint, NoiseSource
 from dpsql.kernel.noise import Entropy
@@ -90,7 +90,7 @@ def generous_hybrid(
 ) -> dict[str, Any]:
     """Run hybrid top-k, but charge only for the groups and not for reaching the threshold."""
     plan = HybridTopK.plan(len(counts), threshold, k, epsilon)
-    found = outputs(plan.run(repeated(counts, trials), NoiseSource(entropy)))
+    found = outputs(plan.run(repeat_counts(counts, trials), NoiseSource(entropy)))
     return {**found, CHARGE: float(epsilon) * times(found["index"] >= 0) / plan.k}
 
 
@@ -201,7 +201,7 @@ def joint(
     """Choose two groups by the joint exponential mechanism for monotone counts, its scale divided."""
     plan = Joint.plan(len(counts), 2, epsilon)
     wrong = replace(plan, scale=plan.scale / factor)
-    return outputs(wrong.run(repeated(counts, trials), NoiseSource(entropy)))
+    return outputs(wrong.run(repeat_counts(counts, trials), NoiseSource(entropy)))
 
 
 def _behind(epsilon: Fraction, *, factor: int, others: int) -> list[Pair]:

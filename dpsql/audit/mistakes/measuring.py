@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dpsql.audit.runs import Pair
 from dpsql.audit.statistics import uniforms
-from dpsql.audit.subjects import Subject, repeated
+from dpsql.audit.subjects import Subject, repeat_counts
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms import NoiseSource
 from dpsql.kernel.mechanisms.measure import Box
@@ -55,7 +55,7 @@ def two_names(
     return {"a": counts[0] + drawn[:, 0], "b": counts[1] + drawn[:, 1]}
 
 
-def shared(
+def one_draw_for_two(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> dict[str, NDArray[np.float64]]:
     """Return two counts under two names with one shared draw of noise, which cancels in b - 2 a."""
@@ -71,7 +71,7 @@ def below_grid(
     return np.asarray(counts[0] * amount + np.rint(laplace(1 / epsilon, trials, entropy) * steps) / steps)
 
 
-def scale_dropped(
+def drop_scale(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> NDArray[np.float64]:
     """Return counts with noise of scale 1/epsilon, but of a third of it for counts above 50."""
@@ -98,7 +98,7 @@ MEASURE_SUBJECTS = (
         "two counts, one draw of noise",
         "incorrect",
         "a = x + N and b = y + 2 N: b - 2 a has no noise",
-        shared,
+        one_draw_for_two,
         "monotone",
     ),
     Subject(
@@ -112,7 +112,7 @@ MEASURE_SUBJECTS = (
         "scale dropped above 50",
         "incorrect",
         "noise of a third of the scale where a count is large",
-        scale_dropped,
+        drop_scale,
         "one",
     ),
     Subject(
@@ -140,7 +140,7 @@ def wrong_scale(
     """Return counts with box or cube noise, whose scale is too small by a factor."""
     plan = Box.plan(len(counts), epsilon, monotone=monotone)
     wrong = replace(plan, rate=plan.rate * factor)
-    return wrong.run(repeated(counts, trials), NoiseSource(entropy)).value
+    return wrong.run(repeat_counts(counts, trials), NoiseSource(entropy)).value
 
 
 def off_the_grid(

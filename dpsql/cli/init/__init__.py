@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.narrate import ExitCode, paused, progress, uncharged
+from dpsql.cli.narrate import ExitCode, pause_progress, progress, without_charge
 from dpsql.cli.options import read_amount
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def init_command(settings: CliSettings, /, **given: Any) -> int:  # noqa: ANN401
     Spark is sc://HOST:15002, or spark with Parquet files. The policy is written to the file that -p names,
     which must not exist yet.
     """
-    with uncharged("nothing was written"):
+    with without_charge("nothing was written"):
         return _init(settings, given)
 
 
@@ -167,7 +167,7 @@ class FormatQuestions:
             shown = "a tab" if form.delimiter == "\t" else form.delimiter
             narrate.note(f"{table}: fields are separated by {shown}, the encoding is {form.encoding}")
             return form
-        with paused():
+        with pause_progress():
             return self._ask_owner(self._ask, table, form)
 
     def _ask_owner(self, ask: Callable[..., str], table: str, form: CsvFormat) -> CsvFormat:

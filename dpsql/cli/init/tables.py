@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dpsql.cli import narrate
-from dpsql.cli.init.text import Declared, Via, quote_toml
+from dpsql.cli.init.text import DeclaredTable, Via, quote_toml
 from dpsql.cli.init.units import UnitChoices, fold_name, is_called
 from dpsql.lazy_dataclass import dataclass
 
@@ -48,7 +48,7 @@ class Tables:
             raise click.UsageError(f"{min(both)} cannot be public and have a unit")
         units = UnitChoices(self._found, named, common, public, ask)
         self.declared = [
-            Declared(
+            DeclaredTable(
                 table, None if units.of[name] == "PUBLIC" else units.of[name], instead=units.instead.get(name)
             )
             for name, table in self._found.items()
@@ -74,7 +74,7 @@ class Tables:
 
     # -- types and domains
 
-    def _place(self, text: str, what: str) -> tuple[Declared, FoundColumn]:
+    def _place(self, text: str, what: str) -> tuple[DeclaredTable, FoundColumn]:
         """Find `TABLE.COLUMN`, or a column that only one table has."""
         whole = self._columns(text)
         table, dot, name = text.partition(".")
@@ -91,7 +91,7 @@ class Tables:
             raise click.UsageError(f"--{what}: {text} {which}{names[:300]}")
         return hits[0]
 
-    def _columns(self, name: str, table: str | None = None) -> list[tuple[Declared, FoundColumn]]:
+    def _columns(self, name: str, table: str | None = None) -> list[tuple[DeclaredTable, FoundColumn]]:
         """Return the columns of a name, of all tables or of one."""
         return [
             (declared, column)
@@ -101,7 +101,7 @@ class Tables:
             if is_called(declared.found, column.name, name)
         ]
 
-    def _split(self, flag: str, form: str, option: str) -> tuple[Declared, FoundColumn, str]:
+    def _split(self, flag: str, form: str, option: str) -> tuple[DeclaredTable, FoundColumn, str]:
         """Return the column that an option of this form is about, and what stands behind the `=`."""
         place, equals, text = option.partition("=")
         if not equals:
@@ -138,14 +138,14 @@ class Tables:
             for name in filter(None, re.split(r"[,\s]+", answer)):
                 self._ask_domain(ask, declared, name)
 
-    def _ask_type(self, ask: Callable[..., str], declared: Declared, column: FoundColumn) -> None:
+    def _ask_type(self, ask: Callable[..., str], declared: DeclaredTable, column: FoundColumn) -> None:
         place = f"{declared.name}.{column.name}"
         while not _is_accepted(
             self._type, f"{place}={ask(f'  type of {place}', str(column.kind or 'VARCHAR'))}"
         ):
             pass
 
-    def _ask_domain(self, ask: Callable[..., str], declared: Declared, name: str) -> None:
+    def _ask_domain(self, ask: Callable[..., str], declared: DeclaredTable, name: str) -> None:
         answer = ask(f"  all values {name} may have: a, b, c or 0..23 or TABLE.COLUMN (Enter: leave out)")
         if answer:
             _is_accepted(self._domain, f"{declared.name}.{name}={answer}")
@@ -161,7 +161,7 @@ def _is_accepted(declare: Callable[[str], None], option: str) -> bool:
     return True
 
 
-def _state_kinds(tables: list[Declared], kinds: dict[str, str], option: str | None) -> None:
+def _state_kinds(tables: list[DeclaredTable], kinds: dict[str, str], option: str | None) -> None:
     """Set `unit_kind` where the owner gave one, or where several columns may hold different units."""
     columns = {unit.lower() for table in tables if isinstance(unit := table.unit, str) and unit != "ROW"}
     for table in tables:
@@ -173,10 +173,10 @@ def _state_kinds(tables: list[Declared], kinds: dict[str, str], option: str | No
             table.unit_kind = kinds[fold_name(table.name)]
 
 
-def _check_unit_types(tables: list[Declared]) -> None:
+def _check_unit_types(tables: list[DeclaredTable]) -> None:
     """Raise `click.UsageError` if a CSV file's column without a type leads to units of another type."""
     of = {fold_name(table.name): table for table in tables}
-    kinds: dict[str, list[tuple[Declared, FoundColumn]]] = {}
+    kinds: dict[str, list[tuple[DeclaredTable, FoundColumn]]] = {}
     for table in tables:
         if isinstance(table.unit, Via):
             ends = ((table, table.unit.column), (of[fold_name(table.unit.parent)], table.unit.parent_column))
@@ -187,11 +187,11 @@ def _check_unit_types(tables: list[Declared]) -> None:
         _check_one_type(same)
 
 
-def _columns_named(table: Declared, name: str) -> list[tuple[Declared, FoundColumn]]:
+def _columns_named(table: DeclaredTable, name: str) -> list[tuple[DeclaredTable, FoundColumn]]:
     return [(table, column) for column in table.found.columns if column.name == name]
 
 
-def _check_one_type(columns: list[tuple[Declared, FoundColumn]]) -> None:
+def _check_one_type(columns: list[tuple[DeclaredTable, FoundColumn]]) -> None:
     from dpsql.policy import is_one_type
 
     known = [(t, c) for t, c in columns if c.physical is not None or c.name in t.kinds]
@@ -206,7 +206,7 @@ def _check_one_type(columns: list[tuple[Declared, FoundColumn]]) -> None:
             )
 
 
-def _vouch(tables: list[Declared]) -> None:
+def _vouch(tables: list[DeclaredTable]) -> None:
     """Declare the key of each parent as unique, as a link through that key requires."""
     parents = {fold_name(table.name): table for table in tables}
     for table in tables:

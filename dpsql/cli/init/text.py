@@ -43,7 +43,7 @@ class Via:
 
 
 @dataclass(slots=True)
-class Declared:
+class DeclaredTable:
     """One table of the policy that `dpsql init` writes."""
 
     found: Found
@@ -89,7 +89,7 @@ _DEFAULTS = """\
 """
 
 
-def _defaults(tables: list[Declared]) -> list[str]:
+def _defaults(tables: list[DeclaredTable]) -> list[str]:
     """Say where bounds of statements that write none come from, if a table has units with several rows."""
     private = [table for table in tables if table.unit not in (None, "ROW")]
     names = [table.name for table in private if not _propose_key(table)] or [
@@ -98,7 +98,7 @@ def _defaults(tables: list[Declared]) -> list[str]:
     return [_DEFAULTS.format(tables=escape_controls(" ".join(names))[:90])] if names else []
 
 
-def policy_text(tables: list[Declared], amounts: Mapping[str, str], policy: Path) -> str:
+def policy_text(tables: list[DeclaredTable], amounts: Mapping[str, str], policy: Path) -> str:
     """Return the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
     base = policy.absolute().parent
     databases = {table.found.database for table in tables if table.found.database is not None}
@@ -123,7 +123,7 @@ data_version = "1"
 """
 
 
-def _version(tables: list[Declared]) -> list[str]:
+def _version(tables: list[DeclaredTable]) -> list[str]:
     """Declare a version of the data where the rows of an engine may change unnoticed."""
     if not any(table.found.engine for table in tables):
         return []
@@ -173,7 +173,7 @@ def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]
     yield f"ledger = {quote_toml(ledger)}", "beside this file: what was spent and what was answered"
 
 
-def _table(table: Declared, base: Path) -> str:
+def _table(table: DeclaredTable, base: Path) -> str:
     key, found = key_path("tables", table.name), table.found
     source = found.source if found.in_database else _relative(found.source, base)
     lines = [(f"source = {quote_toml(source)}", "")]
@@ -217,7 +217,7 @@ def _link(via: Via) -> str:
     return "{ " + ", ".join(f"{name} = {quote_toml(value)}" for name, value in parts.items()) + " }"
 
 
-def _unique(table: Declared) -> list[tuple[str, str]]:
+def _unique(table: DeclaredTable) -> list[tuple[str, str]]:
     facts = [fact for fact in table.found.unique if not any(map(name_problem, fact))]
     said = "the database's own keys"
     for (column,), child in table.vouched.items():
@@ -233,7 +233,7 @@ def _unique(table: Declared) -> list[tuple[str, str]]:
     return [('# unique = [["a", "b"]]', "sets of columns you vouch are unique; COUNT(*) can then count rows")]
 
 
-def _propose_key(table: Declared) -> list[tuple[str, str]]:
+def _propose_key(table: DeclaredTable) -> list[tuple[str, str]]:
     """Propose that the unit's column is the table's key, where its name says so, with what is gained."""
     unit = table.unit
     if not isinstance(unit, str) or unit == "ROW":
@@ -245,7 +245,7 @@ def _propose_key(table: Declared) -> list[tuple[str, str]]:
     return [(f"# unique = {json.dumps([[unit]])}", escape_controls(gain)[:140])]
 
 
-def _not_null(table: Declared) -> list[tuple[str, str]]:
+def _not_null(table: DeclaredTable) -> list[tuple[str, str]]:
     """Declare what the database keeps from being NULL; of the unit, rows with a NULL are never counted."""
     if table.unit is None:
         return []
@@ -272,7 +272,7 @@ def _csv(form: CsvFormat) -> Iterator[tuple[str, str]]:
         yield f"rename = {{ {pairs} }}", "names in the header, and what the columns are called here"
 
 
-def _columns(table: Declared) -> Iterator[tuple[str, str]]:
+def _columns(table: DeclaredTable) -> Iterator[tuple[str, str]]:
     if table.found.unnamed:
         number = table.found.unnamed
         yield f"# {number} column{'s' if number > 1 else ''} without a name:", "left out"
@@ -312,7 +312,7 @@ _ABOUT_DOMAINS = """\
 """
 
 
-def _domains(table: Declared) -> Iterator[tuple[str, str]]:
+def _domains(table: DeclaredTable) -> Iterator[tuple[str, str]]:
     for column in table.found.columns:
         kind = table.kind(column)
         if kind is None or column.name == table.unit:
@@ -336,7 +336,7 @@ _ABOUT_BOUNDS = """\
 """
 
 
-def _bounds(table: Declared) -> Iterator[tuple[str, str]]:
+def _bounds(table: DeclaredTable) -> Iterator[tuple[str, str]]:
     """Propose numbers to edit for the columns that may hold amounts: not for keys and references."""
     keys = {table.unit.column if isinstance(table.unit, Via) else table.unit}
     keys |= {name for fact in (*table.found.unique, *table.vouched) for name in fact if len(fact) == 1}

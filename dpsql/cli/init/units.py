@@ -38,7 +38,7 @@ def _column_of(table: Found, name: str) -> FoundColumn | None:
     return next((column for column in table.columns if is_called(table, column.name, name)), None)
 
 
-def _existing(table: Found, name: str) -> str:
+def _own_name_of(table: Found, name: str) -> str:
     """Return a column's name as the table has it; raises `click.UsageError`."""
     column = _column_of(table, name)
     if column is None:
@@ -74,7 +74,7 @@ class UnitChoices:
         # Parents first: a child may follow from what is decided for them.
         waiting.sort(key=lambda table: _rank(_people(table)))
         while waiting:
-            table = self._next([t for t in waiting if not self._waits(t, waiting)] or waiting)
+            table = self._next([t for t in waiting if not self._has_undecided_parent(t, waiting)] or waiting)
             waiting.remove(table)
             self._decide(table, self._follow_keys(table) or self._ask_unit(table))
         for name, table in found.items():
@@ -130,10 +130,10 @@ class UnitChoices:
         name, _, theirs = target.rpartition(".")
         parent = self._found.get(fold_name(name))
         if parent is None or _column_of(table, text) is not None:
-            return _existing(table, text)
+            return _own_name_of(table, text)
         if parent is table:
             raise click.UsageError(f"{table.name} cannot lead to itself")
-        return Via(_existing(table, own or theirs), parent.name, _existing(parent, theirs))
+        return Via(_own_name_of(table, own or theirs), parent.name, _own_name_of(parent, theirs))
 
     # -- what follows from keys
 
@@ -141,7 +141,7 @@ class UnitChoices:
         """Return the table to decide now: one named for people, else one that leads to what is decided."""
         return next((t for t in ready if _rank(_people(t)) < 2 or self._links(t)), ready[0])
 
-    def _waits(self, table: Found, waiting: list[Found]) -> bool:
+    def _has_undecided_parent(self, table: Found, waiting: list[Found]) -> bool:
         sources = {other.source for other in waiting if other is not table}
         return any(source in sources for _, source, _ in table.parents)
 
@@ -171,7 +171,7 @@ class UnitChoices:
         found = []
         for parent, unit, hops in self._parents(table):
             for column, theirs in product(table.columns, parent.columns):
-                if fold_name(theirs.name) == fold_name(unit) or not _alike(column, theirs):
+                if fold_name(theirs.name) == fold_name(unit) or not _may_match(column, theirs):
                     continue
                 same = fold_name(column.name) == fold_name(theirs.name) and not is_bare_key(column.name)
                 first = theirs is parent.columns[0] and column is not table.columns[0] and not parent.unique
@@ -194,7 +194,7 @@ class UnitChoices:
             f"{path} (each {via.parent_column} stands once in {via.parent})"
         )
 
-    def _shared(self, table: Found) -> list[str]:
+    def _shared_columns(self, table: Found) -> list[str]:
         """Return a table's columns named as the unit of another table."""
         units = {fold_name(unit) for _, unit in self._others(table)}
         return [c.name for c in table.columns if fold_name(c.name) in units and not is_bare_key(c.name)]
@@ -210,7 +210,7 @@ class UnitChoices:
     # -- what is asked
 
     def _ask_unit(self, table: Found) -> Unit:
-        shared, links, people = self._shared(table), self._links(table), _people(table)
+        shared, links, people = self._shared_columns(table), self._links(table), _people(table)
         paths = [_write_via(via) for via in links]
         if self._ask is None:
             raise self._open(table, paths)
@@ -256,7 +256,7 @@ def _write_via(via: Via) -> str:
     return target if via.column == via.parent_column else f"{via.column}:{target}"
 
 
-def _alike(one: FoundColumn, other: FoundColumn) -> bool:
+def _may_match(one: FoundColumn, other: FoundColumn) -> bool:
     """Whether two columns may hold the same keys; a CSV file's have no type yet."""
     if one.physical is None or other.physical is None or one.kind is None or other.kind is None:
         return one.kind is not None and other.kind is not None

@@ -15,7 +15,7 @@ from dpsql.cli.narrate import ExitCode
 from dpsql.cli.output import FORMATS
 from dpsql.cli.repl import commands
 from dpsql.cli.repl.commands import ReplState
-from dpsql.cli.repl.line_input import CompletionNames, complete
+from dpsql.cli.repl.line_input import CompletionNames, is_complete
 from dpsql.errors import Error, QueryRefused
 from dpsql.render.figures import show_left
 
@@ -75,7 +75,7 @@ class Repl(ReplState):
             self._guard(partial(commands.run, self, command))
             return ""
         begun = f"{begun}{line}\n" if begun or line.strip() else ""
-        if not begun or not complete(begun):
+        if not begun or not is_complete(begun):
             return begun
         self._guard(partial(self.statements, begun))
         return ""

@@ -132,7 +132,7 @@ def _starting(word: str, among: Iterable[str]) -> list[str]:
 _COMMENTS = re.compile(r"--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
 
 
-def complete(text: str) -> bool:
+def is_complete(text: str) -> bool:
     """Whether the text ends a statement: a semicolon outside of quotes and comments, and no more after it."""
     from dpsql.language import split_script
 
@@ -158,7 +158,7 @@ class Piped:
     interactive = False
 
     def line(self, prompt: str, begun: str) -> str:
-        """Return the next line."""
+        """Return the next line of standard input; `EOFError` at its end."""
         return _next_line()
 
     def ask(self, question: str) -> bool:
@@ -254,26 +254,26 @@ class _Toolkit(_Terminal):
         keys = KeyBindings()
 
         @Condition
-        def finished() -> bool:
+        def is_finished() -> bool:
             text = session.default_buffer.document.text
-            if not text.strip() or command_in(text) is not None or complete(text):
+            if not text.strip() or command_in(text) is not None or is_complete(text):
                 return True
             return leaves_statement(text.rpartition("\n")[2])
 
         @Condition
-        def at_the_end_of_text() -> bool:
+        def is_at_end_of_text() -> bool:
             document = session.default_buffer.document
             return bool(document.text) and document.is_cursor_at_the_end
 
-        @keys.add("c-d", filter=at_the_end_of_text)
+        @keys.add("c-d", filter=is_at_end_of_text)
         def _(event: KeyPressEvent) -> None:
             event.app.exit(exception=KeyboardInterrupt, style="class:aborting")
 
-        @keys.add("enter", filter=finished)
+        @keys.add("enter", filter=is_finished)
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.validate_and_handle()
 
-        @keys.add("enter", filter=~finished)
+        @keys.add("enter", filter=~is_finished)
         def _(event: KeyPressEvent) -> None:
             # Without the indent of the line before, which would change a text that spans lines.
             event.current_buffer.newline(copy_margin=False)

@@ -28,7 +28,7 @@ Tables = dict[str, list[SourceColumn]]
 
 
 class FromItem(NamedTuple):
-    """An item of a FROM clause."""
+    """An item of a FROM clause: its name or alias, and its columns."""
 
     name: str
     columns: list[SourceColumn]

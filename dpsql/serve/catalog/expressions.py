@@ -191,7 +191,7 @@ _WITHOUT_PARENTHESES = frozenset(
 
 
 class Expressions(Calls):
-    """Translates expressions."""
+    """Translates expressions, each by the rule of its node type."""
 
     def expression(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate an expression by the rule of its node type, or its parts alone; put it in its place."""

@@ -13,7 +13,7 @@ from dpsql.serve.catalog.postgres import ALL_SCHEMAS, data
 
 
 class Route(Enum):
-    """Who answers a statement."""
+    """Who answers a statement: the catalogue, the data, or nobody."""
 
     CATALOG = "catalogue"
     """All its relations lie in the two catalogue schemas, or it has none."""

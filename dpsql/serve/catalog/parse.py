@@ -72,7 +72,7 @@ def _plain_call(name: str) -> Callable[[PostgresParser], exp.Expr | None]:
     return parse_call
 
 
-class _Parser(PostgresParser):
+class _QuestionParser(PostgresParser):
     """PostgreSQL's parser without the functions that it knows: each is a plain call, with its own name."""
 
     FUNCTIONS: ClassVar = {"ARRAY": PostgresParser.FUNCTIONS["ARRAY"]}
@@ -116,7 +116,7 @@ def parse(text: str, tokens: list[Token] | None = None) -> exp.Expr:
     tokens = tokenize(text) if tokens is None else tokens
     if tokens[0].token_type not in BEGINNINGS:
         raise UnknownQuestion("no query")
-    parser = _Parser(error_level=ErrorLevel.IMMEDIATE, dialect=_Dialect())
+    parser = _QuestionParser(error_level=ErrorLevel.IMMEDIATE, dialect=_Dialect())
     try:
         trees = parser.parse(list(_parser_tokens(tokens)), text)
     except (SqlglotError, RecursionError, ValueError):

@@ -1,8 +1,7 @@
 """Requests of a page over HTTP and their answers as JSON: exact rows for programs, texts and bars for people.
 
-Also the files of the pages, which are read once.
-
-A refusal is an object with `refused` and `hint`.
+A refusal is an object with `refused` and `hint`. The files of the pages are served here, too; each is read
+once.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ class RefusedError(Exception):
 
 
 def body(facts: object) -> bytes:
-    """Write an object of JSON, with values as results have them."""
+    """Write an object as JSON, with values as results have them."""
     return as_json(facts).encode("utf-8", "backslashreplace")
 
 
@@ -123,7 +122,7 @@ def refusal_response(problem: Exception) -> Response:
 async def fields(
     request: Request, kind: Literal["request", "sign in"] = "request", **kinds: type
 ) -> dict[str, Any]:
-    """Read an object of JSON with these fields alone; one that may be left out is None.
+    """Read the body of a request: an object of JSON with these fields alone; one that is left out is None.
 
     `kind` is that of the table of limits, by which it is measured before it is read.
     """
@@ -207,7 +206,7 @@ class UserRequest:
         self._free, self._asks, self._rule = free, asks, rule
 
     async def who(self) -> JsonObject:
-        """Return who asks."""
+        """Return the names of the user and of the analyst."""
         return {"user": self._login.user.name, "analyst": self._login.analyst}
 
     async def language(self) -> JsonObject:
@@ -306,7 +305,7 @@ def answer_facts(found: Answer | StatementResult, first: int = 0, total: Charge 
 
 
 def release_page(release: Release, first: int = 0, total: Charge | None = None) -> JsonObject:
-    """Return a release: its rows from one on with their intervals, its price, what is said below it."""
+    """Return a release as JSON: rows from row `first` on with intervals, its price, what is said below it."""
     rows = _count_fitting_rows(release.table, first)
     part = _slice(release, first, rows)
     return {

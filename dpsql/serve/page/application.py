@@ -1,11 +1,11 @@
 """The application for analysts: its routes, who makes a request, the refusal of requests from other sites.
 
-People sign in by a password; `Logins` keeps each login under a random cookie and a random key. `Guard` adds
-headers that browsers obey.
+Other sites: `RequestGuard` refuses their requests, and adds headers that browsers obey.
 
-A browser sends a cookie to every port of a host, so whoever serves another page there gets it. The key is
-kept by the page itself, which no other origin can read; the cookie is of no use without it, nor is the key
-without the cookie, which no script reads.
+Logins: people sign in by a password; `Logins` keeps each login under a random cookie and a random key. A
+browser sends a cookie to every port of a host, so whoever serves another page there gets it. The key is kept
+by the page itself, which no other origin can read; the cookie is of no use without it, nor is the key without
+the cookie, which no script reads.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ class Logins:
         return found.login
 
     def sign_out(self, cookie: str) -> None:
-        """End a login."""
+        """End the login of a cookie."""
         self._logins.pop(_hash(cookie), None)
 
 
@@ -369,7 +369,7 @@ class Pages:
         return login
 
     def _guard(self, endpoint: Endpoint) -> Endpoint:
-        """Return an endpoint that answers its errors."""
+        """Return an endpoint that answers errors as JSON."""
 
         async def answer_errors(request: Request) -> Response:
             try:

@@ -230,7 +230,7 @@ class Channel(asyncio.BufferedProtocol):
             self.flush()
 
     def flush(self) -> None:
-        """Send what was gathered."""
+        """Send the bytes that were gathered."""
         if self._out and not self._transport.is_closing():
             self._transport.write(bytes(self._out))
         self._out.clear()

@@ -10,7 +10,14 @@ from dpsql.serve.limits import MOST_COLUMNS, MOST_PARAMETERS, DecodingBudget, si
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.messages import ProtocolViolation, WireError
 from dpsql.serve.wire.portals import Portal, Prepared
-from dpsql.serve.wire.results import Description, Result, ResultRows, SentStatement, send_copy, send_remarks
+from dpsql.serve.wire.results import (
+    Description,
+    ResultRows,
+    SentStatement,
+    WireResult,
+    send_copy,
+    send_remarks,
+)
 from dpsql.serve.wire.types import parameter_type
 from dpsql.serve.wire.types.encoding import format_codes, row_description
 from dpsql.serve.wire.types.parameters import decode_parameter
@@ -37,7 +44,7 @@ class Extended:
     # -- statements
 
     async def parse(self, body: Body) -> None:
-        """Prepare a statement."""
+        """Prepare a statement under the name that a Parse message has."""
         name, text = body.name(), body.text()
         oids = body.array("I")
         body.end()
@@ -115,7 +122,7 @@ class Extended:
         self._channel.write(messages.complete(portal.result.complete(sent)))
         portal.rows, portal.result = None, _without_rows(portal.result)
 
-    async def _run(self, portal: Portal, statement: SentStatement) -> Result:
+    async def _run(self, portal: Portal, statement: SentStatement) -> WireResult:
         await self._check_columns(portal.prepared, statement)
         result = await self._session.run(statement, portal.parameters, portal.prepared.description.types)
         send_remarks(self._channel, result, self._session.settings)
@@ -158,7 +165,7 @@ class Extended:
 
     def _describe_cursor(self, name: str) -> None:
         """Describe a cursor, which drivers name as if it were a portal."""
-        columns, binary = self._session.cursors.columns(name), self._session.cursors.binary(name)
+        columns, binary = self._session.cursors.columns(name), self._session.cursors.is_binary(name)
         self._channel.write(row_description(columns, (int(binary),) * len(columns)))
 
     def close(self, body: Body) -> None:
@@ -197,9 +204,9 @@ def _read_bind(body: Body) -> tuple[str, str, tuple[int, ...], list[bytes | None
     return portal, statement, codes, values, columns
 
 
-def _without_rows(result: Result) -> Result:
+def _without_rows(result: WireResult) -> WireResult:
     """Return a result whose rows are gone: more of them are asked in vain."""
-    return Result(result.tag)
+    return WireResult(result.tag)
 
 
 def _changed_columns(more: str) -> WireError:

@@ -154,7 +154,7 @@ class Body(MessageBody):
         return self.numbers(f"{count}{form}")
 
     def text(self) -> str:
-        """Read a text."""
+        """Read a text that a zero byte ends; raise `WireError` unless it is UTF-8."""
         try:
             return self.raw_text().decode()
         except UnicodeDecodeError:
@@ -184,7 +184,7 @@ def negotiate(version: int, unknown: Sequence[str]) -> bytes:
 
 
 def parameter_status(name: str, value: str) -> bytes:
-    """Return ParameterStatus."""
+    """Return ParameterStatus, which tells the client the value of a setting."""
     return message(b"S", text(name), text(value))
 
 
@@ -199,22 +199,22 @@ def ready(status: str) -> bytes:
 
 
 def complete(tag: str) -> bytes:
-    """Return CommandComplete."""
+    """Return CommandComplete, the end of a statement's answer, with its tag."""
     return message(b"C", text(tag))
 
 
 def parameter_description(oids: Sequence[int]) -> bytes:
-    """Return ParameterDescription."""
+    """Return ParameterDescription: the OIDs of a statement's parameters."""
     return message(b"t", struct.pack("!H", len(oids)), *(struct.pack("!I", oid) for oid in oids))
 
 
 def error_response(fields: Iterable[tuple[bytes, str]]) -> bytes:
-    """Return ErrorResponse."""
+    """Return ErrorResponse with these fields."""
     return _response(b"E", fields)
 
 
 def notice_response(severity: str, sqlstate: str, sentence: str, hint: str | None = None) -> bytes:
-    """Return NoticeResponse."""
+    """Return NoticeResponse: a sentence that is no error."""
     return _response(b"N", Fields(severity, sqlstate, sentence, hint=hint))
 
 

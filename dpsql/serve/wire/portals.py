@@ -1,10 +1,9 @@
 """What a connection keeps by name: prepared statements, portals and cursors.
 
-The decoded bytes of prepared statements and portals are counted in its account. Cursors are finished results
-that are read forward.
+Prepared statements and portals: their decoded bytes are counted in the connection's account.
 
-The statement of a cursor is answered, and charged, at DECLARE; FETCH and MOVE read the result that is there.
-ROLLBACK TO a savepoint closes none.
+Cursors: they are finished results that are read forward. The statement of a cursor is answered, and charged,
+at DECLARE; FETCH and MOVE read the result that is there. ROLLBACK TO a savepoint closes none.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from dpsql.serve.catalog.facts import CursorRow, PreparedRow
 from dpsql.serve.limits import COLUMN, MOST_COLUMNS, CodedError, MemoryAccount, size_of
 from dpsql.serve.wire.command_words import Declare, Fetch
 from dpsql.serve.wire.messages import WireError
-from dpsql.serve.wire.results import Description, Result, ResultRows, SentStatement
+from dpsql.serve.wire.results import Description, ResultRows, SentStatement, WireResult
 
 MOST_HELD = 64 << 20
 """Bytes of the results of all portals of a connection together that have rows to send."""
@@ -32,7 +31,7 @@ MOST_HELD = 64 << 20
 _One = TypeVar("_One", "Prepared", "Portal")
 
 
-class Kept(MutableMapping[str, _One]):
+class KeptByName(MutableMapping[str, _One]):
     """Things by name; raises `LimitExceeded`, and keeps nothing new, where the account has no room."""
 
     what: ClassVar[str]
@@ -66,7 +65,7 @@ class Kept(MutableMapping[str, _One]):
             raise WireError("54000", f"a connection has at most {self.most:,} {self.what}s")
 
     def find(self, name: str) -> _One:
-        """Return what has a name; raise if nothing has it."""
+        """Return what is kept under a name; raise `WireError` if nothing is."""
         if name not in self:
             raise WireError(self.missing, f'there is no {self.what} "{name}"')
         return self[name]
@@ -106,14 +105,14 @@ class Prepared:
 
     @property
     def size(self) -> int:
-        """The bytes that it takes."""
+        """Bytes that the statement and its description take."""
         described = self.description
         names = sum(size_of(column.name) for column in described.columns)
         # The statement without its blanks is another copy of the text.
         return 2 * size_of(self.text) + names + COLUMN * (len(described.columns) + len(described.parameters))
 
 
-class PreparedStatements(Kept[Prepared]):
+class PreparedStatements(KeptByName[Prepared]):
     """Prepared statements by name; the one without a name is replaced each time."""
 
     what, most, most_bytes = "prepared statement", 1_000, 4 << 20
@@ -155,13 +154,13 @@ class Portal:
     """Bytes of the parameters, as they are decoded."""
     codes: tuple[int, ...]
     """The formats of the columns as the client gave them: none, one for all, or one each."""
-    result: Result | None = None
+    result: WireResult | None = None
     """What it gave; without a table when all rows were sent."""
     rows: ResultRows | None = None
     """The rows, while some are left."""
 
 
-class Portals(Kept[Portal]):
+class Portals(KeptByName[Portal]):
     """Portals by name; the one without a name is replaced each time."""
 
     what, most, most_bytes = "portal", 100, 8 << 20
@@ -261,18 +260,18 @@ class Cursors:
         self.check(command, in_transaction=in_transaction)
         self._open[command.name] = _Cursor(command, tuple(columns), table, in_transaction)
 
-    def fetch(self, command: Fetch) -> Result:
+    def fetch(self, command: Fetch) -> WireResult:
         """Read rows, or move without reading."""
         cursor = self._cursor(command.name)
         rows = cursor.read(command.count)
         if command.move:
-            return Result(f"MOVE {rows.num_rows}")
-        return Result(f"FETCH {rows.num_rows}", cursor.columns, rows, binary=cursor.command.binary)
+            return WireResult(f"MOVE {rows.num_rows}")
+        return WireResult(f"FETCH {rows.num_rows}", cursor.columns, rows, binary=cursor.command.binary)
 
     def __contains__(self, name: str) -> bool:
         return name in self._open
 
-    def binary(self, name: str) -> bool:
+    def is_binary(self, name: str) -> bool:
         """Return whether FETCH answers in binary, whatever format is asked for."""
         return self._cursor(name).command.binary
 
@@ -281,7 +280,7 @@ class Cursors:
         return self._cursor(name).columns
 
     def close(self, name: str | None) -> None:
-        """Close a cursor, or all."""
+        """Close the cursor of a name, or all if it is None."""
         if name is None:
             self._open.clear()
         else:

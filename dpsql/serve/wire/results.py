@@ -1,4 +1,4 @@
-"""Statements in what a client sends, what each gives (`Result`), and how that is sent: rows, COPY, notices.
+"""Statements in what a client sends, what each gives (`WireResult`), and how it is sent: rows, COPY, notices.
 
 COPY .. TO STDOUT writes text, csv and binary as PostgreSQL does, and Arrow.
 """
@@ -92,7 +92,7 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class WireResult:
     """What a statement gave; `table` is None if it gives no rows."""
 
     tag: str
@@ -281,7 +281,7 @@ _CODES = {"NOTICE": "00000", "WARNING": "01000"}
 class ResultRows:
     """The rows of one result in the formats that the client chose, sent in one or several parts."""
 
-    def __init__(self, result: Result, codes: Sequence[int], settings: Settings) -> None:
+    def __init__(self, result: WireResult, codes: Sequence[int], settings: Settings) -> None:
         assert result.table is not None  # noqa: S101  who has rows
         if result.binary and not codes:
             codes = (1,)
@@ -338,7 +338,7 @@ class ResultRows:
         return found
 
 
-async def send_result(channel: Channel, result: Result, settings: Settings, check: Check) -> None:
+async def send_result(channel: Channel, result: WireResult, settings: Settings, check: Check) -> None:
     """Send a whole result as a simple query gets it."""
     send_remarks(channel, result, settings)
     if result.copy is not None:
@@ -352,7 +352,7 @@ async def send_result(channel: Channel, result: Result, settings: Settings, chec
     channel.write(messages.complete(result.complete(count)))
 
 
-async def send_copy(channel: Channel, result: Result, settings: Settings, check: Check) -> None:
+async def send_copy(channel: Channel, result: WireResult, settings: Settings, check: Check) -> None:
     """Send a result as COPY does."""
     assert result.copy is not None  # noqa: S101  who copies
     assert result.table is not None  # noqa: S101  a copied statement has rows
@@ -376,7 +376,7 @@ async def send_copy(channel: Channel, result: Result, settings: Settings, check:
     channel.write(messages.complete(result.complete(result.table.num_rows)))
 
 
-def send_remarks(channel: Channel, result: Result, settings: Settings) -> None:
+def send_remarks(channel: Channel, result: WireResult, settings: Settings) -> None:
     """Send the notices of a result that the client wants to see, and the settings that it changed."""
     wanted = settings.client_min_messages
     least = _LEVELS.index(wanted) if wanted in _LEVELS else 0

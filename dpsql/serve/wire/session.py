@@ -23,8 +23,8 @@ from dpsql.serve.wire.portals import Cursors, Portals, PreparedStatements
 from dpsql.serve.wire.results import (
     Description,
     LocatedError,
-    Result,
     SentStatement,
+    WireResult,
     check_length,
     split,
     split_plain,
@@ -70,7 +70,7 @@ class Transactions:
         return self.status != "I"
 
     def note_failure(self) -> None:
-        """Note that a statement failed."""
+        """Note that a statement failed: an open transaction fails with it."""
         if self.status == "T":
             self.status = "E"
 
@@ -215,7 +215,7 @@ class WireSession:
 
     async def run(
         self, statement: SentStatement, parameters: Sequence[object] = (), types: Sequence[pa.DataType] = ()
-    ) -> Result:
+    ) -> WireResult:
         """Run a statement and return what it gives; raises `LocatedError`."""
         with _locate_errors(statement):
             command = await self._command_of(statement)
@@ -231,16 +231,16 @@ class WireSession:
         with _locate_errors(statement), told(answer.release):
             return self._result_of(command, answer)
 
-    def _result_of(self, command: c.Command | None, answer: Answer) -> Result:
+    def _result_of(self, command: c.Command | None, answer: Answer) -> WireResult:
         changes: tuple[tuple[str, str], ...] = ()
         for name, value, local in answer.changes:
             changes += self.settings.set(name, value, local=local)
         if isinstance(command, c.Declare):
             opened = self.transactions.open
             self.cursors.declare(command, answer.columns, answer.table, in_transaction=opened)
-            return Result(command.tag, notices=answer.notices, changes=changes)
+            return WireResult(command.tag, notices=answer.notices, changes=changes)
         options = command.options if isinstance(command, c.Copy) else None
-        return Result(
+        return WireResult(
             answer.tag if options is None else "COPY",
             answer.columns,
             answer.table,
@@ -251,7 +251,7 @@ class WireSession:
             release=answer.release,
         )
 
-    def _command(self, command: c.Command | None) -> Result:
+    def _command(self, command: c.Command | None) -> WireResult:
         match command:
             case c.ShowSetting(name=None):
                 return _result_of_texts("SHOW", [column.name for column in _ALL], self.settings.show_all())
@@ -261,9 +261,9 @@ class WireSession:
             case c.SetSetting():
                 changes = self.settings.set(command.name, command.value, local=command.local)
                 alone = command.local and not self.transactions.open
-                return Result(command.tag, changes=changes, warnings=(_LOCAL_ALONE,) if alone else ())
+                return WireResult(command.tag, changes=changes, warnings=(_LOCAL_ALONE,) if alone else ())
             case c.ResetSetting():
-                return Result(command.tag, changes=self.settings.reset(command.name))
+                return WireResult(command.tag, changes=self.settings.reset(command.name))
             case c.Fetch():
                 return self.cursors.fetch(command)
             case c.CloseCursor():
@@ -273,22 +273,22 @@ class WireSession:
             case c.Discard():
                 return self._discard(command)
             case c.NoOperation():
-                return Result(command.tag)
+                return WireResult(command.tag)
             case c.Transaction():
                 return self._transaction(command)
             case _:
                 raise WireError("0A000", "this command is not known here")
-        return Result(command.tag)
+        return WireResult(command.tag)
 
-    def _transaction(self, command: c.Transaction) -> Result:
+    def _transaction(self, command: c.Transaction) -> WireResult:
         change = self.transactions.run(command)
         if change.ended is not None:
             self.portals.clear()
             self.cursors.end_transaction(committed=change.ended)
         warnings = () if change.warning is None else (change.warning,)
-        return Result(change.tag, warnings=warnings, changes=change.changes)
+        return WireResult(change.tag, warnings=warnings, changes=change.changes)
 
-    def _discard(self, command: c.Discard) -> Result:
+    def _discard(self, command: c.Discard) -> WireResult:
         changes: tuple[tuple[str, str], ...] = ()
         if command.what == "ALL":
             if self.transactions.open:
@@ -298,7 +298,7 @@ class WireSession:
             changes = self.settings.reset(None)
         if command.what in ("ALL", "PLANS"):
             self.prepared.deallocate(None)
-        return Result(command.tag, changes=changes)
+        return WireResult(command.tag, changes=changes)
 
     # -- memory
 
@@ -308,7 +308,7 @@ class WireSession:
         return self.cursors.held + self.portals.held + self._sending
 
     @contextmanager
-    def sending(self, result: Result | None = None) -> Iterator[Callable[[], None]]:
+    def sending(self, result: WireResult | None = None) -> Iterator[Callable[[], None]]:
         """Send a result in this block, and count it as kept if it is given; yield what raises once cancelled.
 
         Nothing that was charged is given back.
@@ -338,7 +338,7 @@ class WireSession:
             )
 
     def clear(self) -> None:
-        """Forget all that is kept."""
+        """Forget portals, cursors and prepared statements, and give back their memory."""
         self.portals.clear()
         self.cursors.close(None)
         self.prepared.clear()
@@ -371,11 +371,11 @@ _ALL = (
 )
 
 
-def _result_of_texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> Result:
+def _result_of_texts(tag: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> WireResult:
     """Return a result of texts."""
     arrays = [pa.array([row[place] for row in rows], pa.string()) for place in range(len(names))]
     columns = tuple(AnswerColumn(name, pa.string()) for name in names)
-    return Result(tag, columns, pa.Table.from_arrays(arrays, names=list(names)))
+    return WireResult(tag, columns, pa.Table.from_arrays(arrays, names=list(names)))
 
 
 @contextmanager

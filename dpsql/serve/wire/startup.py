@@ -1,7 +1,9 @@
 """How clients come in: the startup messages until one has logged in, and all connections of a server.
 
-The messages are encryption, startup and SCRAM, or a request to cancel. `Connections` says how many there may
-be and has the keys that cancel; `Pace` says how fast an analyst may send.
+Messages: a request for encryption, the startup message and SCRAM, or a request to cancel.
+
+Connections: `Connections` says how many there may be and has the keys that cancel; `Pace` says how fast an
+analyst may send.
 """
 
 from __future__ import annotations
@@ -60,17 +62,17 @@ class LiveConnection(Protocol):
 
     @property
     def running(self) -> bool:
-        """Whether it runs a statement."""
+        """Whether the connection runs a statement."""
 
     @property
     def held(self) -> int:
-        """Bytes of results that it keeps."""
+        """Bytes of results that the connection keeps."""
 
     def cancel(self) -> None:
         """Stop the statement that runs, if one does."""
 
     def end(self, error: FatalError) -> None:
-        """End it: now if it is idle, else behind what it runs."""
+        """End the connection: now if it is idle, else behind what it runs."""
 
 
 class Connections:

@@ -8,18 +8,18 @@ import pytest
 from dpsql.audit import CHARGE, read
 from dpsql.audit.events import Charged, Labelled, OutputEvent, Within
 from dpsql.audit.feature_selection import (
-    Agreement,
-    Average,
+    AgreementLabel,
+    AverageValue,
     ColumnLabel,
-    Finest,
-    Greatest,
+    GreatestValue,
     LabelFeature,
-    Least,
+    LastDigitLabel,
+    LeastValue,
     NumberFeature,
     NumberValue,
     RowLabel,
     SetLabel,
-    Sides,
+    SidesLabel,
     TimesLabel,
     label_features,
     number_features,
@@ -99,13 +99,13 @@ def test_a_part_narrower_than_elsewhere_is_filled_up() -> None:
         (RowLabel((("index", 2),)), [[2, 0], [1, -1], [0, 2]]),
         (SetLabel("index", 2), [[0, 2], [-1, 1], [0, 2]]),
         (TimesLabel("index", 2, 2), [1, 0, 1]),
-        (Agreement("index", (2, 2)), [1, 0, 1]),
-        (Sides((("gap", 2),), (1.0, 1.0), (True, False)), [1, 1, 2]),
-        (Finest("gap", 2, 0), [-1, -1, 1]),
+        (AgreementLabel("index", (2, 2)), [1, 0, 1]),
+        (SidesLabel((("gap", 2),), (1.0, 1.0), (True, False)), [1, 1, 2]),
+        (LastDigitLabel("gap", 2, 0), [-1, -1, 1]),
         (NumberValue("gap", 2, 0), [1.5, 0.5, 2.0]),
-        (Least("gap", 2), [1.5, 0.5, 0.25]),
-        (Greatest("gap", 2), [3.0, 0.5, 2.0]),
-        (Average("gap", 2), [2.25, 0.5, 1.125]),
+        (LeastValue("gap", 2), [1.5, 0.5, 0.25]),
+        (GreatestValue("gap", 2), [3.0, 0.5, 2.0]),
+        (AverageValue("gap", 2), [2.25, 0.5, 1.125]),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -115,23 +115,23 @@ def test_features(feature: LabelFeature | NumberFeature, expected: list[object])
 
 def test_the_last_binary_digit() -> None:
     value = np.array([1.0, 6.0, 0.75, 2.0**-60, 1 + 2.0**-52, 0.0, np.nan, -0.5])
-    assert Finest("output", 1, 0).of(read(value, 8)).tolist() == [0, 1, -2, -60, -52, 1024, 1024, -1]
+    assert LastDigitLabel("output", 1, 0).of(read(value, 8)).tolist() == [0, 1, -2, -60, -52, 1024, 1024, -1]
 
 
 def test_which_features_are_looked_at() -> None:
     outputs = read(MIXED, 3)
     labels = label_features(outputs, outputs)
-    assert {type(feature) for feature in labels} == {ColumnLabel, RowLabel, SetLabel, TimesLabel, Sides}
+    assert {type(feature) for feature in labels} == {ColumnLabel, RowLabel, SetLabel, TimesLabel, SidesLabel}
     assert {type(feature) for feature in number_features(outputs, outputs)} == {
         NumberValue,
-        Least,
-        Greatest,
-        Average,
+        LeastValue,
+        GreatestValue,
+        AverageValue,
     }
     wide = read(np.zeros((50, 8), dtype=int), 50)
-    assert any(isinstance(feature, Agreement) for feature in label_features(wide, wide))
+    assert any(isinstance(feature, AgreementLabel) for feature in label_features(wide, wide))
     floating = read(np.random.default_rng(1).normal(size=50), 50)
-    assert any(isinstance(feature, Finest) for feature in label_features(floating, floating))
+    assert any(isinstance(feature, LastDigitLabel) for feature in label_features(floating, floating))
 
 
 @pytest.mark.parametrize(
@@ -144,8 +144,8 @@ def test_which_features_are_looked_at() -> None:
         (OutputEvent((Labelled(TimesLabel("index", 2, 2), (1,)),)), 2, "the number of 2 in index is 1"),
         (OutputEvent((Within(NumberValue("gap", 2, 0), 1.0, 2.0),)), 1, "1 ≤ gap[0] < 2"),
         (OutputEvent((Within(NumberValue("gap", 2, 0), 2.0, None),)), 1, "gap[0] = 2"),
-        (OutputEvent((Within(Least("gap", 2), -np.inf, 0.5),)), 1, "the least gap < 0.5"),
-        (OutputEvent((Within(Greatest("gap", 2), 0.5, np.inf),)), 3, "the greatest gap ≥ 0.5"),
+        (OutputEvent((Within(LeastValue("gap", 2), -np.inf, 0.5),)), 1, "the least gap < 0.5"),
+        (OutputEvent((Within(GreatestValue("gap", 2), 0.5, np.inf),)), 3, "the greatest gap ≥ 0.5"),
         (OutputEvent((Within(NumberValue("gap", 2, 1), -np.inf, np.inf),)), 2, "there is gap[1]"),
         (
             OutputEvent((Charged(0.5), Labelled(ColumnLabel("index", 2, 0), (1,)))),
@@ -153,17 +153,17 @@ def test_which_features_are_looked_at() -> None:
             "epsilon 0.5 is charged and index[0] is 1",
         ),
         (
-            OutputEvent((Labelled(Finest("gap", 2, 0), (-1,)),)),
+            OutputEvent((Labelled(LastDigitLabel("gap", 2, 0), (-1,)),)),
             2,
             "the last binary digit of gap[0] is worth 2^-1",
         ),
         (
-            OutputEvent((Labelled(Sides((("gap", 2),), (1.0, 1.0), (True, False)), (2,)),)),
+            OutputEvent((Labelled(SidesLabel((("gap", 2),), (1.0, 1.0), (True, False)), (2,)),)),
             1,
             "the number of places where gap is (≥ 1, < 1) is 2",
         ),
         (
-            OutputEvent((Labelled(Agreement("index", (2, 2)), (0, 1)),)),
+            OutputEvent((Labelled(AgreementLabel("index", (2, 2)), (0, 1)),)),
             3,
             "the number of places where index agrees with (2, 2) is 0 or 1",
         ),

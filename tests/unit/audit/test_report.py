@@ -215,4 +215,4 @@ def test_every_subject_says_what_it_is() -> None:
     for subject in CATALOGUE:
         assert len(subject.about) > 10
         assert subject.kind in ("dpsql", "reference", "incorrect")
-        assert subject.wrong(0.2) is (subject.kind == "incorrect")
+        assert subject.is_wrong(0.2) is (subject.kind == "incorrect")

@@ -21,7 +21,7 @@ from dpsql.audit.events import OutputEvent, Within
 from dpsql.audit.feature_selection import (
     Combination,
     Corner,
-    LowBits,
+    LowBitsLabel,
     NumberValue,
     Residue,
     choose_residues,
@@ -158,7 +158,7 @@ def test_numbers_of_a_row_in_words_and_values() -> None:
 
 
 def test_the_last_bits_of_floating_point() -> None:
-    bits = LowBits("output", 1, 0)
+    bits = LowBitsLabel("output", 1, 0)
     outputs = read(np.array([1.0, 1 + 3 * 2.0**-52, np.nan]), 3)
     assert bits.of(outputs)[:2].tolist() == [0, 3]
     assert bits.words((0, 3)) == "the last four bits of output is 0 or 3"

@@ -14,7 +14,7 @@ import pytest
 
 from dpsql.cli import main
 from dpsql.cli import narrate as progress_module
-from dpsql.cli.narrate import Progress, doing, paused, progress
+from dpsql.cli.narrate import Progress, doing, pause_progress, progress
 
 
 class Terminal(io.StringIO):
@@ -60,7 +60,7 @@ def test_the_line_is_drawn_and_removed(attach: Callable[[], Terminal]) -> None:
         doing("hashing t", 1_200_000, 5_000_000)
         terminal.drawn.clear()
         assert terminal.drawn.wait(30)
-        with paused():
+        with pause_progress():
             terminal.write("asked: ")
             terminal.drawn.clear()
         assert terminal.drawn.wait(30)

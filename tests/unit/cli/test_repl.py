@@ -15,7 +15,7 @@ from dpsql.cli.narrate import ExitCode
 from dpsql.cli.output import FORMATS, AnswerOutput
 from dpsql.cli.repl import Repl, names_of
 from dpsql.cli.repl.commands import COMMANDS
-from dpsql.cli.repl.line_input import CompletionNames, Piped, complete, completions
+from dpsql.cli.repl.line_input import CompletionNames, Piped, completions, is_complete
 
 NAMES = CompletionNames(
     {"visits": ("patient_id", "diagnosis_code", "minutes"), "diagnoses": ("code", "diagnosis")},
@@ -213,7 +213,7 @@ def test_long_answers_are_shown_by_a_pager(desk: Desk, monkeypatch: pytest.Monke
     ],
 )
 def test_when_a_text_is_complete(text: str, *, done: bool) -> None:
-    assert complete(text) is done
+    assert is_complete(text) is done
 
 
 def test_the_prompt_shows_the_epsilon_left(desk: Desk) -> None:

@@ -594,7 +594,7 @@ def test_a_server_that_ends_answers_nothing_more(service: Service, held: Held) -
         with pytest.raises(ShuttingDown) as caught:
             await other.answer("SELECT 1 AS x")
         assert caught.value.sqlstate == "57P01"
-        assert not service.ready()
+        assert not service.is_ready()
         held.go.set()
         assert (await running).release is not None
 
@@ -661,7 +661,7 @@ def test_a_closed_client_asks_nothing_and_is_not_listed(service: Service) -> Non
     assert client not in service.clients
     with pytest.raises(InterfaceError):
         run(client.answer("SELECT 1"))
-    assert service.ready()
+    assert service.is_ready()
 
 
 # -- what is told

@@ -16,7 +16,7 @@ from dpsql.serve.answers import Answer, Encoded, columns_of
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
 from dpsql.serve.settings import Settings
-from dpsql.serve.wire.results import Result, ResultRows
+from dpsql.serve.wire.results import WireResult, ResultRows
 from tests.served import ALICE, BOB, client_of, run, serving
 
 POLICY = """
@@ -192,7 +192,7 @@ def test_a_description_is_made_anew_on_other_data(service: Service, tmp_path: Pa
 def rows(table: pa.Table, encoded: Encoded | None, digits: str = "1", codes: tuple[int, ...] = ()) -> bytes:
     settings = Settings("alice", "shop", statement_timeout=1000)
     settings.set("extra_float_digits", digits)
-    made = ResultRows(Result("SELECT", columns_of(table.schema), table, encoded=encoded), codes, settings)
+    made = ResultRows(WireResult("SELECT", columns_of(table.schema), table, encoded=encoded), codes, settings)
     return made.describe() + made._rows(0, table.num_rows)
 
 

@@ -1,9 +1,8 @@
 """Encode whole columns in PostgreSQL's text and binary formats, and join them to RowDescription and DataRow.
 
-A column is first converted to the one Arrow type in which its type on the wire is encoded.
-
-Whole columns are encoded at once, and many rows are joined by Arrow, so that no Python runs for a single
-value of the usual types.
+A column is first converted to the one Arrow type in which its type on the wire is encoded. Whole columns are
+encoded at once, and many rows are joined by Arrow, so that no Python runs for a single value of the usual
+types.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Decode the values that a client binds, from PostgreSQL's text and binary formats to Python's types.
 
 A value is read strictly: what PostgreSQL reads with the session's help (`'yesterday'`, `'5.3.2020'`), dates
-before the year 1 and infinite dates are refused with the form to send instead.
-
-The binary format is read here, the text format by `parameter_text`.
+before the year 1 and infinite dates are refused with the form to send instead. The text format comes first,
+then the binary one.
 """
 
 from __future__ import annotations
@@ -249,7 +248,7 @@ def elements(text: str, kind: WireType, budget: DecodingBudget) -> list[str | No
     """Split an array `{a,"b",NULL}` into its elements' texts; arrays within arrays are refused.
 
     >>> from dpsql.serve.wire.types import TYPES
-    >>> elements('{a, "b,c", NULL}', TYPES[1009], Budget("bind"))
+    >>> elements('{a, "b,c", NULL}', TYPES[1009], DecodingBudget("bind"))
     ['a', 'b,c', None]
     """
     inner = text.strip(_SPACE)
