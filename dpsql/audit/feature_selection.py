@@ -1,9 +1,9 @@
 """List the features of two samples, with combinations of numbers and residues that distinguish them.
 
 `label_features` lists labels, `number_features` single numbers, and `row_features` what is computed from
-several. The whole output of a mechanism is treated as one row of numbers: `combinations` and `choose_residues`
-choose what distinguishes the two samples. The choice depends on the sample in which events are found. The
-events are compared, and then tested, on other runs.
+several. The whole output of a mechanism is treated as one row of numbers: `combinations` and
+`choose_residues` choose what distinguishes the two samples. The choice depends on the sample in which events
+are found. The events are compared, and then tested, on other runs.
 """
 
 from __future__ import annotations

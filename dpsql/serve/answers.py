@@ -3,10 +3,10 @@
 Messages: those of a release tell charge, budget left, precision and numbers of releases. Nothing in them is
 absent from the release or the budget, so they tell no more of the data.
 
-What is kept: a plan is analysed and compiled, without rows or prices. Plans and descriptions hold for the data
-on which they were made. An answer follows from the statement, from the releases and, where it joins them, from
-public tables: it is given again only to the same analyst, on the same data, and while the ledger has the same
-releases.
+What is kept: a plan is analysed and compiled, without rows or prices. Plans and descriptions hold for the
+data on which they were made. An answer follows from the statement, from the releases and, where it joins
+them, from public tables: it is given again only to the same analyst, on the same data, and while the ledger
+has the same releases.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the server tells its owner: a log, counts as Prometheus reads them, `/health` and `/ready`.
 
-Log: one JSON object a line on standard error, of a closed list of fields. No field tells a statement's text, a
-row, a count, how long a private statement ran, or what an engine said. A thread of its own writes the lines,
-so that nobody waits for a reader of the log who does not read.
+Log: one JSON object a line on standard error, of a closed list of fields. No field tells a statement's text,
+a row, a count, how long a private statement ran, or what an engine said. A thread of its own writes the
+lines, so that nobody waits for a reader of the log who does not read.
 
 Counts: none tells how long a private statement ran.
 

@@ -1,7 +1,7 @@
 """What all clients share: the open policy, pools that take analysts in turn, and the list of all clients.
 
-`Generation` is a policy with what is open for it; a reload makes another one, with its own database, catalogue
-and plans. `FairPool` runs work in threads. `SharedByClients` has both, and who is connected.
+`Generation` is a policy with what is open for it; a reload makes another one, with its own database,
+catalogue and plans. `FairPool` runs work in threads. `SharedByClients` has both, and who is connected.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Audit subjects with a known verdict: published mistakes, and private mechanisms to compare them with.
 
-``choice`` has selections and counts, ``threshold`` sparse vectors and unknown domains, ``measuring`` box noise,
-several numbers and large counts; it also draws the noise of all.
+``choice`` has selections and counts, ``threshold`` sparse vectors and unknown domains, ``measuring`` box
+noise, several numbers and large counts; it also draws the noise of all.
 """
 
 from dpsql.audit.mistakes import choice, measuring, threshold

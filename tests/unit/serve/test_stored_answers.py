@@ -16,7 +16,7 @@ from dpsql.serve.answers import Answer, Encoded, columns_of
 from dpsql.serve.client import Client
 from dpsql.serve.service import Service
 from dpsql.serve.settings import Settings
-from dpsql.serve.wire.results import WireResult, ResultRows
+from dpsql.serve.wire.results import ResultRows, WireResult
 from tests.served import ALICE, BOB, client_of, run, serving
 
 POLICY = """

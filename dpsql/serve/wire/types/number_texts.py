@@ -1,7 +1,7 @@
 """Numbers, dates, times and intervals as PostgreSQL writes them: floats in text, numeric in binary, ISO.
 
-Moments: they are in UTC always, so a timestamp with time zone ends in `+00`. Arrow writes the years 1 to 9999;
-earlier, later and infinite values are written here one by one. IntervalStyle is postgres.
+Moments: they are in UTC always, so a timestamp with time zone ends in `+00`. Arrow writes the years 1 to
+9999; earlier, later and infinite values are written here one by one. IntervalStyle is postgres.
 
 Floats: a floating-point number is written as the shortest decimal that reads back as the same number.
 PostgreSQL differs from Python and Arrow in three things. It changes to an exponent at 1e15 (float4: 1e6) and
