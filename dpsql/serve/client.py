@@ -15,12 +15,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from dpsql.composition.explain import explain
 from dpsql.composition.prepared import question_key
 from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
+from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answers import RELOADED, Answer, Described
 from dpsql.serve.catalog.facts import ConnectionRow, CursorRow, Encryption, PreparedRow, SessionFacts
 from dpsql.serve.limits import PolicyReloaded, ShuttingDown, locate
@@ -46,6 +47,22 @@ _T = TypeVar("_T")
 _ATTEMPTS = 3
 AT_ONCE = 500
 """The most characters of a text that is worked on in the thread of the event loop, for a few milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request(Generic[_T]):
+    """A statement that is asked, and what is done with it, as steps of `StatementRun`."""
+
+    text: str
+    parameters: Sequence[object] | None
+    """The values of `$1`, .. if they are known."""
+    types: Sequence[pa.DataType | None]
+    """The types of the parameters that the client announced."""
+    step: Callable[[StatementRun], _T]
+    """The step that does it, in turn with other analysts."""
+    may_be_quick: Callable[[StatementRun], bool] = lambda _: False
+    """Whether `quick` may suffice; it only looks things up, in the thread of the event loop."""
+    quick: Callable[[StatementRun], _T | None] = lambda _: None
 
 
 class Client(StatementService):
@@ -108,8 +125,8 @@ class Client(StatementService):
 
         `types` are those that the client announced, `parameters` the values if they are known already.
         """
-        run = StatementRun.describe, StatementRun.is_described, StatementRun.quick_description
-        return await self._ask_free(text, parameters, types, *run)
+        steps = StatementRun.describe, StatementRun.is_described, StatementRun.quick_description
+        return await self._ask_free(_Request(text, parameters, types, *steps))
 
     async def answer(
         self, text: str, parameters: Sequence[object] = (), types: Sequence[pa.DataType | None] = ()
@@ -118,12 +135,12 @@ class Client(StatementService):
 
         It may be charged what its text or the settings of the connection agree to.
         """
-        run = StatementRun.begin, StatementRun.is_planned, StatementRun.quick
-        return await self._ask(text, parameters, types, *run)
+        steps = StatementRun.begin, StatementRun.is_planned, StatementRun.quick
+        return await self._ask(_Request(text, parameters, types, *steps))
 
     async def price(self, sql: str) -> Priced:
         """Parse, analyse and price a statement, for `run`."""
-        prepared = await self._in_turn(self._ask_free(sql, (), (), StatementRun.prepare))
+        prepared = await self._in_turn(self._ask_free(_Request(sql, (), (), StatementRun.prepare)))
         return Priced(sql, question_key(prepared), prepared)
 
     async def run(self, priced: Priced, most: Charge | None = None) -> Answer:
@@ -132,7 +149,8 @@ class Client(StatementService):
         Without it, what its text or the settings agree to is charged, as by `answer`.
         """
         prepared = priced.statement
-        return await self._in_turn(self._ask(prepared.text, (), (), lambda run: run.run(prepared, most)))
+        request = _Request(prepared.text, (), (), lambda run: run.run(prepared, most))
+        return await self._in_turn(self._ask(request))
 
     async def explain(self, priced: Priced, budget: Budget) -> dict[str, Any]:
         """Return what EXPLAIN says of a statement, which is not prepared again."""
@@ -188,39 +206,22 @@ class Client(StatementService):
                         task.result()  # nobody is left to be told how it ended
                 raise
 
-    async def _ask_free(
-        self,
-        text: str,
-        parameters: Sequence[object] | None,
-        types: Sequence[pa.DataType | None],
-        whole: Callable[[StatementRun], _T],
-        known: Callable[[StatementRun], bool] | None = None,
-        quick: Callable[[StatementRun], _T | None] | None = None,
-    ) -> _T:
-        """Do what costs nothing with a statement; the steps are those of `_first_step`."""
+    async def _ask_free(self, request: _Request[_T]) -> _T:
+        """Do what costs nothing with a statement."""
         generation = self._shared.generation
-        with self._asking(text, answers=False) as active, generation.use():
-            run = self._new(generation, active, text, parameters, types)
-            return await self._first_step(active, run, whole, known, quick)
+        with self._asking(request.text, answers=False) as active, generation.use():
+            return await self._first_step(active, self._new_run(generation, active, request), request)
 
-    async def _ask(
-        self,
-        text: str,
-        parameters: Sequence[object] | None,
-        types: Sequence[pa.DataType | None],
-        whole: Callable[[StatementRun], Answer | Pending],
-        known: Callable[[StatementRun], bool] | None = None,
-        quick: Callable[[StatementRun], Answer | Pending | None] | None = None,
-    ) -> Answer:
+    async def _ask(self, request: _Request[Answer | Pending]) -> Answer:
         """Answer a statement: its first step, and what that leaves to be done, perhaps for a charge."""
-        with self._asking(text, answers=True) as active:
+        with self._asking(request.text, answers=True) as active:
             for _ in range(_ATTEMPTS):
                 generation = self._shared.generation
                 moved = generation is not self._generation
                 try:
                     with generation.use():
-                        run = self._new(generation, active, text, parameters, types)
-                        found = await self._first_step(active, run, whole, known, quick)
+                        run = self._new_run(generation, active, request)
+                        found = await self._first_step(active, run, request)
                         if isinstance(found, Pending):
                             found = await self._pending(active, generation, found)
                 except Retired:
@@ -229,24 +230,15 @@ class Client(StatementService):
                 return replace(found, notices=(RELOADED, *found.notices)) if moved else found
             raise PolicyReloaded("the policy was read again while the statement waited; nothing was charged")
 
-    async def _first_step(
-        self,
-        active: ActiveStatement,
-        run: StatementRun,
-        whole: Callable[[StatementRun], _T],
-        known: Callable[[StatementRun], bool] | None,
-        quick: Callable[[StatementRun], _T | None] | None,
-    ) -> _T:
-        """Do the first step of a statement: quickly if it was planned before, else in turn with others.
-
-        `known` says whether `quick` may suffice; it only looks things up, in the thread of the event loop.
-        """
-        if known is not None and quick is not None and known(run):
+    async def _first_step(self, active: ActiveStatement, run: StatementRun, request: _Request[_T]) -> _T:
+        """Do the first step of a statement: quickly if it was planned before, else in turn with others."""
+        if request.may_be_quick(run):
+            quick = request.quick
             found = await active.await_free_work(self._shared.light, run.generation, lambda: quick(run))
             if found is not None:
                 return found
         pool = self._shared.planning(len(run.text))
-        return await active.await_free_work(pool, run.generation, lambda: whole(run))
+        return await active.await_free_work(pool, run.generation, lambda: request.step(run))
 
     async def _pending(self, active: ActiveStatement, generation: Generation, pending: Pending) -> Answer:
         """Run what is left of a statement in its pool."""
@@ -306,13 +298,8 @@ class Client(StatementService):
                 record = StatementRecord(*who, text, kind, price, outcome, active.waited, shape)
                 self._shared.record(record, time.monotonic() - active.asked)
 
-    def _new(
-        self,
-        generation: Generation,
-        active: ActiveStatement,
-        text: str,
-        parameters: Sequence[object] | None,
-        types: Sequence[pa.DataType | None],
+    def _new_run(
+        self, generation: Generation, active: ActiveStatement, request: _Request[Any]
     ) -> StatementRun:
         """Return the steps of a statement on a policy, which is kept open meanwhile."""
         self._generation = generation
@@ -331,9 +318,9 @@ class Client(StatementService):
             session,
             self.user,
             active.running,
-            text,
-            parameters,
-            types,
+            request.text,
+            request.parameters,
+            request.types,
             agreed=self.user.auto_charge or (own.epsilon or own.error) is not None,
             most=self.settings.dp_most,
             intervals=self.settings.dp_columns == "interval",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -39,20 +39,33 @@ _MOST = CONNECTIONS + CONNECTIONS // 2
 _MOST_OF_ONE_NETWORK = CONNECTIONS // 2
 
 
-def unambiguous(application: Callable[..., Any]) -> Callable[..., Any]:
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Message, Receive, Send], Awaitable[None]]
+"""The words of ASGI: an application is given a request's scope, and what receives and sends its messages."""
+
+
+async def refuse(send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]) -> None:
+    """Answer a request with this status and body, and end its connection, so that others find room."""
+    headers = (*headers, (b"connection", b"close"))
+    await send({"type": "http.response.start", "status": status, "headers": [*headers]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def unambiguous(application: Application) -> Application:
     """Return an application that refuses requests with two lengths, and ends their connections.
 
     Somebody between client and server could see another end of such a request than the server does, and take
     what is behind it for a request of somebody else.
     """
 
-    async def answer(scope: dict[str, Any], receive: Callable[..., Any], send: Callable[..., Any]) -> None:
+    async def answer(scope: Message, receive: Receive, send: Send) -> None:
         names = {name for name, _ in scope["headers"]} if scope["type"] == "http" else set()
         if not {b"content-length", b"transfer-encoding"} <= names:
             await application(scope, receive, send)
-            return
-        await send({"type": "http.response.start", "status": 400, "headers": [(b"connection", b"close")]})
-        await send({"type": "http.response.body", "body": b"two lengths"})
+        else:
+            await refuse(send, 400, b"two lengths")
 
     return answer
 

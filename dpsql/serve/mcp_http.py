@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
@@ -21,6 +21,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 
 from dpsql.serve.gate import Login
+from dpsql.serve.http import Application, Message, Receive, Send, refuse
 from dpsql.serve.limits import MOST_QUERY_STRING, LimitExceeded, LoginEnded, check_json
 from dpsql.serve.mcp_tools import Tools, server
 from dpsql.serve.state import CLIENT
@@ -39,11 +40,6 @@ MOST_AT_ONCE = 40
 EVERY = 5.0
 """Seconds after which it is looked at again whether the token of an open stream still holds."""
 _ID = b"mcp-session-id"
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class SessionsOfUsers:
@@ -78,16 +74,16 @@ class SessionsOfUsers:
             headers = [pair for pair in scope["headers"] if pair[0] != b"authorization"]
             await self._application({**scope, "headers": headers}, receive, send)
         elif self._asked[user] >= MOST_AT_ONCE:
-            await _refuse(send, 429, b"too many requests at the same time")
+            await refuse(send, 429, b"too many requests at the same time")
         elif len(scope.get("query_string", b"")) > MOST_QUERY_STRING:
-            await _refuse(send, 414, b"the address is too long")
+            await refuse(send, 414, b"the address is too long")
         else:
             self._asked[user] += 1
             try:
                 try:
                     measured = await _measure(scope, receive)
                 except LimitExceeded as problem:
-                    await _refuse(send, 413, str(problem).encode())
+                    await refuse(send, 413, str(problem).encode())
                 else:
                     if scope["method"] == "GET":  # a stream of news, which has no end of its own
                         measured = self._until_login_ends(measured, token, user)
@@ -126,10 +122,8 @@ class SessionsOfUsers:
             await send(message)
 
         await self._application(scope, receive, send_and_note)
-        if unfinished:
-            await send(
-                {"type": "http.response.body", "body": b""}
-            )  # of a program that has gone nothing is sent
+        if unfinished:  # of a program that has gone nothing is sent
+            await send({"type": "http.response.body", "body": b""})
         if given.get(_ID) in own and scope["method"] == "DELETE":
             del own[given[_ID]]
         while len(own) > self._most:
@@ -175,12 +169,6 @@ async def _measure(scope: Message, receive: Receive) -> Receive:
 def _headers_of(scope: Message) -> dict[bytes, bytes]:
     """Return the headers; of several with one name the first, which the SDK reads."""
     return dict(reversed(scope["headers"]))
-
-
-async def _refuse(send: Send, status: int, why: bytes) -> None:
-    headers = [(b"connection", b"close")]  # so that others find room
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": why})
 
 
 class _Access(AccessToken):

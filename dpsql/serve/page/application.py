@@ -15,8 +15,8 @@ import hashlib
 import hmac
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.responses import Response
@@ -25,6 +25,7 @@ from starlette.routing import Route
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import draw_text
 from dpsql.serve.gate import network
+from dpsql.serve.http import Application, Message, Receive, Send, refuse
 from dpsql.serve.limits import MOST_QUERY_STRING
 from dpsql.serve.page.answers import (
     FORMS,
@@ -46,11 +47,6 @@ if TYPE_CHECKING:
     from dpsql.serve.gate import Gate, Login
     from dpsql.serve.scram import ScramKeys
     from dpsql.serve.service import Service
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 MARK = b"x-dpsql"
 """A header that a page of another site cannot send without being asked for permission, which nobody gives."""
@@ -105,14 +101,14 @@ class RequestGuard:
 
         refused = self._find_refusal(scope)
         if refused is not None:
-            await _answer(send_with_headers, *refused)
+            await _refuse_as_json(send_with_headers, *refused)
             return
         try:
             await self._application(scope, receive, send_with_headers)
         except Exception as problem:  # noqa: BLE001  its text may hold private values
             if not begun:
                 what = f"internal error ({type(problem).__name__}): this is a bug of dpsql"
-                await _answer(send_with_headers, 500, what, "report it to the owner of the data")
+                await _refuse_as_json(send_with_headers, 500, what, "report it to the owner of the data")
 
     def _find_refusal(self, scope: Message) -> tuple[int, str, str] | None:
         """Return how a request is refused; None if it is not."""
@@ -154,10 +150,9 @@ def _headers_of(scope: Message) -> dict[bytes, list[str]]:
     return found
 
 
-async def _answer(send: Send, status: int, refused: str, hint: str) -> None:
-    headers = [(b"content-type", b"application/json"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body({"refused": refused, "hint": hint})})
+async def _refuse_as_json(send: Send, status: int, refused: str, hint: str) -> None:
+    facts = body({"refused": refused, "hint": hint})
+    await refuse(send, status, facts, (b"content-type", b"application/json"))
 
 
 IDLE = 3_600.0
@@ -248,13 +243,13 @@ class Logins:
         own = sorted((each.seen, key) for key, each in self._logins.items() if each.login.user.name == name)
         for _, key in own[: max(0, len(own) - MOST + 1)]:
             del self._logins[key]
-        self._logins[_hash(made.cookie)] = SignedIn(login, _hash(made.key), now, now)
+        self._logins[hash_secret(made.cookie)] = SignedIn(login, hash_secret(made.key), now, now)
         return made
 
     def login(self, cookie: str, key: str) -> Login | None:
         """Return whose cookie and key these are; None if the login has ended, or holds no longer."""
-        found, now = self._logins.get(_hash(cookie)), self._clock()
-        if found is None or not hmac.compare_digest(found.key, _hash(key)):
+        found, now = self._logins.get(hash_secret(cookie)), self._clock()
+        if found is None or not hmac.compare_digest(found.key, hash_secret(key)):
             return None
         if _has_ended(found, now) or not self._gate.holds(found.login):
             self.sign_out(cookie)
@@ -264,15 +259,16 @@ class Logins:
 
     def sign_out(self, cookie: str) -> None:
         """End the login of a cookie."""
-        self._logins.pop(_hash(cookie), None)
+        self._logins.pop(hash_secret(cookie), None)
 
 
 def _has_ended(login: SignedIn, now: float) -> bool:
     return now - login.seen > IDLE or now - login.began > LONGEST
 
 
-def _hash(cookie: str) -> bytes:
-    return hashlib.sha256(cookie.encode(errors="surrogatepass")).digest()
+def hash_secret(secret: str) -> bytes:
+    """Return what is kept, and compared, of a cookie or a key: its SHA-256."""
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
 
 
 FILES = (

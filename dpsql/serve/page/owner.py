@@ -8,7 +8,6 @@ The page sends the key in a header. A cookie would be sent to whatever else is s
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import ipaddress
 import os
@@ -35,7 +34,7 @@ from dpsql.serve import state
 from dpsql.serve.http import HttpFront
 from dpsql.serve.json_facts import JsonObject, bounds_facts, budget_facts, domain_facts
 from dpsql.serve.page.answers import RefusedError, body, file_routes, refusal_response
-from dpsql.serve.page.application import RequestGuard, address_of, hosts_of
+from dpsql.serve.page.application import RequestGuard, address_of, hash_secret, hosts_of
 
 if TYPE_CHECKING:
     from datetime import date
@@ -297,7 +296,7 @@ class OwnerPages:
         """Refuse a request from another machine, or without the key."""
         _from_this_machine(request)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(_hash(given), _hash(self.key)):
+        if scheme.lower() != "bearer" or not hmac.compare_digest(hash_secret(given), hash_secret(self.key)):
             raise RefusedError(401, "this is not the key of this server", f"open the link in the file {LINK}")
 
     def _facts(self) -> JsonObject:
@@ -360,7 +359,3 @@ def _from_this_machine(request: Request) -> None:
         local = False
     if not local:
         raise RefusedError(403, "the owner's page is for this machine alone")
-
-
-def _hash(text: str) -> bytes:
-    return hashlib.sha256(text.encode(errors="surrogatepass")).digest()

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from dpsql.serve import mcp_http
-from dpsql.serve.mcp_http import Receive, Send, SessionsOfUsers
+from dpsql.serve.http import Receive, Send
+from dpsql.serve.mcp_http import SessionsOfUsers
 
 Pair = tuple[bytes, bytes]
 

@@ -17,7 +17,7 @@ import pytest
 from dpsql.serve import users
 from dpsql.serve.gate import Login
 from dpsql.serve.page.answers import FORMS, answer_facts
-from dpsql.serve.page.application import FILES, MOST, Logins, _hash
+from dpsql.serve.page.application import FILES, MOST, Logins, hash_secret
 from dpsql.serve.state import CLIENT
 from dpsql.serve.users import User, Users
 from dpsql.session_api import StatementResult
@@ -125,7 +125,7 @@ def test_only_the_login_beyond_the_most_ends_another() -> None:
     logins._new(alice)
     left = set(logins._logins)
     assert len(left) == MOST + 1
-    assert {_hash(one.cookie) for one in (other, *made[1:])} < left
+    assert {hash_secret(one.cookie) for one in (other, *made[1:])} < left
 
 
 def test_signing_out_ends_the_login(site: Site) -> None:
