@@ -157,11 +157,11 @@ def as_data(campaign: Campaign) -> dict[str, Any]:
         "doubt": campaign.error_rate,
         "expected": campaign.expected,
         "seconds": round(campaign.seconds, 3),
-        "audits": [_outcome(outcome) for outcome in campaign.outcomes],
+        "audits": [_outcome_data(outcome) for outcome in campaign.outcomes],
     }
 
 
-def _outcome(outcome: Outcome) -> dict[str, Any]:
+def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     subject = outcome.subject
     return {
         "kind": subject.kind,
@@ -175,29 +175,29 @@ def _outcome(outcome: Outcome) -> dict[str, Any]:
 
 def verdict_data(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as dictionaries and lists of plain values."""
-    facts = _fields(verdict)
-    found = _fields(verdict.counterexample)
-    found |= {name: _plain(found[name]) for name in ("first", "second")}
-    found["arguments"] = {name: _plain(value) for name, value in found["arguments"].items()}
+    facts = _field_values(verdict)
+    found = _field_values(verdict.counterexample)
+    found |= {name: _to_plain(found[name]) for name in ("first", "second")}
+    found["arguments"] = {name: _to_plain(value) for name, value in found["arguments"].items()}
     found["event"] = verdict.counterexample.event.words()
     return {
         "mechanism": facts.pop("name"),
         **facts,
         "words": verdict.words(),
         "counterexample": {name: value for name, value in found.items() if name not in ("epsilon", "delta")},
-        "curve": [_fields(tested) for tested in verdict.curve],
+        "curve": [_field_values(tested) for tested in verdict.curve],
         "seconds": round(verdict.seconds, 3),
     }
 
 
-def _fields(made: DataclassInstance) -> dict[str, Any]:
+def _field_values(made: DataclassInstance) -> dict[str, Any]:
     return {field.name: getattr(made, field.name) for field in fields(made)}
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     """Convert nested tuples to lists, and values that JSON does not support to text."""
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_to_plain(item) for item in value]
     return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)
 
 
@@ -228,28 +228,30 @@ def as_text(campaign: Campaign, style: Style) -> str:
     outcomes = campaign.outcomes
     if not outcomes:
         return "nothing was audited\n"
-    text = _table(campaign, style)
+    text = _draw_table(campaign, style)
     subjects = [list(same) for _, same in groupby(outcomes, key=lambda outcome: outcome.subject.name)]
     if len(subjects) <= _FIGURES:
         columns = max(30, min(60, (style.columns or 80) - 20))
         for same in subjects:
             drawn = figure([o.verdict for o in same], columns=columns, plain=style.plain)
-            text += "\n" + _safe(drawn, style)
+            text += "\n" + _escape_lines(drawn, style)
     for outcome in outcomes:
         if outcome.verdict.violated or not outcome.expected or len(outcomes) <= _FIGURES:
-            text += "\n" + _words(outcome, style)
+            text += "\n" + _verdict_text(outcome, style)
     return text
 
 
-def _table(campaign: Campaign, style: Style) -> str:
+def _draw_table(campaign: Campaign, style: Style) -> str:
     outcomes = campaign.outcomes
     verdicts = [outcome.verdict for outcome in outcomes]
     top = max((verdict.curve[-1].epsilon for verdict in verdicts if verdict.curve), default=0.0)
     columns = [
         column("mechanism", [outcome.subject.name for outcome in outcomes], style),
         column("claim", [f"{v.epsilon:.4g}" for v in verdicts], style, number=True),
-        column("verdict", [_verdict(outcome) for outcome in outcomes], style, firm=True),
-        column(_safe("epsilon ≥", style), [f"{v.lower_bound:.3g}" for v in verdicts], style, number=True),
+        column("verdict", [_verdict_word(outcome) for outcome in outcomes], style, firm=True),
+        column(
+            _escape_lines("epsilon ≥", style), [f"{v.lower_bound:.3g}" for v in verdicts], style, number=True
+        ),
         column("p-value", [f"{v.p_value:.2g}" for v in verdicts], style, number=True),
         column(
             f"p-value at 0 to {top:.3g}", [strip(v, plain=style.plain) for v in verdicts], style, firm=True
@@ -259,17 +261,17 @@ def _table(campaign: Campaign, style: Style) -> str:
     return draw(columns, style)
 
 
-def _verdict(outcome: Outcome) -> str:
+def _verdict_word(outcome: Outcome) -> str:
     text = "not private" if outcome.verdict.violated else "passes"
     return text if outcome.expected else text.upper()
 
 
-def _words(outcome: Outcome, style: Style) -> str:
-    sentence = _safe(outcome.verdict.words(), style)
+def _verdict_text(outcome: Outcome, style: Style) -> str:
+    sentence = _escape_lines(outcome.verdict.words(), style)
     return textwrap.fill(sentence, width=min(style.columns or 100, 100), subsequent_indent="  ") + "\n"
 
 
-def _safe(text: str, style: Style) -> str:
+def _escape_lines(text: str, style: Style) -> str:
     """Escape control characters in each line; spell comparisons out where the encoding lacks them."""
     if style.plain:
         text = text.replace("≥", ">=").replace("≤", "<=")
@@ -324,17 +326,17 @@ def as_html(campaign: Campaign) -> str:
     for kind, outcomes in groupby(campaign.outcomes, key=lambda outcome: outcome.subject.kind):
         parts.append(tag("h2", escape(_KINDS.get(kind, kind))))
         for _, same in groupby(outcomes, key=lambda outcome: outcome.subject.name):
-            parts.append(_article(list(same)))
+            parts.append(_render_subject(list(same)))
     head = tag("title", "dpsql audit") + tag("style", _STYLE)
     meta = '<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">'
     page = tag("html", tag("head", meta, head), tag("body", *(f"\n{part}" for part in parts)), lang="en")
     return f"<!DOCTYPE html>\n{page}\n"
 
 
-def _article(outcomes: Sequence[Outcome]) -> str:
+def _render_subject(outcomes: Sequence[Outcome]) -> str:
     subject, verdicts = outcomes[0].subject, [outcome.verdict for outcome in outcomes]
     heads = ("claim", "verdict", "epsilon at least", "p-value", "seconds")
-    facts = table((tag("th", head) for head in heads), map(_cells, outcomes))
+    facts = table((tag("th", head) for head in heads), map(_render_cells, outcomes))
     drawn = curve_svg(
         [p_values(verdict, f"claims {verdict.epsilon:.4g}") for verdict in verdicts],
         "p-value against the epsilon tested",
@@ -350,7 +352,7 @@ def _article(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def _cells(outcome: Outcome) -> list[str]:
+def _render_cells(outcome: Outcome) -> list[str]:
     verdict = outcome.verdict
     text = ("not private" if verdict.violated else "passes") + ("" if outcome.expected else ", unexpected")
     mark = {"class_": "bad"} if verdict.violated else {}

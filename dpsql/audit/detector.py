@@ -15,7 +15,7 @@ from dpsql.audit.cases import Adjacency
 from dpsql.audit.events import OutputEvent
 from dpsql.audit.runs import LENGTHS, Pair, pairs
 from dpsql.audit.search import Mechanism, SearchState, SelectedEvent, search
-from dpsql.audit.statistics import GroupSequentialTest, strata
+from dpsql.audit.statistics import GroupSequentialTest, draw_strata
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.loss import Number, exact
 from dpsql.kernel.noise import Entropy, SimulationEntropy
@@ -55,10 +55,10 @@ class Counterexample:
 
     def words(self) -> str:
         """Describe the counterexample so that it can be checked by hand."""
-        p1, p2 = (_percent(times / self.trials) for times in (self.times_first, self.times_second))
+        p1, p2 = (_show_percent(times / self.trials) for times in (self.times_first, self.times_second))
         how = "" if not self.arguments else f" ({_show_arguments(self.arguments)})"
         allowed = f"e^{self.epsilon:.4g} = {math.exp(self.epsilon):.4g} times as often"
-        allowed += f", and {_percent(self.delta)} more" if self.delta else ""
+        allowed += f", and {_show_percent(self.delta)} more" if self.delta else ""
         if self.times_second:
             often = f"{self.times_first / self.times_second:.4g} times as often"
         else:
@@ -110,7 +110,7 @@ class Verdict:
         return f"{head}. {self.counterexample.words()}."
 
 
-def _percent(share: float) -> str:
+def _show_percent(share: float) -> str:
     return f"{100 * share:.4g}%"
 
 
@@ -226,7 +226,7 @@ def detect(
         best = search(state, round(trials * effort))
         found, pair, chosen = best.event, known[best.point.pair], state.arguments_at(best.point)
         order = (pair.second, pair.first) if found.swapped else (pair.first, pair.second)
-        at, alpha = strata(source), 1 - confidence
+        at, alpha = draw_strata(source), 1 - confidence
         # The runs of the search decide how many are made: the test, on other runs, remains valid.
         first = max(trials // _CERTAIN_PART, 1) if best.certain else trials
         counts = [_count_event(state, found, order, chosen, first)]

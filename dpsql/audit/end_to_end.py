@@ -93,7 +93,7 @@ class _NeighbourCopy:
             removed = f"row {number} of {root.name}"
         elif isinstance(root.unit, UnitColumn):
             unit = unit or self._largest(root, root.unit.column)
-            self.conditions[root.name] = _equals(root.unit.column, unit)
+            self.conditions[root.name] = _equality(root.unit.column, unit)
             removed = f"{root.unit.kind} {unit}"
         # Conditions are evaluated on the unchanged data: all are made before any row is removed.
         for other in self.policy.tables.values():
@@ -143,7 +143,7 @@ class _NeighbourCopy:
                 keys = ", ".join(_literal(key) for (key,) in found) or "NULL"
                 condition = f"CAST({quote(own.via)} AS VARCHAR) IN ({keys})"
         elif isinstance(own, UnitColumn) and isinstance(of_root, UnitColumn) and own.kind == of_root.kind:
-            condition = _equals(own.column, unit)
+            condition = _equality(own.column, unit)
         if condition is not None:
             self.conditions[table.name] = condition
         return condition
@@ -186,7 +186,7 @@ class _NeighbourCopy:
         return replace(self.policy, tables=tables, database=database)
 
 
-def _equals(column: str, unit: str | None) -> str:
+def _equality(column: str, unit: str | None) -> str:
     return f"CAST({quote(column)} AS VARCHAR) = {_literal(unit)}"
 
 
@@ -217,7 +217,7 @@ def private_statements(policy: Policy, statements: Iterable[tuple[str, str]]) ->
     """
     found: list[Audited] = []
     with tempfile.TemporaryDirectory(prefix="dpsql-audit-") as folder, ExitStack() as stack:
-        session = _open(policy, Path(folder))
+        session = _open_scratch(policy, Path(folder))
         stack.callback(session.close)
         for text, where in statements:
             prepared = session.prepare(text)
@@ -229,7 +229,7 @@ def private_statements(policy: Policy, statements: Iterable[tuple[str, str]]) ->
     return found
 
 
-def _open(policy: Policy, folder: Path) -> Session:
+def _open_scratch(policy: Policy, folder: Path) -> Session:
     """Open a session with a scratch ledger in a new folder, and a budget that is never used up."""
     ledger = Path(tempfile.mkdtemp(dir=folder)) / "ledger.sqlite"
     budget = replace(policy.budget, epsilon=_ENDLESS, delta=_DELTA, ledger=ledger, high_water=False)
@@ -260,14 +260,16 @@ def audit_statements(
     started, confidence, outcomes = time.perf_counter(), 1 - error_rate / max(len(asked), 1), []
     for one in asked:
         on_progress(one, 3 * trials)
-        verdict = _audit(policy, one, unit, trials, confidence)
+        verdict = _audit_statement(policy, one, unit, trials, confidence)
         about = f"{' '.join(one.text.split())}; {verdict.counterexample.pattern}"
-        subject = Subject(one.where, "statement", about, _run)
+        subject = Subject(one.where, "statement", about, _run_statement)
         outcomes.append(Outcome(subject, Fraction(verdict.epsilon), verdict))
     return Campaign(tuple(outcomes), confidence, error_rate, time.perf_counter() - started)
 
 
-def _audit(policy: Policy, asked: Audited, unit: str | None, trials: int, confidence: float) -> Verdict:
+def _audit_statement(
+    policy: Policy, asked: Audited, unit: str | None, trials: int, confidence: float
+) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="dpsql-audit-") as name, ExitStack() as stack:
         folder = Path(name)
         first = _AuditSide("the data", policy, asked, folder)
@@ -278,7 +280,7 @@ def _audit(policy: Policy, asked: Audited, unit: str | None, trials: int, confid
         second = _AuditSide(f"the data without {without.removed}", without.policy, asked, folder)
         stack.callback(second.close)
         return detect(
-            _run,
+            _run_statement,
             prepared.price.epsilon,
             delta=prepared.price.delta,
             inputs=[Pair(f"{without.removed} removed, {without.rows} rows", first, second)],
@@ -306,7 +308,7 @@ class _AuditSide:
     def open(self) -> PreparedPrivate | PreparedComposed:
         """Open a session on a new ledger, and prepare the statement with reuse switched off."""
         self.close()
-        session = _open(self._policy, self._folder)
+        session = _open_scratch(self._policy, self._folder)
         self._opened.callback(session.close)
         session.defaults = self._asked.defaults
         prepared = session.prepare(self._asked.text)
@@ -339,7 +341,7 @@ def _without_reuse(prepared: PreparedPrivate) -> PreparedPrivate:
     return replace(prepared, counting=replace(prepared.counting, plan=plan))
 
 
-def _run(side: _AuditSide, trials: int, _: object) -> dict[str, Any]:
+def _run_statement(side: _AuditSide, trials: int, _: object) -> dict[str, Any]:
     """Run the statement `trials` times and return arrays of the released rows, by position."""
     with side.lock:
         return _lay_out([side.run() for _ in range(trials)])
@@ -365,7 +367,7 @@ def _parts_of_tables(tables: list[pa.Table], prefix: str) -> dict[str, Any]:
             continue
         cells = [table.column(place).to_pylist() for table in tables]
         if pa.types.is_floating(field.type) or pa.types.is_decimal(field.type):
-            parts[prefix + field.name] = _values(cells, height)
+            parts[prefix + field.name] = _number_array(cells, height)
             continue
         # Whole numbers can be keys, so they are labels.
         labels = np.full((len(tables), height), "", dtype=object)
@@ -374,11 +376,11 @@ def _parts_of_tables(tables: list[pa.Table], prefix: str) -> dict[str, Any]:
         parts[prefix + field.name] = labels.astype(np.str_)
         if pa.types.is_integer(field.type):
             # A noisy count that is rounded is whole: intervals and sums are about numbers.
-            parts[f"{prefix}{field.name} as a number"] = _values(cells, height)
+            parts[f"{prefix}{field.name} as a number"] = _number_array(cells, height)
     return parts
 
 
-def _values(cells: list[list[Any]], height: int) -> NDArray[np.float64]:
+def _number_array(cells: list[list[Any]], height: int) -> NDArray[np.float64]:
     """Return numbers as an array, one row per run; NaN for NULL and for missing rows."""
     values = np.full((len(cells), height), np.nan)
     for i, column in enumerate(cells):

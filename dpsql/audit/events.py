@@ -142,7 +142,7 @@ class NumberBins:
     sides: tuple[NDArray[np.intp], NDArray[np.intp]]
 
 
-def interval(bin_: NumberBins, start: int, end: int) -> Within:
+def interval_condition(bin_: NumberBins, start: int, end: int) -> Within:
     """Return the condition that a number is in the bins from `start` to `end`, `end` excluded."""
     edges = bin_.edges
     low = float(edges[start - 1]) if start else -math.inf
@@ -155,7 +155,7 @@ def encode_labels(feature: LabelFeature, first: Outputs, second: Outputs) -> Lab
     """Encode the labels of both samples as indices into the list of the most frequent labels."""
     a, b = feature.of(first), feature.of(second)
     pooled = np.concatenate([a, b])
-    codes = _dense(pooled)
+    codes = _number_values(pooled)
     count = np.bincount(codes)
     frequent = np.argsort(-count, kind="stable")[:_GROUPS]
     where = np.empty(len(count), dtype=np.intp)
@@ -168,7 +168,7 @@ def encode_labels(feature: LabelFeature, first: Outputs, second: Outputs) -> Lab
     return LabelCodes(feature, shown, (placed[: len(a)], placed[len(a) :]))
 
 
-def _dense(pooled: NDArray[Any]) -> NDArray[np.intp]:
+def _number_values(pooled: NDArray[Any]) -> NDArray[np.intp]:
     """Return a small integer for each entry, or row, of an array: equal ones get the same integer."""
     if pooled.dtype.kind == "i":
         columns = pooled.reshape(len(pooled), -1)
@@ -261,7 +261,7 @@ class EventSpace:
     def __init__(self, first: Outputs, second: Outputs, epsilon: float) -> None:
         quick = first.trials <= _QUICK
         self._trials = first.trials
-        self.claims, self._level = _levels(first, second, epsilon)
+        self.claims, self._level = _find_charges(first, second, epsilon)
         self._groups = [encode_labels(feature, first, second) for feature in label_features(first, second)]
         numbers = number_features(first, second)
         most = _QUICK_BINS if quick else _BINS
@@ -311,7 +311,7 @@ class EventSpace:
     def _intervals(self, bin_: NumberBins, contexts: list[LabelCodes | None]) -> Iterator[EventFamily]:
         """Yield the events on intervals of a number, alone and combined with each label of each context."""
         width = len(bin_.edges) + 2
-        start, end = _pairs(width)
+        start, end = _list_intervals(width)
         counts, rows = [], []
         for context in contexts:
             size = 1 if context is None else len(context.values) + 1
@@ -375,9 +375,9 @@ def _interval_events(
     """Return the function that builds events of intervals; `rows` are indices of charge and label."""
 
     def event(row: int, pair: int) -> tuple[int, Any]:
-        start, end = _pairs(len(bin_.edges) + 2)
+        start, end = _list_intervals(len(bin_.edges) + 2)
         level, label = divmod(int(rows[row]), size)
-        within = interval(bin_, int(start[pair]), int(end[pair]))
+        within = interval_condition(bin_, int(start[pair]), int(end[pair]))
         if context is None:
             return level, (within,)
         return level, (Labelled(context.feature, (context.values[label],)), within)
@@ -386,12 +386,12 @@ def _interval_events(
 
 
 @lru_cache(maxsize=64)
-def _pairs(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _list_intervals(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """List the first and last edges of all intervals of `width` bins."""
     return np.triu_indices(width, 1)
 
 
-def _levels(
+def _find_charges(
     first: Outputs, second: Outputs, epsilon: float
 ) -> tuple[NDArray[np.float64], tuple[NDArray[np.intp] | None, NDArray[np.intp] | None]]:
     """Return the most frequent charges, and the index of each run's charge among them."""

@@ -128,18 +128,18 @@ def combinations(
     first, second
         The samples.
     """
-    rows = _rows(columns, first, second)
+    rows = _complete_rows(columns, first, second)
     if rows is None:
         return []
     several = len({value.part for value in rows.columns}) > 1
     # With a single part the sum is equivalent to its average, which is a feature already.
     weighted = [np.ones(len(rows.columns))] if several else []
-    weighted += [_discriminant(rows), *_pairs(rows)]
-    sums = [_combination(rows, weights) for weights in weighted if np.count_nonzero(weights) > 1]
-    return list(dict.fromkeys([*sums, *_corners(rows, several=several)]))
+    weighted += [_discriminant_weights(rows), *_pair_weights(rows)]
+    sums = [_make_combination(rows, weights) for weights in weighted if np.count_nonzero(weights) > 1]
+    return list(dict.fromkeys([*sums, *_make_corners(rows, several=several)]))
 
 
-def _rows(columns: Sequence[NumberValue], first: Outputs, second: Outputs) -> _Rows | None:
+def _complete_rows(columns: Sequence[NumberValue], first: Outputs, second: Outputs) -> _Rows | None:
     """Return the numbers that are present in most runs and vary; None if fewer than two are left."""
     if len(columns) < 2:
         return None
@@ -158,7 +158,7 @@ def _rows(columns: Sequence[NumberValue], first: Outputs, second: Outputs) -> _R
         if min(np.count_nonzero(side) for side in whole) < _LEAST_RUNS:
             return None
         sides = [matrix[:, chosen][side] for side, matrix in zip(whole, matrices, strict=True)]
-        rows = _moments([columns[j] for j in chosen.tolist()], sides[0], sides[1])
+        rows = _make_rows([columns[j] for j in chosen.tolist()], sides[0], sides[1])
         if not (np.isfinite(rows.covariances).all() and rows.spread.min() > 0):
             return None
         if len(chosen) <= _MOST:
@@ -167,7 +167,7 @@ def _rows(columns: Sequence[NumberValue], first: Outputs, second: Outputs) -> _R
     return None
 
 
-def _moments(columns: list[NumberValue], first: NDArray[np.float64], second: NDArray[np.float64]) -> _Rows:
+def _make_rows(columns: list[NumberValue], first: NDArray[np.float64], second: NDArray[np.float64]) -> _Rows:
     means, covariances = [], []
     for side in (first, second):
         with np.errstate(invalid="ignore", over="ignore"):
@@ -180,7 +180,7 @@ def _moments(columns: list[NumberValue], first: NDArray[np.float64], second: NDA
     return _Rows(columns, (first, second), np.stack(means), both, spread)
 
 
-def _combination(rows: _Rows, weights: NDArray[np.float64]) -> Combination:
+def _make_combination(rows: _Rows, weights: NDArray[np.float64]) -> Combination:
     """Return the combination with these weights, rounded far below the spread of its terms."""
     named = zip(weights.tolist(), rows.columns, strict=True)
     widest = float(np.max(np.abs(weights) * rows.spread))
@@ -188,7 +188,7 @@ def _combination(rows: _Rows, weights: NDArray[np.float64]) -> Combination:
     return Combination(tuple((weight, value) for weight, value in named if weight), quantum)
 
 
-def _discriminant(rows: _Rows) -> NDArray[np.float64]:
+def _discriminant_weights(rows: _Rows) -> NDArray[np.float64]:
     """Return the weights of Fisher's linear discriminant, in which a sum without noise dominates."""
     correlation = rows.covariances.mean(axis=0) / np.outer(rows.spread, rows.spread)
     values, vectors = np.linalg.eigh(correlation)
@@ -200,7 +200,7 @@ def _discriminant(rows: _Rows) -> NDArray[np.float64]:
 
 
 @lru_cache(maxsize=32)
-def _grid(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+def _weight_grid(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
     """Return all pairs of columns, and the matrix of their weighted sums with all coefficients."""
     pairs = np.array(list(itertools.combinations(range(width), 2)))
     i, j = (np.tile(pairs[:, side], len(_COEFFICIENTS)) for side in (0, 1))
@@ -210,16 +210,16 @@ def _grid(width: int) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.fl
     return i, j, weights
 
 
-def _pairs(rows: _Rows) -> list[NDArray[np.float64]]:
+def _pair_weights(rows: _Rows) -> list[NDArray[np.float64]]:
     """Return the weights of pairs that distinguish better than their terms, or have frequent equal sums."""
-    i, j, weights = _grid(len(rows.columns))
+    i, j, weights = _weight_grid(len(rows.columns))
     shift = np.abs(rows.shift @ weights)
     variances = np.stack([np.einsum("ik,ik->k", weights, side @ weights) for side in rows.covariances])
     terms = np.square(rows.spread) @ np.square(weights)
     none = variances < _CANCELLED * terms
     size = min(len(side) for side in rows.sides)
-    clear = _clarity(shift, np.where(none, 0.0, variances), size)
-    alone = _clarity(np.abs(rows.shift), np.einsum("sii->si", rows.covariances), size)
+    clear = _measure_clarity(shift, np.where(none, 0.0, variances), size)
+    alone = _measure_clarity(np.abs(rows.shift), np.einsum("sii->si", rows.covariances), size)
     telling = (clear > _CLEAR) & (clear > _GAIN * np.maximum(alone[i], alone[j]))
     telling &= ~none.all(axis=0) | (shift > _SAME * np.sqrt(terms))
     found = np.flatnonzero(telling)
@@ -228,7 +228,9 @@ def _pairs(rows: _Rows) -> list[NDArray[np.float64]]:
     return [weights[:, place] for place in chosen]
 
 
-def _clarity(shift: NDArray[np.float64], variances: NDArray[np.float64], size: int) -> NDArray[np.float64]:
+def _measure_clarity(
+    shift: NDArray[np.float64], variances: NDArray[np.float64], size: int
+) -> NDArray[np.float64]:
     """Return the differences of means and variances in standard deviations, assuming Laplace-like tails."""
     with np.errstate(divide="ignore", invalid="ignore"):
         mean = shift / np.sqrt(variances.mean(axis=0)) * np.sqrt(size / 2)
@@ -254,7 +256,7 @@ def _find_equal_sums(
     return chosen
 
 
-def _corners(rows: _Rows, *, several: bool) -> list[Corner]:
+def _make_corners(rows: _Rows, *, several: bool) -> list[Corner]:
     """Return the corner of all numbers that differ: each on the first input's side of its midpoint."""
     least = _DIFFERS if len(rows.columns) > _FEW else _DIFFERS / 2
     differs = np.flatnonzero(np.abs(rows.certainty) > least)
@@ -339,7 +341,7 @@ class NumberFeature(Protocol):
 def label_features(first: Outputs, second: Outputs) -> list[LabelFeature]:
     """List the label features of two samples: single labels, rows, sets, numbers of occurrences."""
     found: list[LabelFeature] = []
-    parts = _parts(first.labels, second.labels)
+    parts = _part_widths(first.labels, second.labels)
     for part, width in parts:
         if width <= _WIDEST:
             found += [ColumnLabel(part, width, j) for j in range(width)]
@@ -355,10 +357,10 @@ def label_features(first: Outputs, second: Outputs) -> list[LabelFeature]:
                 found.append(AgreementLabel(part, _likelier_row(*sides)))
     if len(parts) > 1:
         found.append(RowLabel(parts))
-    heads, numeric = (first.head(_LOOK), second.head(_LOOK)), _numeric(first, second)
+    heads, numeric = (first.head(_LOOK), second.head(_LOOK)), _numeric_parts(first, second)
     for part, width in numeric:
         if width > 1:
-            found.append(_sides(((part, width),), *heads))
+            found.append(_make_sides(((part, width),), *heads))
         # On a grid the last digits carry no information.
         floating = [
             j for j in range(min(width, 2)) if LastDigitLabel(part, width, j).of(heads[0]).min() < _FINE
@@ -366,14 +368,14 @@ def label_features(first: Outputs, second: Outputs) -> list[LabelFeature]:
         found += [LowBitsLabel(part, width, j) for j in floating]
         found += [LastDigitLabel(part, width, j) for j in floating]
     if len(numeric) > 1:
-        found.append(_sides(numeric, *heads))
+        found.append(_make_sides(numeric, *heads))
     return found
 
 
 def number_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
     """List the number features of two samples: each number, and the least, greatest, average of a part."""
     found: list[NumberFeature] = []
-    for part, width in _numeric(first, second):
+    for part, width in _numeric_parts(first, second):
         found += [NumberValue(part, width, j) for j in range(min(width, _WIDEST))]
         if width > 1:
             found += [LeastValue(part, width), GreatestValue(part, width), AverageValue(part, width)]
@@ -382,14 +384,16 @@ def number_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
 
 def row_features(first: Outputs, second: Outputs) -> list[NumberFeature]:
     """List the features computed from several numbers, or from digits, that differ in two samples."""
-    columns = [NumberValue(part, width, j) for part, width in _numeric(first, second) for j in range(width)]
+    columns = [
+        NumberValue(part, width, j) for part, width in _numeric_parts(first, second) for j in range(width)
+    ]
     return [*combinations(columns, first, second), *choose_residues(columns[:_WIDEST], first, second)]
 
 
-def _numeric(first: Outputs, second: Outputs) -> tuple[tuple[str, int], ...]:
+def _numeric_parts(first: Outputs, second: Outputs) -> tuple[tuple[str, int], ...]:
     """Return the numeric parts with their widths: floats, and integers with many values."""
-    found = list(_parts(first.values, second.values))
-    for part, width in _parts(first.labels, second.labels):
+    found = list(_part_widths(first.values, second.values))
+    for part, width in _part_widths(first.labels, second.labels):
         sides = [outputs.labels[part][:_LOOK] for outputs in (first, second) if part in outputs.labels]
         if (
             part not in dict(found)
@@ -407,7 +411,7 @@ def _has_many_values(sides: list[NDArray[np.int64]]) -> bool:
     return len(np.unique(np.concatenate([side.ravel() for side in sides]))) > _MANY
 
 
-def _parts(*sides: Mapping[str, NDArray[Any]]) -> tuple[tuple[str, int], ...]:
+def _part_widths(*sides: Mapping[str, NDArray[Any]]) -> tuple[tuple[str, int], ...]:
     """Return the parts of two samples with their widths."""
     widths: dict[str, int] = {}
     for side in sides:
@@ -416,7 +420,7 @@ def _parts(*sides: Mapping[str, NDArray[Any]]) -> tuple[tuple[str, int], ...]:
     return tuple(widths.items())
 
 
-def _sides(parts: tuple[tuple[str, int], ...], first: Outputs, second: Outputs) -> SidesLabel:
+def _make_sides(parts: tuple[tuple[str, int], ...], first: Outputs, second: Outputs) -> SidesLabel:
     """Build the feature that counts numbers on the first sample's side of the midpoints of medians."""
     halves = []
     for outputs in (first, second):

@@ -12,7 +12,7 @@ from dpsql.audit.runs import Outputs
 from dpsql.lazy_dataclass import dataclass
 
 
-def times(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
+def count_true(flags: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Count the true entries of each row, column by column, because rows are short."""
     total = np.zeros(len(flags), dtype=np.int64)
     for column in flags.T:
@@ -93,14 +93,14 @@ class AverageValue:
         """Return the number of each run."""
         values = outputs.value(self.part, self.width)
         there = ~np.isnan(values)
-        count = times(there)
+        count = count_true(there)
         total = reduce(np.add, np.where(there, values, 0.0).T)
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _show(value: object) -> str:
+def _show_label(value: object) -> str:
     if isinstance(value, (tuple, np.ndarray)):
-        shown = [_show(item) for item in value]
+        shown = [_show_label(item) for item in value]
         return "(" + ", ".join(shown) + ")" if len(shown) > 1 else shown[0]
     if isinstance(value, (int, np.integer)):
         return "none" if value < 0 else str(value)
@@ -108,7 +108,7 @@ def _show(value: object) -> str:
 
 
 def _say_is(name: str, values: tuple[Any, ...]) -> str:
-    shown = [_show(value) for value in values]
+    shown = [_show_label(value) for value in values]
     return f"{name} is " + (shown[0] if len(shown) == 1 else ", ".join(shown[:-1]) + " or " + shown[-1])
 
 
@@ -171,11 +171,11 @@ class TimesLabel:
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
         """Return the number of occurrences in each run."""
-        return times(outputs.label(self.part, self.width) == self.label)
+        return count_true(outputs.label(self.part, self.width) == self.label)
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words that the label occurs one of some numbers of times."""
-        return _say_is(f"the number of {_show(self.label)} in {self.part}", values)
+        return _say_is(f"the number of {_show_label(self.label)} in {self.part}", values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +187,11 @@ class AgreementLabel:
 
     def of(self, outputs: Outputs) -> NDArray[Any]:
         """Return the number of places in each run."""
-        return times(outputs.label(self.part, len(self.row)) == np.asarray(self.row))
+        return count_true(outputs.label(self.part, len(self.row)) == np.asarray(self.row))
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words how many places there are."""
-        return _say_is(f"the number of places where {self.part} agrees with {_show(self.row)}", values)
+        return _say_is(f"the number of places where {self.part} agrees with {_show_label(self.row)}", values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class SidesLabel:
         """Return the number of places in each run."""
         values = [outputs.value(part, width) for part, width in self.parts]
         above = np.concatenate(values, axis=1) >= np.array(self.cuts)
-        return times(above == np.array(self.up))
+        return count_true(above == np.array(self.up))
 
     def words(self, values: tuple[Any, ...]) -> str:
         """Describe in words how many places there are."""

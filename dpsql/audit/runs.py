@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.audit.cases import Adjacency
-from dpsql.audit.statistics import uniforms
+from dpsql.audit.statistics import draw_uniforms
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.noise import Entropy
@@ -67,13 +67,13 @@ def pairs(
         raise ProgrammingError("adjacency must be 'general', 'monotone' or 'one'")
     found = []
     for n in lengths:
-        for name, base, change in _patterns(adjacency, n):
-            found.append(_pair(name, np.array(base), np.array(change), sensitivity))
-        found += [_random(adjacency, n, sensitivity, entropy) for _ in range(drawn)]
-    return [*found, *_large(adjacency, min(lengths, default=0), sensitivity)]
+        for name, base, change in _list_patterns(adjacency, n):
+            found.append(_scale_pair(name, np.array(base), np.array(change), sensitivity))
+        found += [_draw_pair(adjacency, n, sensitivity, entropy) for _ in range(drawn)]
+    return [*found, *_large_pairs(adjacency, min(lengths, default=0), sensitivity)]
 
 
-def _large(adjacency: Adjacency, n: int, sensitivity: int) -> list[Pair]:
+def _large_pairs(adjacency: Adjacency, n: int, sensitivity: int) -> list[Pair]:
     """Make a few short pairs with large counts, for mistakes that small counts do not show."""
     if n < 1:
         return []
@@ -93,12 +93,12 @@ def _large(adjacency: Adjacency, n: int, sensitivity: int) -> list[Pair]:
     ]
 
 
-def _pair(name: str, base: NDArray[np.int64], change: NDArray[np.int64], sensitivity: int) -> Pair:
+def _scale_pair(name: str, base: NDArray[np.int64], change: NDArray[np.int64], sensitivity: int) -> Pair:
     first = base * sensitivity
     return Pair(name, tuple(first.tolist()), tuple((first + change * sensitivity).tolist()))
 
 
-def _patterns(adjacency: Adjacency, n: int) -> list[tuple[str, list[int], list[int]]]:
+def _list_patterns(adjacency: Adjacency, n: int) -> list[tuple[str, list[int], list[int]]]:
     """Return name, base and change of each pattern, for sensitivity 1."""
     half, rest = n // 2, n - 1
     flat, stairs = [1] * n, [1] * half + [0] * (n - half)
@@ -130,9 +130,9 @@ def _patterns(adjacency: Adjacency, n: int) -> list[tuple[str, list[int], list[i
     ]
 
 
-def _random(adjacency: Adjacency, n: int, sensitivity: int, entropy: Entropy) -> Pair:
-    base = (uniforms(n, entropy) * 4).astype(np.int64)
-    draw = uniforms(n + 1, entropy)
+def _draw_pair(adjacency: Adjacency, n: int, sensitivity: int, entropy: Entropy) -> Pair:
+    base = (draw_uniforms(n, entropy) * 4).astype(np.int64)
+    draw = draw_uniforms(n + 1, entropy)
     if adjacency == "general":
         change = (draw[:n] * 3).astype(np.int64) - 1
     else:
@@ -142,7 +142,7 @@ def _random(adjacency: Adjacency, n: int, sensitivity: int, entropy: Entropy) ->
         change *= 1 if draw[n] < 0.5 else -1
     if not change.any():
         change[0] = 1
-    return _pair("random", base + (change < 0), change, sensitivity)
+    return _scale_pair("random", base + (change < 0), change, sensitivity)
 
 
 CHARGE = "charge"
@@ -235,7 +235,7 @@ def read(result: object, trials: int) -> Outputs:
     elif isinstance(result, np.ndarray):
         parts = {"output": result}
     else:
-        parts = _rows(result)  # type: ignore[arg-type]  # checked there
+        parts = _arrange_rows(result)  # type: ignore[arg-type]  # checked there
     charge = parts.pop(CHARGE, None)
     labels: dict[str, NDArray[Any]] = {}
     values: dict[str, NDArray[np.float64]] = {}
@@ -252,11 +252,11 @@ def read(result: object, trials: int) -> Outputs:
             labels[name] = array.astype(np.int64, copy=False)
         else:
             labels[name] = array.astype(np.str_)
-    epsilon, delta = _charge(charge, trials)
+    epsilon, delta = _read_charge(charge, trials)
     return Outputs(trials, labels, values, epsilon, delta)
 
 
-def _charge(charge: object, trials: int) -> tuple[NDArray[np.float64] | None, float | None]:
+def _read_charge(charge: object, trials: int) -> tuple[NDArray[np.float64] | None, float | None]:
     if charge is None:
         return None, None
     if isinstance(charge, Charge):
@@ -267,7 +267,7 @@ def _charge(charge: object, trials: int) -> tuple[NDArray[np.float64] | None, fl
     return np.broadcast_to(array, (trials,)), None
 
 
-def _rows(result: Sequence[object]) -> dict[str, NDArray[Any]]:
+def _arrange_rows(result: Sequence[object]) -> dict[str, NDArray[Any]]:
     """Arrange single outputs of any length as arrays of labels and numbers by position."""
     rows = [list(row) if isinstance(row, (list, tuple, np.ndarray)) else [row] for row in result]
     width = max((len(row) for row in rows), default=0)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dpsql.audit.events import Charged, EventFamily, EventSpace, OutputEvent
 from dpsql.audit.runs import Outputs, Pair, read
-from dpsql.audit.statistics import uniforms
+from dpsql.audit.statistics import draw_uniforms
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
@@ -348,4 +348,4 @@ def _sample_points(points: list[SearchPoint], size: int, entropy: Entropy) -> li
     """Return `size` random points, or all if there are no more."""
     if len(points) <= size:
         return points
-    return [points[i] for i in np.argsort(uniforms(len(points), entropy))[:size]]
+    return [points[i] for i in np.argsort(draw_uniforms(len(points), entropy))[:size]]

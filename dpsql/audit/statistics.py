@@ -18,18 +18,18 @@ _LARGEST_EPSILON = 64.0
 """Largest lower bound reported; no feasible number of trials shows more."""
 
 
-def uniforms(size: int, entropy: Entropy) -> NDArray[np.float64]:
+def draw_uniforms(size: int, entropy: Entropy) -> NDArray[np.float64]:
     """Draw numbers uniform on (0, 1): midpoints of 2^53 equal intervals."""
     words = entropy.words(size) >> np.uint64(11)
     return np.asarray((words.astype(np.float64) + 0.5) * 2.0**-53)
 
 
-def strata(entropy: Entropy, size: int = _STRATA) -> NDArray[np.float64]:
+def draw_strata(entropy: Entropy, size: int = _STRATA) -> NDArray[np.float64]:
     """Draw `size` numbers, one in each part of [0, 1), by a single shift; in random order each is uniform.
 
     An average over them varies far less than one over independent numbers.
     """
-    return np.asarray((np.arange(size) + uniforms(1, entropy)[0]) / size)
+    return np.asarray((np.arange(size) + draw_uniforms(1, entropy)[0]) / size)
 
 
 def binomial_quantiles(n: int, p: float, at: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -49,7 +49,7 @@ def binomial_quantiles(n: int, p: float, at: NDArray[np.float64]) -> NDArray[np.
     return np.asarray(low + np.searchsorted(mass, at * mass[-1]), dtype=np.int64)
 
 
-def fisher(c1: NDArray[np.int64], c2: int, n: int) -> NDArray[np.float64]:
+def fisher_p_values(c1: NDArray[np.int64], c2: int, n: int) -> NDArray[np.float64]:
     """Test whether an event is likelier in the first of two samples: P(X >= c1), X hypergeometric.
 
     Parameters
@@ -71,7 +71,7 @@ def fisher(c1: NDArray[np.int64], c2: int, n: int) -> NDArray[np.float64]:
     X has the law of c1 given c1 + c2, if both samples have one probability. The tail is summed from
     c1 upwards, each term from the one before; the first by logarithms of factorials.
 
-    >>> fisher(np.array([3]), 1, 4).round(4)
+    >>> fisher_p_values(np.array([3]), 1, 4).round(4)
     array([0.2429])
     """
     c1 = np.asarray(c1, dtype=np.int64)
@@ -96,10 +96,10 @@ def fisher(c1: NDArray[np.int64], c2: int, n: int) -> NDArray[np.float64]:
 
 
 def _log_mass(c1: int, c2: int, n: int) -> float:
-    return _choose(n, c1) + _choose(n, c2) - _choose(2 * n, c1 + c2)
+    return _log_binomial(n, c1) + _log_binomial(n, c2) - _log_binomial(2 * n, c1 + c2)
 
 
-def _choose(n: int, k: int) -> float:
+def _log_binomial(n: int, k: int) -> float:
     return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
 
 
@@ -117,7 +117,7 @@ def p_value(
     epsilon, delta
         What is claimed.
     at
-        The numbers of `strata` used for thinning. With the same ones for several epsilon the p-value is
+        The numbers of `draw_strata` used for thinning. With the same ones for several epsilon the p-value is
         increasing in epsilon.
 
     Notes
@@ -131,9 +131,9 @@ def p_value(
     beside, chance = poisson_excess(n * delta) if delta else (0, 0.0)
     thinned = binomial_quantiles(max(c1 - beside, 0), math.exp(-epsilon), at)
     if epsilon <= 0:
-        return min(1.0, float(fisher(thinned[:1], c2, n)[0]) + chance)
+        return min(1.0, float(fisher_p_values(thinned[:1], c2, n)[0]) + chance)
     values, times = np.unique(thinned, return_counts=True)
-    return min(1.0, 2.0 * float(fisher(values, c2, n) @ times) / len(at) + chance)
+    return min(1.0, 2.0 * float(fisher_p_values(values, c2, n) @ times) / len(at) + chance)
 
 
 def poisson_excess(mean: float) -> tuple[int, float]:
@@ -145,13 +145,13 @@ def poisson_excess(mean: float) -> tuple[int, float]:
     q = max(1, math.ceil(mean))
     step = 1 << 40
     while step:
-        if _chernoff(q + step, mean) > chance:
+        if _chernoff_bound(q + step, mean) > chance:
             q += step
         step >>= 1
     return q, chance
 
 
-def _chernoff(q: int, mean: float) -> float:
+def _chernoff_bound(q: int, mean: float) -> float:
     return math.exp(q - mean - q * math.log(q / mean)) if q > mean else 1.0
 
 
@@ -190,7 +190,7 @@ class GroupSequentialTest:
     counts
         For each stage: the count on the first input, on the second, and the number of runs on each.
     at
-        The numbers of `strata` used for thinning.
+        The numbers of `draw_strata` used for thinning.
     delta
         The delta of the claim.
     """

@@ -107,14 +107,14 @@ def repeat_counts(counts: NDArray[np.int64], trials: int) -> NDArray[np.int64]:
     return np.broadcast_to(counts, (trials, len(counts)))
 
 
-def outputs(result: Result[Any]) -> dict[str, Any]:
+def outputs_of(result: Result[Any]) -> dict[str, Any]:
     """Return all that a mechanism releases, and its charge: one for all trials, or an epsilon for each."""
     released = {field.name: getattr(result, field.name) for field in fields(result)}
     del released["plan"], released["units"]
-    return {**released, CHARGE: _charge(result)}
+    return {**released, CHARGE: _charge_of(result)}
 
 
-def _charge(result: Result[Any]) -> Charge | NDArray[np.float64]:
+def _charge_of(result: Result[Any]) -> Charge | NDArray[np.float64]:
     if isinstance(result.units, int):
         return result.charge
     distinct, which = np.unique(result.units, return_inverse=True)
@@ -122,7 +122,7 @@ def _charge(result: Result[Any]) -> Charge | NDArray[np.float64]:
     return np.array(each)[which]
 
 
-def _run(
+def _run_case(
     counts: NDArray[np.int64],
     trials: int,
     entropy: Entropy,
@@ -136,11 +136,11 @@ def _run(
     rows = repeat_counts(values, trials)
     result = case.run(plan, rows, NoiseSource(entropy))
     if case.answer is None:
-        return outputs(result)
-    return {**outputs(result), "answer": case.answer(result, counts[1])}
+        return outputs_of(result)
+    return {**outputs_of(result), "answer": case.answer(result, counts[1])}
 
 
-def _subject(case: AuditCase) -> Subject:
+def _make_subject(case: AuditCase) -> Subject:
     def inputs(epsilon: Fraction) -> Sequence[Pair]:
         return [Pair(*each) for each in case.inputs(epsilon)] if case.inputs else []
 
@@ -148,7 +148,7 @@ def _subject(case: AuditCase) -> Subject:
         case.name,
         "dpsql",
         case.about,
-        partial(_run, case=case),
+        partial(_run_case, case=case),
         case.adjacency,
         case.delta,
         case.arguments,
@@ -159,5 +159,5 @@ def _subject(case: AuditCase) -> Subject:
 
 AUDITED: tuple[AuditCase, ...] = (*SELECTION_CASES, *MEASURING_CASES, *THRESHOLD_CASES)
 """The audit cases of all mechanisms of dpsql, in the order of the catalogue."""
-SHIPPED = tuple(_subject(case) for case in AUDITED)
+SHIPPED = tuple(_make_subject(case) for case in AUDITED)
 """The subjects of these cases, in the same order."""

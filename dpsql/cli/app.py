@@ -19,8 +19,17 @@ from dpsql.cli.bounds import bounds_command
 from dpsql.cli.budget import budget_command, release_command
 from dpsql.cli.check import check_command
 from dpsql.cli.init import init_command
-from dpsql.cli.narrate import ExitCode, doing, legend, progress
-from dpsql.cli.options import META, CliSettings, InOrder, Width, read, server_of, server_options, statements
+from dpsql.cli.narrate import ExitCode, describe_exit_codes, doing, progress
+from dpsql.cli.options import (
+    META,
+    CliSettings,
+    InOrder,
+    Width,
+    read_sources,
+    server_of,
+    server_options,
+    split_sources,
+)
 from dpsql.cli.output import FORMATS
 from dpsql.cli.serve import mcp_command, serve_command, serve_demo
 from dpsql.cli.user import user_command
@@ -44,7 +53,7 @@ def open_session(settings: CliSettings) -> AnalystSession:
 
 
 @contextmanager
-def _open(settings: CliSettings) -> Iterator[AnalystSession]:
+def _open_for_statements(settings: CliSettings) -> Iterator[AnalystSession]:
     with progress("opening the data"):
         session = open_session(settings)
     database = getattr(session, "database", None)  # a server has its own
@@ -79,7 +88,7 @@ def _tell_version(ctx: click.Context) -> None:
 
 _EPILOG = f"""\b
 Exit codes:
-{legend()}
+{describe_exit_codes()}
 
 \b
 Examples:
@@ -220,25 +229,25 @@ def app(
     if not given and (dry_run or partial or error or epsilon_total):
         raise click.UsageError("--dry-run, --partial, --error and --epsilon-total need -c or -f")
     if not given:
-        return _repl(settings)
+        return _run_repl(settings)
     from dpsql.cli.batch import Batch, ErrorTarget
 
     target = ErrorTarget.of(error, epsilon_total)
-    pieces = statements(read(given))
+    pieces = split_sources(read_sources(given))
     if not pieces:
         return ExitCode.OK
-    with settings.answers() as out, _open(settings) as session:
+    with settings.answers() as out, _open_for_statements(settings) as session:
         batch = Batch(session, out, partial=partial, go_on=settings.go_on, target=target)
         return batch.run(pieces, dry=dry_run)
 
 
-def _repl(settings: CliSettings) -> int:
+def _run_repl(settings: CliSettings) -> int:
     """Run the interactive shell, or the statements of a pipe one after the other."""
     from dpsql.cli.repl import Repl, names_of
-    from dpsql.cli.repl.line_input import reader
+    from dpsql.cli.repl.line_input import open_reader
 
-    with settings.answers() as out, _open(settings) as session:
-        lines = reader(cache(partial(names_of, session)))
+    with settings.answers() as out, _open_for_statements(settings) as session:
+        lines = open_reader(cache(partial(names_of, session)))
         policy = Path(settings.policy) if settings.server is None else None
         repl = Repl(session, out, lines, policy, go_on=settings.go_on)
         try:
@@ -265,8 +274,8 @@ def demo_command(settings: CliSettings, /, *, serve: bool) -> int:
     if serve:
         return serve_demo(folder, folder / demo.POLICY)
     policy = str(folder / demo.POLICY)
-    with settings.answers("table") as out, _open(replace(settings, policy=policy)) as session:
-        code = demo.tour(session, out)
+    with settings.answers("table") as out, _open_for_statements(replace(settings, policy=policy)) as session:
+        code = demo.run_tour(session, out)
     narrate.say(f"\nData, policy and ledger are in {folder}. Go on with:\n  dpsql -p {policy}")
     return code
 

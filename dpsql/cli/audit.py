@@ -86,12 +86,14 @@ def audit_command(
 
     with replace(settings, format="table").answers() as out:
         if listing:
-            out.write_text(_listing(_choose(names, every=every)))
+            out.write_text(_list_subjects(_choose_subjects(names, every=every)))
             return ExitCode.OK
         if file is not None:
-            campaign = _statements(settings, file, unit or None, trials or _STATEMENT_TRIALS)
+            campaign = _audit_file(settings, file, unit or None, trials or _STATEMENT_TRIALS)
         else:
-            campaign = _mechanisms(_choose(names, every=every), epsilons or _EPSILONS, trials or _TRIALS)
+            campaign = _audit_mechanisms(
+                _choose_subjects(names, every=every), epsilons or _EPSILONS, trials or _TRIALS
+            )
         if page is not None:
             page.write_text(audit.as_html(campaign))
             page.close()
@@ -109,7 +111,7 @@ def audit_command(
     return ExitCode.OK
 
 
-def _choose(names: Sequence[str], *, every: bool) -> list[Subject]:
+def _choose_subjects(names: Sequence[str], *, every: bool) -> list[Subject]:
     from dpsql.audit import CATALOGUE
 
     known = [subject for subject in CATALOGUE if every or subject.kind == "dpsql"]
@@ -119,12 +121,12 @@ def _choose(names: Sequence[str], *, every: bool) -> list[Subject]:
     return found
 
 
-def _listing(subjects: Sequence[Subject]) -> str:
+def _list_subjects(subjects: Sequence[Subject]) -> str:
     widest = max(len(subject.name) for subject in subjects)
     return "".join(f"{subject.kind:<9}  {subject.name:<{widest}}  {subject.about}\n" for subject in subjects)
 
 
-def _mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: int) -> Campaign:
+def _audit_mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: int) -> Campaign:
     from dpsql import audit
     from dpsql.kernel.loss import exact
 
@@ -142,12 +144,12 @@ def _mechanisms(subjects: Sequence[Subject], epsilons: Sequence[str], trials: in
     return audit.campaign(subjects, claims, trials=trials, processes=processes, on_progress=progress)
 
 
-def _statements(settings: CliSettings, file: str, unit: str | None, trials: int) -> Campaign:
+def _audit_file(settings: CliSettings, file: str, unit: str | None, trials: int) -> Campaign:
     from dpsql.audit.end_to_end import Audited, audit_statements, private_statements
-    from dpsql.cli.options import read, statements
+    from dpsql.cli.options import read_sources, split_sources
 
     policy = settings.load_policy()
-    pieces = statements(read([("file", file)]))
+    pieces = split_sources(read_sources([("file", file)]))
     asked = private_statements(policy, [(piece.text, piece.where) for piece in pieces])
     if not asked:
         raise click.UsageError(f"{file} has no private statement")

@@ -280,7 +280,7 @@ class Batch:
             )
 
     def _fits(self, priced: _Priced, *, quiet: bool) -> bool:
-        total = _sum(priced)
+        total = _sum_prices(priced)
         remaining = self.session.budget().remaining
         if total.fits(remaining):
             return True
@@ -315,7 +315,7 @@ class Batch:
             for text in getattr(prepared, "warned", ()):  # a server's statements come without
                 narrate.warning(f"statement {number}: {text}")
         remaining = self.session.budget().remaining
-        narrate.note(f"together {price(_sum(priced))}; {amounts(remaining)} is left; nothing was run")
+        narrate.note(f"together {price(_sum_prices(priced))}; {amounts(remaining)} is left; nothing was run")
 
     # -- running
 
@@ -380,5 +380,5 @@ def write_result(
         narrate.note(footer(release, total, Style()))
 
 
-def _sum(priced: _Priced) -> Charge:
+def _sum_prices(priced: _Priced) -> Charge:
     return sum((prepared.price for _, prepared in priced), Charge())

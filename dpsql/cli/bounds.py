@@ -120,9 +120,9 @@ def _draw_ladder(kept: KeptBound, style: Style) -> str:
         lines.append(f"taken for granted: no {unit} has more than {amount(kept.largest)} {what}")
         lines += _warn_of_larger(kept)
     if kept.ladder.beyond is not None:
-        lines.append(_beyond(kept, kept.ladder.beyond))
+        lines.append(_describe_beyond(kept, kept.ladder.beyond))
     below = "".join(_fold_text(line, style) for line in lines)
-    return _fold_text(head, style) + _bars(kept.bins(joined=True), what, kept.units, style) + below
+    return _fold_text(head, style) + _draw_bars(kept.bins(joined=True), what, kept.units, style) + below
 
 
 def _warn_of_larger(kept: KeptBound) -> list[str]:
@@ -140,7 +140,7 @@ def _warn_of_larger(kept: KeptBound) -> list[str]:
     ]
 
 
-def _beyond(kept: KeptBound, found: ValuesBeyond) -> str:
+def _describe_beyond(kept: KeptBound, found: ValuesBeyond) -> str:
     """Return how far values lie beyond the bounds of their column, on average over all values."""
     from dpsql.owner.ladder_listing import amount
 
@@ -153,7 +153,7 @@ def _beyond(kept: KeptBound, found: ValuesBeyond) -> str:
     )
 
 
-def _bars(bins: Sequence[Bin], what: str, many: str, style: Style) -> str:
+def _draw_bars(bins: Sequence[Bin], what: str, many: str, style: Style) -> str:
     """Draw the numbers of units as bars, with what noise may have moved them by."""
     estimates: list[Estimate | None] = [
         Estimate(float(b.units), b.units - b.half_width, b.units + b.half_width) for b in bins
@@ -181,11 +181,11 @@ def _fold_text(text: str, style: Style) -> str:
 
 def listing_json(found: Sequence[KeptBound], others: Sequence[str], price: Fraction) -> str:
     """Write the kept ladders, and the names that could be asked, as one JSON object."""
-    return _json(
+    return _to_json(
         {
             "ladders": [_as_data(each) for each in found],
             "can_be_asked": list(others),
-            "price": _epsilon(price),
+            "price": _epsilon_data(price),
         }
     )
 
@@ -193,14 +193,14 @@ def listing_json(found: Sequence[KeptBound], others: Sequence[str], price: Fract
 def ladders_json(found: Sequence[KeptBound]) -> str:
     """Write ladders that were measured as one JSON object."""
     whole = sum((each.ladder.price for each in found), Fraction(0))
-    return _json({"ladders": [_as_data(each) for each in found], "charged": _epsilon(whole)})
+    return _to_json({"ladders": [_as_data(each) for each in found], "charged": _epsilon_data(whole)})
 
 
-def _json(whole: dict[str, Any]) -> str:
+def _to_json(whole: dict[str, Any]) -> str:
     return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
 
-def _epsilon(value: Fraction) -> dict[str, Any]:
+def _epsilon_data(value: Fraction) -> dict[str, Any]:
     return {"epsilon": float(show_spent(value)), "exact": str(value)}
 
 
@@ -214,7 +214,7 @@ def _as_data(kept: KeptBound) -> dict[str, Any]:
         "unit": kept.unit,
         "made": kept.made.isoformat(),
         "of": kept.of,
-        **_epsilon(ladder.price),
+        **_epsilon_data(ladder.price),
         "statement_epsilon": float(show_spent(kept.epsilon)),
         "bound": float(kept.bound),
         "left_out": None if known is None else {"estimate": known[0], "at_most": known[1]},
@@ -238,7 +238,7 @@ def _beyond_data(found: ValuesBeyond) -> dict[str, Any]:
     above, below = (found.side(which) for which in (True, False))
     return {
         "bounds": [float(found.low), float(found.high)],
-        **_epsilon(found.epsilon),
+        **_epsilon_data(found.epsilon),
         "rows_per_unit": found.rows,
         "mean_above": {"estimate": above.about, "at_most": above.about + above.noise},
         "mean_below": {"estimate": below.about, "at_most": below.about + below.noise},
@@ -279,10 +279,10 @@ def bounds_command(
             "--epsilon, --again and --yes go with names\nHint: dpsql bounds, alone, lists the names"
         )
     as_json = json_ or settings.format == "json"
-    with settings.answers("table") as out, _open(settings) as database:
+    with settings.answers("table") as out, _open_database(settings) as database:
         if names:
             return find_bounds(database, names, out, epsilon=epsilon, again=again, yes=yes, as_json=as_json)
-        _list(database, out, as_json=as_json)
+        _list_ladders(database, out, as_json=as_json)
     return ExitCode.OK
 
 
@@ -298,17 +298,17 @@ def find_bounds(
 ) -> ExitCode:
     """Say the price of ladders, ask unless it is agreed to, then charge, measure, keep and show them."""
     with without_charge("nothing was charged"):
-        price = _price(database, epsilon)
-        measures = _measures(database, names, again=again)
-        if not _agrees(database, measures, price, yes=yes):
+        price = _read_price(database, epsilon)
+        measures = _find_measures(database, names, again=again)
+        if not _ask_agreement(database, measures, price, yes=yes):
             narrate.note("nothing was charged")
             return ExitCode.INTERRUPTED
-    _release(database, measures, price, out, as_json=as_json)
+    _release_ladders(database, measures, price, out, as_json=as_json)
     return ExitCode.OK
 
 
 @contextmanager
-def _open(settings: CliSettings) -> Iterator[Database]:
+def _open_database(settings: CliSettings) -> Iterator[Database]:
     """Open the data and the ledger; nothing is charged by that."""
     from dpsql import Database
 
@@ -322,7 +322,7 @@ def _open(settings: CliSettings) -> Iterator[Database]:
         yield database
 
 
-def _list(database: Database, out: AnswerOutput, *, as_json: bool) -> None:
+def _list_ladders(database: Database, out: AnswerOutput, *, as_json: bool) -> None:
     from dpsql.owner import ladder_listing
 
     with without_charge("nothing was charged"):
@@ -334,7 +334,7 @@ def _list(database: Database, out: AnswerOutput, *, as_json: bool) -> None:
             out.write_text(draw_listing(found, others, price, out.style))
 
 
-def _price(database: Database, epsilon: str | None) -> Fraction:
+def _read_price(database: Database, epsilon: str | None) -> Fraction:
     """Return what each ladder costs."""
     from dpsql.kernel.loss import exact
     from dpsql.owner.ladder_listing import default_price
@@ -349,7 +349,7 @@ def _price(database: Database, epsilon: str | None) -> Fraction:
     return price
 
 
-def _measures(database: Database, names: Sequence[str], *, again: bool) -> list[UnitMeasure]:
+def _find_measures(database: Database, names: Sequence[str], *, again: bool) -> list[UnitMeasure]:
     """Return the measures of these names, each once; refuse those that are kept of these data."""
     from dpsql.errors import ProgrammingError
     from dpsql.owner.ladder_listing import askable
@@ -389,7 +389,9 @@ def _find_measure(database: Database, name: str) -> UnitMeasure:
     return measure
 
 
-def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction, *, yes: bool) -> bool:
+def _ask_agreement(
+    database: Database, measures: Sequence[UnitMeasure], price: Fraction, *, yes: bool
+) -> bool:
     """Say the price and who pays it, and ask whether the owner agrees; raise unless all can pay."""
     from dpsql.kernel.loss import PrivacyLoss
     from dpsql.owner.ladder_listing import tells_changes
@@ -419,7 +421,7 @@ def _agrees(database: Database, measures: Sequence[UnitMeasure], price: Fraction
     return click.confirm("Charge it?", err=True)
 
 
-def _release(
+def _release_ladders(
     database: Database, measures: Sequence[UnitMeasure], price: Fraction, out: AnswerOutput, *, as_json: bool
 ) -> None:
     """Charge, measure and keep the ladders, and show each."""

@@ -64,11 +64,11 @@ def budget_command(
     if sum(chosen) > 1:
         raise click.UsageError("the options of `budget` go one at a time")
     if check_:
-        return _check(settings)
+        return _check_ledger(settings)
     if receipt is not None:
-        return _compare(settings, receipt)
+        return _find_receipt(settings, receipt)
     if accept_restored:
-        return _accept(settings)
+        return _accept_restored(settings)
     if settings.format not in (None, "table", "json"):
         raise click.UsageError("the budget is shown as a table or as JSON")
     with settings.answers("table") as out, settings.open_ledger() as ledger:
@@ -83,7 +83,7 @@ def budget_command(
             out.write_text(_as_json(ledger, settings.analyst))
         else:
             like = settings.load_policy().budget.default_epsilon
-            out.write_text(_report(ledger, settings.analyst, like, out.style))
+            out.write_text(_draw_report(ledger, settings.analyst, like, out.style))
     return ExitCode.OK
 
 
@@ -91,10 +91,10 @@ def budget_command(
 @click.pass_obj
 def budget_check(settings: CliSettings) -> int:
     """Verify that the ledger is sound, all of it."""
-    return _check(settings)
+    return _check_ledger(settings)
 
 
-def _check(settings: CliSettings) -> int:
+def _check_ledger(settings: CliSettings) -> int:
     from dpsql.ledger import Opening
 
     with settings.open_ledger(Opening.INSPECT) as ledger:
@@ -112,7 +112,7 @@ def _check(settings: CliSettings) -> int:
     return ExitCode.OK
 
 
-def _accept(settings: CliSettings) -> int:
+def _accept_restored(settings: CliSettings) -> int:
     """Count as spent what the mark tells of a ledger that was lost or is older."""
     from dpsql.ledger import Opening
 
@@ -129,7 +129,7 @@ def _accept(settings: CliSettings) -> int:
     return ExitCode.OK
 
 
-def _compare(settings: CliSettings, receipt: str) -> int:
+def _find_receipt(settings: CliSettings, receipt: str) -> int:
     """Tell whether the ledger has the event of a receipt; exit code 1 if not."""
     number, _, digits = receipt.strip().partition("-")
     if not (number.isascii() and number.isdigit() and digits):
@@ -166,23 +166,23 @@ def release_command(settings: CliSettings, /, *, number: int) -> int:
     return ExitCode.OK
 
 
-def _report(ledger: Ledger, analyst: str | None, like: Fraction | None, style: Style) -> str:
+def _draw_report(ledger: Ledger, analyst: str | None, like: Fraction | None, style: Style) -> str:
     """Draw the budget, the spending over time, the kept ladders and the latest entries."""
     from dpsql.render.plots import chart
 
     budget = ledger.budget(analyst)
     entries, ladders = ledger.entries(analyst), ledger.ladder_charges()
-    text = _amounts(budget, like, style)
+    text = _draw_amounts(budget, like, style)
     spent = [(e.when, e.charged.epsilon or Fraction(0)) for e in reversed(entries)]
     spent += [(each.when, each.loss.epsilon or Fraction(0)) for each in ladders]
     text += chart(sorted(spent, key=lambda one: one[0]), budget.total.epsilon, style)
     if ladders:
-        text += _ladders(ladders, style)
+        text += _draw_ladder_charges(ladders, style)
         text += "ladders are known to every analyst, so each budget has paid for all of them\n"
     if entries:
-        text += _shares("analyst", [(e.analyst, e) for e in entries], style)
-        text += _shares("mechanism", [(e.mechanism, e) for e in entries], style)
-        text += _list(entries[:_SHOWN], style)
+        text += _draw_shares("analyst", [(e.analyst, e) for e in entries], style)
+        text += _draw_shares("mechanism", [(e.mechanism, e) for e in entries], style)
+        text += _draw_entries(entries[:_SHOWN], style)
         if len(entries) > _SHOWN:
             text += f"the latest {_SHOWN} of {len(entries)} entries; --json has all\n"
     else:
@@ -190,7 +190,7 @@ def _report(ledger: Ledger, analyst: str | None, like: Fraction | None, style: S
     return text
 
 
-def _amounts(budget: Budget, like: Fraction | None, style: Style) -> str:
+def _draw_amounts(budget: Budget, like: Fraction | None, style: Style) -> str:
     from dpsql.ledger import rows_of
 
     if budget.accounting != "pure":
@@ -210,7 +210,7 @@ def _amounts(budget: Budget, like: Fraction | None, style: Style) -> str:
     return draw_rows(parts, columns, style)
 
 
-def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> str:
+def _draw_shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> str:
     """Show what was spent by analyst or by mechanism, the most first."""
     spent: dict[str, Fraction] = defaultdict(Fraction)
     asked = Counter(name for name, _ in entries)
@@ -224,13 +224,13 @@ def _shares(what: str, entries: Sequence[tuple[str, Entry]], style: Style) -> st
     return draw_rows(sorted(spent, key=lambda name: (-spent[name], name)), columns, style)
 
 
-def _list(entries: Sequence[Entry], style: Style) -> str:
+def _draw_entries(entries: Sequence[Entry], style: Style) -> str:
     # States are not shown: whether a statement failed is for the owner alone.
     columns: list[Drawn[Entry]] = [
         ("entry", lambda e: str(e.entry), "number"),
         ("when (UTC)", lambda e: f"{e.when:%Y-%m-%d %H:%M}", "firm"),
         ("analyst", lambda e: " ".join(e.analyst.split()), ""),
-        ("epsilon", lambda e: _epsilon(e.charged), "number"),
+        ("epsilon", lambda e: _show_epsilon(e.charged), "number"),
         ("delta", lambda e: show_spent(e.charged.delta), "number"),
         ("mechanism", lambda e: e.mechanism, ""),
         ("statement", lambda e: e.statement, "statements"),
@@ -243,14 +243,14 @@ def _list(entries: Sequence[Entry], style: Style) -> str:
     return draw_rows(entries, columns, style)
 
 
-def _ladders(ladders: Sequence[LadderCharge], style: Style) -> str:
+def _draw_ladder_charges(ladders: Sequence[LadderCharge], style: Style) -> str:
     """Show what was charged for ladders, the newest first; one that was not measured is not kept."""
     columns: list[Drawn[LadderCharge]] = [
         ("ladder", lambda each: str(each.number), "number"),
         ("when (UTC)", lambda each: f"{each.when:%Y-%m-%d %H:%M}", "firm"),
         ("table", lambda each: each.source, ""),
         ("measure", lambda each: each.measure, ""),
-        ("epsilon", lambda each: _epsilon(each.loss), "number"),
+        ("epsilon", lambda each: _show_epsilon(each.loss), "number"),
         ("kept", lambda each: "yes" if each.state == "settled" else "no", ""),
     ]
     return draw_rows(ladders[::-1], columns, style)
@@ -266,9 +266,9 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
     budget = ledger.budget(analyst)
     whole = {
         "analyst": analyst,
-        "total": _charge(budget.total, show_left),
-        "spent": _charge(budget.spent, show_spent),
-        "remaining": _charge(budget.remaining, show_left),
+        "total": _charge_facts(budget.total, show_left),
+        "spent": _charge_facts(budget.spent, show_spent),
+        "remaining": _charge_facts(budget.remaining, show_left),
         "accounting": budget.accounting,
         "order_way": _order_way(budget),
         "head": str(ledger.head()),
@@ -281,7 +281,7 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
                 "version": each.version,
                 "statement": each.statement,
                 "kept": each.state == "settled",
-                **_loss(each.loss),
+                **_loss_facts(each.loss),
             }
             for each in ledger.ladder_charges()
         ],
@@ -293,7 +293,7 @@ def _as_json(ledger: Ledger, analyst: str | None) -> str:
                 "statement": e.statement,
                 "selection": e.selection,
                 "mechanism": e.mechanism,
-                **_loss(e.charged),
+                **_loss_facts(e.charged),
             }
             for e in reversed(ledger.entries(analyst))
         ],
@@ -314,19 +314,19 @@ def _order_way(budget: Budget) -> dict[str, object] | None:
     return {**shown, "exact": {name: str(amount) for name, amount in amounts.items()}}
 
 
-def _epsilon(loss: PrivacyLoss) -> str:
+def _show_epsilon(loss: PrivacyLoss) -> str:
     """Show the epsilon of an entry; Gaussian noise has none that could be added to others."""
     return "none" if loss.epsilon is None else show_spent(loss.epsilon)
 
 
-def _loss(loss: PrivacyLoss) -> dict[str, object]:
+def _loss_facts(loss: PrivacyLoss) -> dict[str, object]:
     if loss.epsilon is not None:
-        return {**_charge(loss.charge, show_spent), "loss": str(loss)}
+        return {**_charge_facts(loss.charge, show_spent), "loss": str(loss)}
     exact = {"epsilon": None, "delta": str(loss.delta)}
     return {"epsilon": None, "delta": float(show_spent(loss.delta)), "exact": exact, "loss": str(loss)}
 
 
-def _charge(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, object]:
+def _charge_facts(charge: Charge, rounded: Callable[[Fraction], str]) -> dict[str, object]:
     return {
         "epsilon": float(rounded(charge.epsilon)),
         "delta": float(rounded(charge.delta)),

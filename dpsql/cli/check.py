@@ -42,7 +42,7 @@ def check_command(settings: CliSettings, facts: bool) -> int:
     policy. Exit code 2 if the policy is not true of the data; values outside a declared domain are a note.
     """
     with without_charge("nothing is remembered of what was checked"):
-        return _show_facts(settings) if facts else _check(settings)
+        return _show_facts(settings) if facts else _verify_policy(settings)
 
 
 def _show_facts(settings: CliSettings) -> int:
@@ -80,14 +80,14 @@ def _charged_facts(policy: Policy) -> str | None:
         return ledger.facts
 
 
-def _check(settings: CliSettings) -> int:
+def _verify_policy(settings: CliSettings) -> int:
     from dpsql.owner import verify
 
     with settings.answers("table") as out:
         policy = settings.load_policy()
         with progress("opening the data"):
-            report = verify(policy, doing, _ladders(policy))
-        _write(report, out)
+            report = verify(policy, doing, _read_ladders(policy))
+        _write_report(report, out)
     if report.passed:
         from dpsql.ledger import Ledger
 
@@ -107,7 +107,7 @@ def _check(settings: CliSettings) -> int:
     return ExitCode.OK
 
 
-def _ladders(policy: Policy) -> Sequence[StoredLadder]:
+def _read_ladders(policy: Policy) -> Sequence[StoredLadder]:
     """Return the kept ladders; none if no ledger can be opened, which is said later."""
     from dpsql.errors import Error
     from dpsql.ledger import Ledger, Opening
@@ -118,9 +118,9 @@ def _ladders(policy: Policy) -> Sequence[StoredLadder]:
     return ()
 
 
-def _write(report: Report, out: AnswerOutput) -> None:
+def _write_report(report: Report, out: AnswerOutput) -> None:
     if out.for_people:
-        out.write_text(_as_text(report, out.style))
+        out.write_text(_report_text(report, out.style))
         return
     import pyarrow as pa
 
@@ -129,13 +129,13 @@ def _write(report: Report, out: AnswerOutput) -> None:
     out.write(pa.table({c: [getattr(f, c) for f in report.findings] for c in columns}), None)
 
 
-def _as_text(report: Report, style: Style) -> str:
+def _report_text(report: Report, style: Style) -> str:
     """Return the findings as text, one a line; wrong ones stand last, where they are seen.
 
     What is not ok names the line of the policy that it is about.
     """
     order = sorted(report.findings, key=lambda finding: [*_CODES].index(finding.level))
-    places = column("", [finding.place + _line(finding) for finding in order], style)
+    places = column("", [finding.place + _line_of(finding) for finding in order], style)
     texts = column("", [finding.text for finding in order], style)
     lines = [
         f"{style.paint(finding.level.ljust(5), _CODES[finding.level])}  {pad(place, places.width)}  {text}\n"
@@ -144,5 +144,5 @@ def _as_text(report: Report, style: Style) -> str:
     return f"{_FOR_WHOM}\n" + ("".join(lines) or "\n")
 
 
-def _line(finding: Finding) -> str:
+def _line_of(finding: Finding) -> str:
     return "" if finding.line is None else f", line {finding.line}"

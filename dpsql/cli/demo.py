@@ -165,17 +165,17 @@ of all else it says where it is wrong, and what to write instead.""",
 """The steps, the main question first."""
 
 
-def tour(session: AnalystSession, out: AnswerOutput) -> ExitCode:
+def run_tour(session: AnalystSession, out: AnswerOutput) -> ExitCode:
     """Run the steps in order; on a terminal, wait for Enter between them (`q` ends the tour)."""
     waits = sys.stdin.isatty() and sys.stdout.isatty()
     for i, stop in enumerate(TOUR):
-        if i and waits and not _goes_on():
+        if i and waits and not _ask_to_go_on():
             break
         narrate.say(f"{chr(10) if i else ''}[{i + 1} of {len(TOUR)}]\n{stop.words}\n")
         narrate.say(f"{stop.typed}\n")
         try:
             if stop.bounds:
-                _find(session, stop.bounds, out)
+                _run_bounds(session, stop.bounds, out)
             else:
                 write_result(session, out, session.run(stop.statement))
         except Error as problem:
@@ -187,7 +187,7 @@ def tour(session: AnalystSession, out: AnswerOutput) -> ExitCode:
     return ExitCode.OK
 
 
-def _find(session: AnalystSession, names: Sequence[str], out: AnswerOutput) -> None:
+def _run_bounds(session: AnalystSession, names: Sequence[str], out: AnswerOutput) -> None:
     from dpsql.cli.bounds import find_bounds
 
     out.write_text("\n" if out.apart else "")
@@ -195,7 +195,7 @@ def _find(session: AnalystSession, names: Sequence[str], out: AnswerOutput) -> N
     find_bounds(cast("Session", session).database, names, out, yes=True)
 
 
-def _goes_on() -> bool:
+def _ask_to_go_on() -> bool:
     sys.stderr.write("\nEnter goes on, q leaves: ")
     sys.stderr.flush()
     answer = sys.stdin.readline()

@@ -85,7 +85,7 @@ def exit_code(error: BaseException) -> ExitCode:
     return next(code for kind, code in _TABLE if isinstance(error, kind))
 
 
-def legend() -> str:
+def describe_exit_codes() -> str:
     """Describe all codes, for `--help`."""
     words = {code: code.name.lower().replace("_", " ") for code in ExitCode}
     words[ExitCode.USAGE] = "usage or policy"
@@ -182,7 +182,13 @@ class Progress:
 
     def show(self, words: str | None, done: int | None = None, total: int | None = None) -> None:
         """Say what is done now; None: what was said first. `done` and `total` are bytes, for the owner."""
-        part = "" if total is None else size(total) if done is None else f"{size(done)} of {size(total)}"
+        part = (
+            ""
+            if total is None
+            else format_size(total)
+            if done is None
+            else f"{format_size(done)} of {format_size(total)}"
+        )
         with self._lock:
             self._words = (words or self._first) + (f", {part}" if part else "")
 
@@ -265,10 +271,10 @@ def pause_progress() -> Iterator[None]:
         yield
 
 
-def size(number: int) -> str:
+def format_size(number: int) -> str:
     """Write a number of bytes.
 
-    >>> size(999), size(1_200_000), size(3 * 10**12)
+    >>> format_size(999), format_size(1_200_000), size(3 * 10**12)
     ('999 B', '1.2 MB', '3.0 TB')
     """
     amount, unit = float(number), 0

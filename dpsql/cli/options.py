@@ -154,7 +154,7 @@ def server_of(ctx: click.Context, options: Mapping[str, Any]) -> Target | None:
         return Target(
             host=options["host"],
             port=PORT if port is None else port,
-            user=options["user"] or _account(),
+            user=options["user"] or _account_name(),
             database=options["database"] or "",
             sslrootcert=options["sslrootcert"],
         )
@@ -166,7 +166,7 @@ def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
-def _account() -> str:
+def _account_name() -> str:
     """Return the name of the account on this machine, as psql does."""
     import getpass
 
@@ -228,12 +228,12 @@ class InOrder(click.Group):
         return super().parse_args(ctx, args)
 
 
-def read(given: Sequence[tuple[str, str]]) -> list[GivenSql]:
+def read_sources(given: Sequence[tuple[str, str]]) -> list[GivenSql]:
     """Read the files; `-` is standard input. Raises `click.UsageError` for one that cannot be read."""
-    return [GivenSql(value) if kind == "command" else _file(value) for kind, value in given]
+    return [GivenSql(value) if kind == "command" else _read_file(value) for kind, value in given]
 
 
-def _file(name: str) -> GivenSql:
+def _read_file(name: str) -> GivenSql:
     try:
         data = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         return GivenSql(data.decode("utf-8-sig"), "stdin" if name == "-" else name)
@@ -243,7 +243,7 @@ def _file(name: str) -> GivenSql:
         raise click.UsageError(f"cannot read {name}: it is no UTF-8 text") from None
 
 
-def statements(sources: Sequence[GivenSql]) -> list[Piece]:
+def split_sources(sources: Sequence[GivenSql]) -> list[Piece]:
     """Split sources into statements."""
     from dpsql.language import split_with_places
 

@@ -111,7 +111,7 @@ class AnswerOutput:
         folder of files. Raises `UnwritableError` if the folder cannot be made, or holds other files.
         """
         if self.format in ONE_RESULT and len(numbers) > 1:
-            self._names = _name_files(self.format, self._file, numbers)
+            self._names = _make_folder(self.format, self._file, numbers)
         else:
             self.open()
         self._several = len(numbers) > 1
@@ -245,7 +245,7 @@ def _check_target(path: Path, *, folder: bool) -> None:
         raise UnwritableError(f"cannot write {path}: no permission")
 
 
-def _name_files(name: str, folder: str | None, numbers: Sequence[int]) -> dict[int, str]:
+def _make_folder(name: str, folder: str | None, numbers: Sequence[int]) -> dict[int, str]:
     """Make a folder for the results of several statements; return the name of each one's file."""
     if folder is None:
         raise UnwritableError(

@@ -84,7 +84,7 @@ def run(
         None if http is None else Address.parse(http, "--http"),
         None if owner_page is None else Address.parse(owner_page, "--owner-page"),
     )
-    serve(policy, lambda state, addresses: _say(state, addresses, passwords or {}), pages)
+    serve(policy, lambda state, addresses: _say_addresses(state, addresses, passwords or {}), pages)
     return ExitCode.OK
 
 
@@ -125,7 +125,7 @@ def _free_port(customary: int) -> int:
     return 0
 
 
-def _say(state: State, addresses: list[str], passwords: dict[str, str]) -> None:
+def _say_addresses(state: State, addresses: list[str], passwords: dict[str, str]) -> None:
     """Write how clients connect."""
     lines = [f"dpsql serves the database {state.config.name}:"]
     lines += [f"  {_show_address(state, address)}" for address in addresses]
@@ -205,8 +205,8 @@ def mcp_command(
         raise click.UsageError(
             "the Model Context Protocol needs the package mcp\nHint: pip install 'dpsql[mcp]'"
         ) from None
-    free = _amount("--free-below", free_below)
-    person = None if ask_person_above is None else _amount("--ask-person-above", ask_person_above)
+    free = _read_price("--free-below", free_below)
+    person = None if ask_person_above is None else _read_price("--ask-person-above", ask_person_above)
     if url is not None:
         _over_server(url, free, person)
     else:
@@ -222,7 +222,9 @@ def _over_server(url: str, free: Fraction, person: Fraction | None) -> None:
     target = Target.of(url)
     session = RemoteSession(target, find_password(target))
     try:
-        _run(serve_one(RemoteService(session, target.user), free_below=free, ask_person_above=person))
+        _run_on_stdio(
+            serve_one(RemoteService(session, target.user), free_below=free, ask_person_above=person)
+        )
     finally:
         session.close()
 
@@ -240,16 +242,16 @@ def _over_policy(settings: CliSettings, free: Fraction, person: Fraction | None)
     try:
         for text in session.messages:
             narrate.note(text)
-        _run(serve_one(LocalService(session), free_below=free, ask_person_above=person))
+        _run_on_stdio(serve_one(LocalService(session), free_below=free, ask_person_above=person))
     finally:
         session.close()
 
 
-def _run(server: MCPServer[object]) -> None:
+def _run_on_stdio(server: MCPServer[object]) -> None:
     server.run("stdio")
 
 
-def _amount(option: str, text: str) -> Fraction:
+def _read_price(option: str, text: str) -> Fraction:
     amount = read_amount(option, text)
     if amount < 0:
         raise click.UsageError(f"{option} must be at least 0")

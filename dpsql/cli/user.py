@@ -27,7 +27,7 @@ _RELOAD = "a running server reads the users again on SIGHUP (systemctl reload dp
 _DAY = click.DateTime(["%Y-%m-%d"])
 
 
-def _rights(command: Any) -> Any:  # noqa: ANN401  a click command
+def _add_rights_options(command: Any) -> Any:  # noqa: ANN401  a click command
     """Add the options that say what a user may do."""
     for option in (
         click.option("--analyst", metavar="NAME", help="Whose budget is used. [default: the name]"),
@@ -65,7 +65,7 @@ def user_command() -> None:
 @user_command.command("add")
 @click.argument("name")
 @click.option("--token", is_flag=True, help="Give a token, which is printed once, in place of a password.")
-@_rights
+@_add_rights_options
 @click.pass_obj
 def add_command(settings: CliSettings, /, *, name: str, token: bool, **rights: Any) -> int:  # noqa: ANN401  as declared above
     """Add a user."""
@@ -75,7 +75,7 @@ def add_command(settings: CliSettings, /, *, name: str, token: bool, **rights: A
     account = Account(_with_rights(User(name, name), rights))
     if name in _read_accounts(policy):
         raise click.UsageError(f"there is a user {name!r}: see `dpsql user set` and `dpsql user passwd`")
-    password = "" if token else _password()
+    password = "" if token else _read_password()
     with _change_accounts(policy) as accounts:
         if token:
             account, _, text = account.with_token(None, None)
@@ -83,13 +83,13 @@ def add_command(settings: CliSettings, /, *, name: str, token: bool, **rights: A
             account = account.with_password(password)
         accounts[name] = account
     _print_token(text)
-    _narrate(policy, f"user {name} is added, as analyst {account.user.analyst}", account)
+    _narrate_change(policy, f"user {name} is added, as analyst {account.user.analyst}", account)
     return ExitCode.OK
 
 
 @user_command.command("set")
 @click.argument("name")
-@_rights
+@_add_rights_options
 @click.pass_obj
 def set_command(settings: CliSettings, /, *, name: str, **rights: Any) -> int:  # noqa: ANN401  as declared above
     """Change what a user may do."""
@@ -97,7 +97,7 @@ def set_command(settings: CliSettings, /, *, name: str, **rights: Any) -> int:  
     with _change_accounts(policy) as accounts:
         account = _find_account(accounts, name)
         account = accounts[name] = replace(account, user=_with_rights(account.user, rights))
-    _narrate(policy, f"user {name} is changed", account)
+    _narrate_change(policy, f"user {name} is changed", account)
     return ExitCode.OK
 
 
@@ -108,10 +108,12 @@ def passwd_command(settings: CliSettings, /, *, name: str) -> int:
     """Give a user another password."""
     policy = settings.load_policy()
     _find_account(_read_accounts(policy), name)
-    password = _password()
+    password = _read_password()
     with _change_accounts(policy) as accounts:
         accounts[name] = _find_account(accounts, name).with_password(password)
-    _narrate(policy, f"user {name} has another password; who logged in by the one before is disconnected")
+    _narrate_change(
+        policy, f"user {name} has another password; who logged in by the one before is disconnected"
+    )
     return ExitCode.OK
 
 
@@ -137,10 +139,10 @@ def token_command(
         if revoke is not None:
             accounts[name], done = account.without_token(revoke), f"token {revoke} is taken away"
         else:
-            accounts[name], made, text = account.with_token(identifier, _day(expires))
+            accounts[name], made, text = account.with_token(identifier, _date_of(expires))
             done = f"user {name} has a token {made}"
     _print_token(text)
-    _narrate(policy, done)
+    _narrate_change(policy, done)
     return ExitCode.OK
 
 
@@ -149,7 +151,7 @@ def token_command(
 @click.pass_obj
 def disable_command(settings: CliSettings, /, *, name: str) -> int:
     """Let a user not log in, until `enable`."""
-    return _switch(settings, name, disabled=True)
+    return _set_disabled(settings, name, disabled=True)
 
 
 @user_command.command("enable")
@@ -157,14 +159,14 @@ def disable_command(settings: CliSettings, /, *, name: str) -> int:
 @click.pass_obj
 def enable_command(settings: CliSettings, /, *, name: str) -> int:
     """Let a user log in again."""
-    return _switch(settings, name, disabled=False)
+    return _set_disabled(settings, name, disabled=False)
 
 
-def _switch(settings: CliSettings, name: str, *, disabled: bool) -> int:
+def _set_disabled(settings: CliSettings, name: str, *, disabled: bool) -> int:
     policy = settings.load_policy()
     with _change_accounts(policy) as accounts:
         accounts[name] = replace(_find_account(accounts, name), disabled=disabled)
-    _narrate(policy, f"user {name} is {'disabled' if disabled else 'enabled'}")
+    _narrate_change(policy, f"user {name} is {'disabled' if disabled else 'enabled'}")
     return ExitCode.OK
 
 
@@ -176,7 +178,7 @@ def remove_command(settings: CliSettings, /, *, name: str) -> int:
     policy = settings.load_policy()
     with _change_accounts(policy) as accounts:
         del accounts[_find_account(accounts, name).user.name]
-    _narrate(policy, f"user {name} is removed")
+    _narrate_change(policy, f"user {name} is removed")
     return ExitCode.OK
 
 
@@ -246,17 +248,17 @@ def _with_rights(user: User, rights: Mapping[str, Any]) -> User:
     """Return the user with the options that were given."""
     given = {name: value for name, value in rights.items() if value is not None}
     if "expires" in given:
-        given["expires"] = _day(given["expires"])
+        given["expires"] = _date_of(given["expires"])
     if "free_below" in given:
         given["free_below"] = read_amount("--free-below", given["free_below"])
     return replace(user, **given)
 
 
-def _day(when: datetime | None) -> date | None:
+def _date_of(when: datetime | None) -> date | None:
     return None if when is None else when.date()
 
 
-def _password() -> str:
+def _read_password() -> str:
     """Ask for a password on the terminal, twice, or read a line of standard input."""
     if sys.stdin.isatty():
         asked: str = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
@@ -271,7 +273,7 @@ def _print_token(text: str) -> None:
         narrate.note("this is the token; it is stored nowhere and not shown again")
 
 
-def _narrate(policy: Policy, done: str, account: Account | None = None) -> None:
+def _narrate_change(policy: Policy, done: str, account: Account | None = None) -> None:
     """Say what was done, and what the policy has to say about the user."""
     from dpsql.serve.state import warn_of_users
     from dpsql.serve.users import Users

@@ -47,17 +47,17 @@ _UNITS = {"public": "public: nobody is protected, its rows may be shown", "view"
 async def describe_tables(service: StatementService) -> list[JsonObject]:
     """Return the declared tables with their columns, and the public values of these."""
     found = []
-    for row in _tuples((await service.free("SHOW TABLES")).table):
+    for row in _rows_of((await service.free("SHOW TABLES")).table):
         name, unit, *more = row
         try:
-            columns = _tuples((await service.free(f"DESCRIBE {quote(name)}")).table)
+            columns = _rows_of((await service.free(f"DESCRIBE {quote(name)}")).table)
         except QueryRefused:  # a view that cannot be read
             continue
         described = []
         for column, kind, domain in columns:
             facts: JsonObject = {"name": column, "type": kind}
             if domain == "declared":
-                facts["values"] = await _values(service, name, column)
+                facts["values"] = await _declared_values(service, name, column)
             described.append(facts | bounds_facts(service.policy, name, column))
         path = more and more[0] and FOUND in more[0]  # an older server says less
         facts = {"protects": more[0]} if path else {}
@@ -65,7 +65,7 @@ async def describe_tables(service: StatementService) -> list[JsonObject]:
     return found
 
 
-async def _values(service: StatementService, table: str, column: str) -> object:
+async def _declared_values(service: StatementService, table: str, column: str) -> object:
     """Return the public values of a column: a list, the ends of a range, or where they are."""
     policy = service.policy
     declared = None if policy is None else policy.table(table)
@@ -73,7 +73,7 @@ async def _values(service: StatementService, table: str, column: str) -> object:
         return domain_facts(declared.domain[column])
     distinct = f"SELECT DISTINCT {quote(column)} FROM {quote(table)} LIMIT {MOST_VALUES + 1}"
     with suppress(Error):  # a server answers it with the declared values, or not at all
-        return _list_values([row[0] for row in _tuples((await service.free(distinct)).table)])
+        return _list_values([row[0] for row in _rows_of((await service.free(distinct)).table)])
     return "declared"
 
 
@@ -83,7 +83,7 @@ def domain_facts(domain: Domain) -> object:
         case ValuesDomain():
             return _list_values(list(domain.values))
         case RangeDomain():
-            return {"from": _plain(domain.start), "to": _plain(domain.stop)}
+            return {"from": _to_json_value(domain.start), "to": _to_json_value(domain.stop)}
         case TableDomain():
             return {"from_table": domain.table, "column": domain.column}
         case BooleanDomain():
@@ -92,7 +92,7 @@ def domain_facts(domain: Domain) -> object:
 
 
 def _list_values(values: list[Any]) -> object:
-    shown = [_plain(value) for value in values[:MOST_VALUES]]
+    shown = [_to_json_value(value) for value in values[:MOST_VALUES]]
     return shown if len(values) <= MOST_VALUES else {"first": shown, "number_of_values": len(values)}
 
 
@@ -102,7 +102,7 @@ def bounds_facts(policy: Policy | None, table: str, column: str) -> JsonObject:
     bounds = None if declared is None else declared.bounds.get(column)
     if bounds is None:
         return {}
-    return {"values_are_cut_to": {"from": _plain(bounds.low), "to": _plain(bounds.high)}}
+    return {"values_are_cut_to": {"from": _to_json_value(bounds.low), "to": _to_json_value(bounds.high)}}
 
 
 async def describe_policy(service: StatementService) -> JsonObject:
@@ -119,7 +119,7 @@ async def describe_policy(service: StatementService) -> JsonObject:
         "rows_per_unit": defaults.rows_per_unit,
         "groups": defaults.groups,
     }
-    found["limits"] = {name: _plain(value) for name, value in limits.items() if value is not None}
+    found["limits"] = {name: _to_json_value(value) for name, value in limits.items() if value is not None}
     return found
 
 
@@ -131,11 +131,11 @@ def records(table: pa.Table) -> list[JsonObject]:
     return found
 
 
-def _tuples(table: pa.Table) -> list[tuple[Any, ...]]:
+def _rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     """Return a value that JSON has."""
     if isinstance(value, Fraction):
         return int(value) if value.denominator == 1 else float(value)
@@ -204,7 +204,7 @@ def release_facts(release: Release) -> JsonObject:
         "warnings": list(release.warnings) or None,
         "assumed": [str(each) for each in release.assumed] or None,
         "line": release.line or None,
-        "assumes": _assumes(release) or None,
+        "assumes": _list_assumptions(release) or None,
         "null_group": release.null_group or None,
         "outside": None
         if (out := release.outside) is None
@@ -214,7 +214,7 @@ def release_facts(release: Release) -> JsonObject:
     return {**amounts(cost), **{name: value for name, value in facts.items() if value is not None}}
 
 
-def _assumes(release: Release) -> list[str]:
+def _list_assumptions(release: Release) -> list[str]:
     """Return what the intervals of an answer, or of the releases that it comes from, take for granted."""
     texts = (each.properties.get("assumes", "") for each in (release, *release.parts))
     return list(dict.fromkeys(one for text in texts for one in text.split("; ") if one))

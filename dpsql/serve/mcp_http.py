@@ -23,7 +23,7 @@ from pydantic import AnyHttpUrl
 from dpsql.serve.gate import Login
 from dpsql.serve.http import Application, Message, Receive, Send, refuse
 from dpsql.serve.limits import MOST_QUERY_STRING, LimitExceeded, LoginEnded, check_json
-from dpsql.serve.mcp_tools import Tools, server
+from dpsql.serve.mcp_tools import Tools, make_server
 from dpsql.serve.state import CLIENT
 from dpsql.serve.statement_service import Confirmations, SpendingRule
 
@@ -212,7 +212,7 @@ def http_app(service: Service, address: Address, config: McpConfig) -> SessionsO
     programs = Programs(service)
     # The tokens are the server's own, so there is no one else to name as their issuer.
     auth = AuthSettings(issuer_url=AnyHttpUrl(f"http://localhost:{address.port}"), resource_server_url=None)
-    made = server(programs.tools, auth=auth, token_verifier=programs).streamable_http_app(
+    made = make_server(programs.tools, auth=auth, token_verifier=programs).streamable_http_app(
         transport_security=security, max_request_body_size=LARGEST_REQUEST
     )
 

@@ -165,7 +165,7 @@ class NotAsked(BaseModel):
     """Stands for an answer where no person had to be asked."""
 
 
-def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServer[Any]:  # noqa: ANN401  those of MCPServer
+def make_server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServer[Any]:  # noqa: ANN401  those of MCPServer
     """Make the server; `tools_of` returns the tools of the analyst who makes the present request."""
     made: MCPServer[Any] = MCPServer(
         "dpsql", instructions=INSTRUCTIONS, version=__version__, log_level="CRITICAL", **options
@@ -193,7 +193,7 @@ def server(tools_of: Callable[[], Awaitable[Tools]], **options: Any) -> MCPServe
             tools.rule.check(question, confirm)
         except Exception:  # noqa: BLE001  `ask` meets the same error, and tells it as a refusal
             return NotAsked()
-        return Elicit(_question(sql, confirm, priced.price), Agreement)
+        return Elicit(_write_question(sql, confirm, priced.price), Agreement)
 
     @made.tool(annotations=_FREE)
     async def tables() -> JsonObject:
@@ -267,10 +267,10 @@ def serve_one(
     async def tools_of() -> Tools:
         return tools
 
-    return server(tools_of)
+    return make_server(tools_of)
 
 
-def _question(sql: str, confirm: str | None, cost: Charge) -> str:
+def _write_question(sql: str, confirm: str | None, cost: Charge) -> str:
     """Write what a person is asked; the number of the confirmation makes each question another one."""
     number = "" if confirm is None else f" (confirmation {confirm.split('-')[1]})"
     shown = "\n".join(map(escape_controls, sql[:_MOST_SHOWN].split("\n")))

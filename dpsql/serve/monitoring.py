@@ -70,7 +70,7 @@ class Log:
         self.secret = secret
         self.is_user = is_user
         self._now = now
-        self._lines = _Lines(_sink(sys.stderr if stream is None else stream), self._dropped_line)
+        self._lines = _Lines(_find_writer(sys.stderr if stream is None else stream), self._dropped_line)
 
     def __call__(self, event: str, fields: Mapping[str, object] | None = None) -> None:
         """Write an event."""
@@ -88,7 +88,7 @@ class Log:
         if "user" in given and not self.is_user(str(given["user"])):
             del given["user"]
         line: dict[str, object] = {"time": self._now().isoformat(timespec="milliseconds"), "event": event}
-        line |= {name: _plain(given[name]) for name in FIELDS if given.get(name) is not None}
+        line |= {name: _to_json_value(given[name]) for name in FIELDS if given.get(name) is not None}
         return json.dumps(line, ensure_ascii=True) + "\n"
 
     def hash_text(self, statement: str) -> str:
@@ -148,7 +148,7 @@ class _Lines:
                 self._write("".join(lines))
 
 
-def _sink(stream: TextIO) -> Callable[[str], None]:
+def _find_writer(stream: TextIO) -> Callable[[str], None]:
     """Return what writes to a stream: to its file where it has one.
 
     A thread that waits in the stream itself would hold its lock, for which the interpreter waits as it ends.
@@ -171,7 +171,7 @@ def _sink(stream: TextIO) -> Callable[[str], None]:
     return write
 
 
-def _plain(value: object) -> object:
+def _to_json_value(value: object) -> object:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
@@ -308,7 +308,7 @@ def render_metrics(
     lines: list[str] = []
 
     def add(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> None:
-        lines.extend(_family(f"dpsql_{name}", kind, meaning, samples))
+        lines.extend(_metric_lines(f"dpsql_{name}", kind, meaning, samples))
 
     add("connections", "gauge", "Clients that are logged in.", [("", {}, connections)])
     add("handshakes", "gauge", "Clients that are logging in.", [("", {}, handshakes)])
@@ -321,27 +321,34 @@ def render_metrics(
     add("statements_waiting", "gauge", "Private statements that wait.", [("", {}, figures.waiting)])
     add("statements_running", "gauge", "Private statements that run.", [("", {}, figures.running)])
     add("stored_answers_total", "counter", "Answers from stored releases.", [("", {}, figures.stored_hits)])
-    add("free_statement_seconds", "histogram", "Times of statements that cost nothing.", _histogram(figures))
+    add(
+        "free_statement_seconds",
+        "histogram",
+        "Times of statements that cost nothing.",
+        _histogram_samples(figures),
+    )
     left: list[Sample] = [
         ("", {} if analyst is None else {"analyst": analyst}, float(epsilon))
         for analyst, epsilon in remaining.items()
     ]
     add("epsilon_remaining", "gauge", "What is left of the budget's epsilon.", left)
-    lines += _family("process_start_time_seconds", "gauge", "When it started.", [("", {}, logins.started)])
-    if (memory := _memory()) is not None:
-        lines += _family("process_resident_memory_bytes", "gauge", "Memory in use.", [("", {}, memory)])
+    lines += _metric_lines(
+        "process_start_time_seconds", "gauge", "When it started.", [("", {}, logins.started)]
+    )
+    if (memory := _read_memory()) is not None:
+        lines += _metric_lines("process_resident_memory_bytes", "gauge", "Memory in use.", [("", {}, memory)])
     return "\n".join(lines) + "\n"
 
 
-def _family(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> Iterator[str]:
+def _metric_lines(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> Iterator[str]:
     yield f"# HELP {name} {meaning}"
     yield f"# TYPE {name} {kind}"
     for ending, labels, value in samples:
-        shown = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
-        yield f"{name}{ending}{f'{{{shown}}}' if shown else ''} {_number(value)}"
+        shown = ",".join(f'{label}="{_escape_label(text)}"' for label, text in labels.items())
+        yield f"{name}{ending}{f'{{{shown}}}' if shown else ''} {_format_number(value)}"
 
 
-def _histogram(figures: Figures) -> Iterator[Sample]:
+def _histogram_samples(figures: Figures) -> Iterator[Sample]:
     counts = list(accumulate(figures.free_counts))
     for bound, count in zip((*map(str, BOUNDS), "+Inf"), counts, strict=True):
         yield "_bucket", {"le": bound}, count
@@ -349,15 +356,15 @@ def _histogram(figures: Figures) -> Iterator[Sample]:
     yield "_count", {}, counts[-1]
 
 
-def _escape(text: str) -> str:
+def _escape_label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return str(value) if isinstance(value, int) else format(value, ".10g")
 
 
-def _memory() -> int | None:
+def _read_memory() -> int | None:
     """Return the bytes of memory that the process holds; None where the system does not tell."""
     with suppress(OSError, ValueError, IndexError):
         pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
@@ -393,7 +400,7 @@ class Health:
         self._open += 1
         try:
             async with asyncio.timeout(_SECONDS):
-                writer.write(_response(*await self._answer(reader)))
+                writer.write(_make_response(*await self._answer(reader)))
                 await writer.drain()
                 writer.close()
                 await writer.wait_closed()
@@ -436,7 +443,7 @@ async def _read_request(reader: asyncio.StreamReader) -> tuple[str, str] | None:
     return None
 
 
-def _response(status: int, text: str, head: bool) -> bytes:
+def _make_response(status: int, text: str, head: bool) -> bytes:
     phrase = HTTPStatus(status).phrase
     body = (text or f"{phrase}\n").encode()
     lines = (

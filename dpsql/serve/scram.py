@@ -161,8 +161,8 @@ class ScramServer:
         self._ended = True  # until the message has been read without an error
         if mechanism not in self.mechanisms:
             raise ScramViolationError("the mechanism was not offered")
-        flag, rest = _part(_text(data))
-        authorization, bare = _part(rest)
+        flag, rest = _split_at_comma(_decode_utf8(data))
+        authorization, bare = _split_at_comma(rest)
         if authorization:
             raise ScramViolationError("an authorization identity is not supported")
         self._header = f"{flag},,".encode()
@@ -194,11 +194,11 @@ class ScramServer:
         if self._ended or self._expected is None:
             raise ScramViolationError("the final message came at the wrong time")
         self._ended = True
-        unproved, comma, proof_field = _text(data).rpartition(",")
+        unproved, comma, proof_field = _decode_utf8(data).rpartition(",")
         fields = unproved.split(",")
         if not comma or len(fields) < 2 or not all(map(_ATTRIBUTE.fullmatch, fields)):
             raise ScramViolationError("the final message is malformed")
-        binding, proof = _decode(fields[0], "c="), _decode(proof_field, "p=")
+        binding, proof = _decode_field(fields[0], "c="), _decode_field(proof_field, "p=")
         if fields[1] != f"r={self._nonce}":
             raise ScramViolationError("the nonce is another login's")
         if len(proof) != 32:
@@ -218,21 +218,21 @@ class ScramServer:
         return b"v=" + base64.b64encode(sign(found.server, signed))
 
 
-def _part(text: str) -> tuple[str, str]:
+def _split_at_comma(text: str) -> tuple[str, str]:
     before, comma, after = text.partition(",")
     if not comma:
         raise ScramViolationError("the first message is malformed")
     return before, after
 
 
-def _text(data: bytes) -> str:
+def _decode_utf8(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
         raise ScramViolationError("a message is not UTF-8") from None
 
 
-def _decode(field: str, name: str) -> bytes:
+def _decode_field(field: str, name: str) -> bytes:
     if not field.startswith(name):
         raise ScramViolationError("the final message is malformed")
     try:

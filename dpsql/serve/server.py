@@ -246,7 +246,7 @@ LONGEST = 3_000
 """Seconds that such a search waits for a moment in which no statement runs."""
 
 
-def begin() -> None:
+def shorten_collections() -> None:
     """Let searches leave out what is there now, which stays, and be short from now on."""
     gc.collect()
     gc.freeze()
@@ -254,7 +254,7 @@ def begin() -> None:
 
 
 async def collect_when_idle(is_idle: Callable[[], bool]) -> None:
-    """Search all that was made since `begin`, every ten minutes or, if statements always run, every hour."""
+    """Search all that was made since `shorten_collections`, every ten minutes or, if statements always run, every hour."""
     while True:
         await asyncio.sleep(EVERY)
         for _ in range(LONGEST):
@@ -317,7 +317,7 @@ async def _serve(
             log(name, fields)
 
     def ready(addresses: list[str]) -> None:
-        begin()
+        shorten_collections()
         on_ready(state, addresses)
 
     def is_idle() -> bool:
@@ -326,7 +326,7 @@ async def _serve(
 
     service = Service(state.config, state.policy, state.users)
     try:
-        service.on_statement = lambda record: log("statement", _fields(record, log))
+        service.on_statement = lambda record: log("statement", _statement_fields(record, log))
         wire = WireProtocol(
             WireContext(
                 name=state.config.name,
@@ -347,8 +347,8 @@ async def _serve(
             log,
             logins,
             fronts=[
-                *_mcp(state, service),
-                *_pages(state, service, http, event),
+                *_make_mcp_fronts(state, service),
+                *_make_page_fronts(state, service, http, event),
             ],
             on_ready=ready,
         )
@@ -363,7 +363,7 @@ async def _serve(
         await asyncio.to_thread(log.flush)
 
 
-def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
+def _statement_fields(record: StatementRecord, log: Log) -> dict[str, object]:
     """Return what the log says about a statement: not its text."""
     price = record.price
     return {
@@ -380,7 +380,7 @@ def _fields(record: StatementRecord, log: Log) -> dict[str, object]:
     }
 
 
-def _mcp(state: State, service: Service) -> list[HttpFront]:
+def _make_mcp_fronts(state: State, service: Service) -> list[HttpFront]:
     """Return the server of programs that speak MCP, if the policy has an address for it."""
     address = state.config.mcp.listen
     if address is None:
@@ -397,7 +397,7 @@ def _mcp(state: State, service: Service) -> list[HttpFront]:
     return [HttpFront(application, address, state.tls)]
 
 
-def _pages(
+def _make_page_fronts(
     state: State,
     service: Service,
     given: HttpConfig,

@@ -70,7 +70,7 @@ class Settings:
             "statement_timeout": show_duration(statement_timeout),
         }
         for name, value in (startup or {}).items():
-            setting = _find(name)
+            setting = _find_setting(name)
             self._defaults[setting.name.lower()] = self._check(setting, value)
         self._values = self._defaults
         self._local: dict[str, str] = {}
@@ -81,11 +81,11 @@ class Settings:
 
     def get(self, name: str) -> str:
         """Return the value of a setting; raise `SettingError` for an unknown name."""
-        return self._value(_find(name).name.lower())
+        return self._value(_find_setting(name).name.lower())
 
     def show(self, name: str) -> tuple[str, str]:
         """Return what SHOW answers: the setting's own spelling as the column's name, and the value."""
-        setting = _find(name)
+        setting = _find_setting(name)
         return setting.name, self._value(setting.name.lower())
 
     def show_all(self) -> list[tuple[str, str, str]]:
@@ -109,7 +109,7 @@ class Settings:
 
     def set(self, name: str, value: str | None, *, local: bool = False) -> Changes:
         """Change one setting, to its default if `value` is None; return what the client is told."""
-        setting = _find(name)
+        setting = _find_setting(name)
         key = setting.name.lower()
         shown = self._defaults[key] if value is None else self._check(setting, value)
         before = self.reported_values()
@@ -163,14 +163,14 @@ class Settings:
         try:
             shown = setting.check(value)
         except ValueError as error:
-            raise _invalid(setting, value, str(error)) from None
+            raise _invalid_value(setting, value, str(error)) from None
         return self._timeout(setting, value) if setting.name == "statement_timeout" else shown
 
     def _timeout(self, setting: Setting, value: str) -> str:
         """Return a timeout within the server's limit; 0 means no limit of one's own."""
         wanted = milliseconds(value) or self._limit
         if wanted > self._limit:
-            raise _invalid(setting, value, f"the server's limit is {show_duration(self._limit)}")
+            raise _invalid_value(setting, value, f"the server's limit is {show_duration(self._limit)}")
         return show_duration(wanted)
 
     # -- what the server uses
@@ -236,7 +236,7 @@ def read_options(text: str) -> dict[str, str]:
     return found
 
 
-def _find(name: str) -> Setting:
+def _find_setting(name: str) -> Setting:
     found = _TABLE.get(name.lower())
     if found is None:
         close = difflib.get_close_matches(name.lower(), _TABLE, 1, 0.8)
@@ -245,5 +245,5 @@ def _find(name: str) -> Setting:
     return found
 
 
-def _invalid(setting: Setting, value: str, why: str) -> SettingError:
+def _invalid_value(setting: Setting, value: str, why: str) -> SettingError:
     return SettingError(f'invalid value for parameter "{setting.name}": "{value[:63]}"', "22023", why)

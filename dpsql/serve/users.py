@@ -181,12 +181,12 @@ _TOKEN = dict.fromkeys(("id", "sha256", "scram", "expires"))
 def read_accounts(path: Path) -> tuple[bytes, dict[str, Account]]:
     """Read a users file: return the server's secret, and the accounts by name; raises `PolicyError`."""
     try:
-        return parse_accounts(_raw(path))
+        return parse_accounts(_read_toml(path))
     except PolicyError as problem:
         raise PolicyError(f"{path.name}: {problem.message}", hint=problem.hint) from None
 
 
-def _raw(path: Path) -> object:
+def _read_toml(path: Path) -> object:
     try:
         with path.open("rb") as file:
             check_private(path, os.fstat(file.fileno()))
@@ -261,19 +261,19 @@ def accounts_text(secret: bytes, accounts: Mapping[str, Account]) -> str:
     lines = [
         "# Written by `dpsql user`. Who reads this file can pretend to be the server, and can try passwords.",
         f"version = {VERSION}",
-        f"secret = {_quote(base64.b64encode(secret).decode())}",
+        f"secret = {_quote_toml(base64.b64encode(secret).decode())}",
     ]
     for name, account in accounts.items():
         user = account.user
         lines += ["", f"[{key_path('users', name)}]"]
         if account.password is not None:
-            lines.append(f"scram = {_quote(str(account.password))}")
+            lines.append(f"scram = {_quote_toml(str(account.password))}")
         lines += [
-            f"analyst = {_quote(user.analyst)}",
+            f"analyst = {_quote_toml(user.analyst)}",
             f"auto_charge = {str(user.auto_charge).lower()}",
-            f"preview = {_quote(user.preview)}",
+            f"preview = {_quote_toml(user.preview)}",
             f"max_connections = {user.max_connections}",
-            f"free_below = {_quote(str(user.free_below))}",
+            f"free_below = {_quote_toml(str(user.free_below))}",
         ]
         if user.expires is not None:
             lines.append(f"expires = {user.expires.isoformat()}")
@@ -286,11 +286,11 @@ def accounts_text(secret: bytes, accounts: Mapping[str, Account]) -> str:
 
 def _token_text(token: Token) -> str:
     expires = "" if token.expires is None else f", expires = {token.expires.isoformat()}"
-    stored = f"sha256 = {_quote(token.sha256)}, scram = {_quote(str(token.scram))}"
-    return f"id = {_quote(token.id)}, {stored}{expires}"
+    stored = f"sha256 = {_quote_toml(token.sha256)}, scram = {_quote_toml(str(token.scram))}"
+    return f"id = {_quote_toml(token.id)}, {stored}{expires}"
 
 
-def _quote(text: str) -> str:
+def _quote_toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)  # of printable text, this is TOML's form as well
 
 
@@ -306,14 +306,14 @@ def parse_accounts(raw: object) -> tuple[bytes, dict[str, Account]]:
     if len(secret) != SECRET_BYTES:
         raise wrong("secret", f"is not {SECRET_BYTES} bytes in base64", "restore the file from a backup")
     users: dict[str, object] = top.get("users", dict, {})
-    accounts = {name: _account(name, section) for name, section in users.items()}
+    accounts = {name: _read_account(name, section) for name, section in users.items()}
     digests = [token.sha256 for account in accounts.values() for token in account.tokens]
     if len(set(digests)) != len(digests):
         raise wrong("users", "two entries have the same token")
     return secret, accounts
 
 
-def _account(name: str, raw: object) -> Account:
+def _read_account(name: str, raw: object) -> Account:
     section = Section(raw, ("users", name), _USER)
     user = User(
         name,
@@ -321,14 +321,14 @@ def _account(name: str, raw: object) -> Account:
         auto_charge=section.get("auto_charge", bool, False),
         preview=section.get("preview", str, PREVIEWS[0]),
         max_connections=section.get("max_connections", int, CONNECTIONS),
-        expires=_day(section),
-        free_below=_number(section),
+        expires=_read_expiry(section),
+        free_below=_read_free_below(section),
     )
     listed: list[object] = section.get("tokens", list, [])
     account = Account(
         user,
-        _verifier(section) if "scram" in section else None,
-        tuple(_token(Section(token, (*section.key, "tokens"), _TOKEN)) for token in listed),
+        _read_verifier(section) if "scram" in section else None,
+        tuple(_read_token(Section(token, (*section.key, "tokens"), _TOKEN)) for token in listed),
         disabled=section.get("disabled", bool, False),
     )
     if account.verifiers(None):
@@ -339,30 +339,30 @@ def _account(name: str, raw: object) -> Account:
     return account
 
 
-def _number(section: Section) -> Fraction:
+def _read_free_below(section: Section) -> Fraction:
     try:
         return exact(section.get("free_below", str, "0"))
     except ValueError as problem:
         raise wrong(section.place("free_below"), str(problem)) from None
 
 
-def _token(section: Section) -> Token:
+def _read_token(section: Section) -> Token:
     for key in ("id", "sha256", "scram"):
         section.require(key)
     digest = section.get("sha256", str, "")
     if not re.fullmatch(r"[0-9a-f]{64}", digest):
         raise wrong(section.place("sha256"), "is no SHA-256 in hexadecimal")
-    return Token(section.get("id", str, ""), digest, _verifier(section), _day(section))
+    return Token(section.get("id", str, ""), digest, _read_verifier(section), _read_expiry(section))
 
 
-def _verifier(section: Section) -> Verifier:
+def _read_verifier(section: Section) -> Verifier:
     try:
         return Verifier.parse(section.get("scram", str, ""))
     except ValueError as problem:
         raise wrong(section.place("scram"), str(problem)) from None
 
 
-def _day(section: Section) -> date | None:
+def _read_expiry(section: Section) -> date | None:
     found = section.optional("expires", date)
     if isinstance(found, datetime):
         raise wrong(section.place("expires"), "expected a date, found a timestamp")

@@ -31,7 +31,7 @@ from sqlglot.tokenizer_core import TokenType
 from dpsql.kernel.tree import quote
 from dpsql.serve.catalog.catalog import PgCatalog
 from dpsql.serve.catalog.facts import ConnectionRow, Route, SessionFacts
-from dpsql.serve.catalog.postgres import data
+from dpsql.serve.catalog.postgres import load_data
 from tests.serve.catalog_cases import TABLES, Declared, Result, Statement, ours, plain, policy, statements
 
 COMMENTS = {
@@ -48,7 +48,7 @@ def _ids(rows: Sequence[Sequence[object]], place: int = 0) -> str:
 
 
 def _shipped(table: str) -> str:
-    return _ids([list(row.values()) for row in data().tables[table]])
+    return _ids([list(row.values()) for row in load_data().tables[table]])
 
 
 _NONE = "false"
@@ -150,12 +150,12 @@ class Oracle:
             execute(f"GRANT USAGE ON SCHEMA {schema} TO alice")
         described = " UNION ALL ".join(
             f"SELECT {row['objoid']}::oid, {row['classoid']}::oid, {row['objsubid']}"
-            for row in data().tables["pg_description"]
+            for row in load_data().tables["pg_description"]
         )
         own = "SELECT oid FROM pg_class WHERE relname IN ('visits', 'diagnoses')"
         shown = f"(objoid, classoid, objsubid) IN (SELECT * FROM ({described}) k) OR objoid IN ({own})"
         rules = _RESTRICTED | {"pg_description": shown}
-        for (schema, name), relation in data().relations.items():
+        for (schema, name), relation in load_data().relations.items():
             if schema == "information_schema":
                 rule, changed = _STANDARD.get(name, (_NONE, {}))
                 forms = [("_oracle_standard", "")]
@@ -192,7 +192,7 @@ class Oracle:
 def restricted(text: str) -> str:
     """Return a statement whose relations of the catalogue are replaced by the views."""
     tokens = Postgres().tokenize(text)
-    known = data().relations
+    known = load_data().relations
     edits: list[tuple[int, int, str]] = []
     for i, token in enumerate(tokens):
         if token.token_type == TokenType.STRING:

@@ -11,7 +11,7 @@ import sqlalchemy
 
 from dpsql.errors import PolicyError, QueryRefused
 from dpsql.policy import load
-from dpsql.serve.catalog.database import relations
+from dpsql.serve.catalog.database import relations_of
 from dpsql.serve.json_facts import describe_tables
 from dpsql.serve.page.owner import policy_facts
 from dpsql.serve.statement_service import LocalService
@@ -72,7 +72,7 @@ def test_the_shown_unit_can_be_counted(session: Session) -> None:
 def test_the_catalogue_says_it(session: Session) -> None:
     """`\\d+` of psql shows these comments."""
     columns = {table: engine_of(session).schema_database.columns(table) for table in DATA}
-    found = {each.name: each.comment for each in relations(session.policy, columns, {}, {})}
+    found = {each.name: each.comment for each in relations_of(session.policy, columns, {}, {})}
     assert found["results"] == f"private, protects {FOUND}"
     assert found["encounters"] == "private, the privacy unit is patient_id"
 

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.audit.cases import any_k, levels
-from dpsql.audit.features import times
+from dpsql.audit.features import count_true
 from dpsql.audit.mistakes.measuring import exponential, geometric, laplace, textbook_laplace
 from dpsql.audit.runs import CHARGE, Pair
-from dpsql.audit.subjects import Subject, outputs, repeat_counts
+from dpsql.audit.subjects import Subject, outputs_of, repeat_counts
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms import HybridTopK, Joint, NoiseSource
 from dpsql.kernel.noise import Entropy
@@ -90,8 +90,8 @@ def generous_hybrid(
 ) -> dict[str, Any]:
     """Run hybrid top-k, but charge only for the groups and not for reaching the threshold."""
     plan = HybridTopK.plan(len(counts), threshold, k, epsilon)
-    found = outputs(plan.run(repeat_counts(counts, trials), NoiseSource(entropy)))
-    return {**found, CHARGE: float(epsilon) * times(found["index"] >= 0) / plan.k}
+    found = outputs_of(plan.run(repeat_counts(counts, trials), NoiseSource(entropy)))
+    return {**found, CHARGE: float(epsilon) * count_true(found["index"] >= 0) / plan.k}
 
 
 def _replacements(_: Fraction) -> list[Pair]:
@@ -201,7 +201,7 @@ def joint(
     """Choose two groups by the joint exponential mechanism for monotone counts, its scale divided."""
     plan = Joint.plan(len(counts), 2, epsilon)
     wrong = replace(plan, scale=plan.scale / factor)
-    return outputs(wrong.run(repeat_counts(counts, trials), NoiseSource(entropy)))
+    return outputs_of(wrong.run(repeat_counts(counts, trials), NoiseSource(entropy)))
 
 
 def _behind(epsilon: Fraction, *, factor: int, others: int) -> list[Pair]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.audit.runs import Pair
-from dpsql.audit.statistics import uniforms
+from dpsql.audit.statistics import draw_uniforms
 from dpsql.audit.subjects import Subject, repeat_counts
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms import NoiseSource
@@ -37,13 +37,13 @@ def exponential(scale: Fraction, shape: Shape, entropy: Entropy) -> NDArray[np.f
 
 def geometric(ratio: float, shape: Shape, entropy: Entropy) -> NDArray[np.int64]:
     """Draw geometric noise with P(Y >= m) = ratio^m for any ratio, in floating point."""
-    drawn = uniforms(int(np.prod(shape)), entropy).reshape(shape)
+    drawn = draw_uniforms(int(np.prod(shape)), entropy).reshape(shape)
     return np.asarray(np.floor(np.log(drawn) / np.log(ratio)), dtype=np.int64)
 
 
 def textbook_laplace(scale: float, shape: Shape, entropy: Entropy) -> NDArray[np.float64]:
     """Draw Laplace noise as textbooks do, in doubles: -scale sign(u) ln(1 - 2|u|), u in (-1/2, 1/2)."""
-    drawn = uniforms(int(np.prod(shape)), entropy).reshape(shape) - 0.5
+    drawn = draw_uniforms(int(np.prod(shape)), entropy).reshape(shape) - 0.5
     return np.asarray(-scale * np.sign(drawn) * np.log1p(-2 * np.abs(drawn)))
 
 

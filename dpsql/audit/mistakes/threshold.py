@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpsql.audit.cases import levels
 from dpsql.audit.mistakes.measuring import exponential, laplace
 from dpsql.audit.runs import CHARGE, Pair
-from dpsql.audit.subjects import Kind, Subject, outputs, repeat_counts
+from dpsql.audit.subjects import Kind, Subject, outputs_of, repeat_counts
 from dpsql.kernel.mechanisms import NoiseSource, TopStable
 from dpsql.kernel.mechanisms.mechanism import padded
 from dpsql.kernel.noise import Entropy
@@ -228,7 +228,7 @@ def top_stable(
         plan = replace(plan, tests=replace(plan.tests, cutoff=plan.tests.cutoff - 1))
     else:
         plan = replace(plan, sensitivity=Fraction(0))
-    return outputs(plan.run(repeat_counts(counts, trials), NoiseSource(entropy)))
+    return outputs_of(plan.run(repeat_counts(counts, trials), NoiseSource(entropy)))
 
 
 def _near_cutoff(epsilon: Fraction) -> list[Pair]:

@@ -80,10 +80,10 @@ def init_command(settings: CliSettings, /, **given: Any) -> int:  # noqa: ANN401
     which must not exist yet.
     """
     with without_charge("nothing was written"):
-        return _init(settings, given)
+        return _write_policy(settings, given)
 
 
-def _init(settings: CliSettings, given: dict[str, Any]) -> int:
+def _write_policy(settings: CliSettings, given: dict[str, Any]) -> int:
     from dpsql.cli.init.tables import InitOptions, Tables
     from dpsql.cli.init.text import AMOUNTS, DELTA, policy_text
     from dpsql.owner import introspect_sources
@@ -93,7 +93,7 @@ def _init(settings: CliSettings, given: dict[str, Any]) -> int:
     path = Path(settings.policy)
     if path.exists() or path.is_symlink():
         raise click.UsageError(f"{path} is there already, and init never overwrites")
-    ask = _prompt if sys.stdin.isatty() else None
+    ask = _ask_on_terminal if sys.stdin.isatty() else None
     on_csv = FormatQuestions(ask)
     with progress("looking at the sources"):
         found = introspect_sources(options.sources, on_csv, given["tables"], _note_skipped)
@@ -102,7 +102,7 @@ def _init(settings: CliSettings, given: dict[str, Any]) -> int:
         given["epsilon"] = ask("epsilon, all that can ever be spent", "1") if ask else "1"
     if given["delta"] is None:
         given["delta"] = DELTA
-    amounts = {name: _number(name, text) for name, _, _ in AMOUNTS if (text := given[name]) is not None}
+    amounts = {name: _read_number(name, text) for name, _, _ in AMOUNTS if (text := given[name]) is not None}
     text = policy_text(tables.declared, amounts, path)
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -133,14 +133,14 @@ def _note_skipped(skipped: Skipped) -> None:
     narrate.note(f"left out: {skipped.name}, {skipped.why}{mend}")
 
 
-def _number(name: str, text: str) -> str:
+def _read_number(name: str, text: str) -> str:
     from dpsql.cli.init.text import quote_toml
 
     read_amount(name, text)
     return text if re.fullmatch(r"\d+(\.\d+)?([eE][-+]?\d+)?", text) else quote_toml(text)
 
 
-def _prompt(question: str, default: str = "") -> str:
+def _ask_on_terminal(question: str, default: str = "") -> str:
     found: str = click.prompt(question, default=default, show_default=bool(default), err=True)
     return found.strip()
 

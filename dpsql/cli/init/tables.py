@@ -54,7 +54,7 @@ class Tables:
             for name, table in self._found.items()
         ]
         _state_kinds(self.declared, units.kinds, options.unit_kind)
-        _vouch(self.declared)
+        _declare_keys(self.declared)
         for option in options.columns:
             self._type(option)
         for option in options.domains:
@@ -123,7 +123,7 @@ class Tables:
             raise click.UsageError(
                 f"--domain {option.partition('=')[0]}: {declared.name} is public, which needs no domain"
             )
-        declared.domains[column.name] = _values(text, declared.kind(column), self._names())
+        declared.domains[column.name] = _write_domain(text, declared.kind(column), self._names())
 
     # -- what is asked
 
@@ -206,7 +206,7 @@ def _check_one_type(columns: list[tuple[DeclaredTable, FoundColumn]]) -> None:
             )
 
 
-def _vouch(tables: list[DeclaredTable]) -> None:
+def _declare_keys(tables: list[DeclaredTable]) -> None:
     """Declare the key of each parent as unique, as a link through that key requires."""
     parents = {fold_name(table.name): table for table in tables}
     for table in tables:
@@ -216,7 +216,7 @@ def _vouch(tables: list[DeclaredTable]) -> None:
                 parent.vouched.setdefault(fact, table.name)
 
 
-def _values(text: str, kind: SqlType | None, tables: Sequence[str]) -> str:
+def _write_domain(text: str, kind: SqlType | None, tables: Sequence[str]) -> str:
     """Write a domain as TOML: a range, a public table's column, or a list of values."""
     if text.upper() in ("BOOLEAN", "ENUM"):
         return quote_toml(text.upper())
@@ -230,10 +230,10 @@ def _values(text: str, kind: SqlType | None, tables: Sequence[str]) -> str:
         found = json.loads(text) if text.startswith("[") else [part.strip() for part in text.split(",")]
     except ValueError:
         raise click.UsageError(f"--domain: not a JSON list: {text}") from None
-    return "[" + ", ".join(_value(value, kind) for value in found) + "]"
+    return "[" + ", ".join(_write_value(value, kind) for value in found) + "]"
 
 
-def _value(value: object, kind: SqlType | None) -> str:
+def _write_value(value: object, kind: SqlType | None) -> str:
     if not isinstance(value, str):
         return json.dumps(value)
     number = kind is not None and kind.numeric and re.fullmatch(r"-?\d+(\.\d+)?", value)

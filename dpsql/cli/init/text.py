@@ -89,7 +89,7 @@ _DEFAULTS = """\
 """
 
 
-def _defaults(tables: list[DeclaredTable]) -> list[str]:
+def _write_defaults(tables: list[DeclaredTable]) -> list[str]:
     """Say where bounds of statements that write none come from, if a table has units with several rows."""
     private = [table for table in tables if table.unit not in (None, "ROW")]
     names = [table.name for table in private if not _propose_key(table)] or [
@@ -102,17 +102,17 @@ def policy_text(tables: list[DeclaredTable], amounts: Mapping[str, str], policy:
     """Return the text for the file `policy`; `amounts` holds the budget's numbers as the owner wrote them."""
     base = policy.absolute().parent
     databases = {table.found.database for table in tables if table.found.database is not None}
-    paths = [f"path = {quote_toml(_relative(database, base))}" for database in databases]
+    paths = [f"path = {quote_toml(_relative_path(database, base))}" for database in databases]
     engines = dict.fromkeys(table.found.engine for table in tables if table.found.engine)
     paths += [f"engine = {quote_toml(engine)}" for engine in engines]
     parts = [
         _HEAD.format(schema=SCHEMA.as_uri()),
-        *_version(tables),
-        *(_section("database", [(path, "only ever read")]) for path in paths),
-        _section("budget", list(_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
-        *_defaults(tables),
+        *_write_version(tables),
+        *(_write_section("database", [(path, "only ever read")]) for path in paths),
+        _write_section("budget", list(_write_budget(amounts, f"{policy.stem}-ledger.sqlite"))),
+        *_write_defaults(tables),
         _ANALYSTS,
-        *(_table(table, base) for table in tables),
+        *(_write_table(table, base) for table in tables),
     ]
     return "\n".join(parts)
 
@@ -123,7 +123,7 @@ data_version = "1"
 """
 
 
-def _version(tables: list[DeclaredTable]) -> list[str]:
+def _write_version(tables: list[DeclaredTable]) -> list[str]:
     """Declare a version of the data where the rows of an engine may change unnoticed."""
     if not any(table.found.engine for table in tables):
         return []
@@ -141,11 +141,11 @@ def quote_toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _relative(path: str | Path, base: Path) -> str:
+def _relative_path(path: str | Path, base: Path) -> str:
     return Path(os.path.relpath(path, base)).as_posix()
 
 
-def _section(key: str, lines: list[tuple[str, str]], above: str = "") -> str:
+def _write_section(key: str, lines: list[tuple[str, str]], above: str = "") -> str:
     """Write a table's lines, their comments in one column."""
     widest = max((len(line) for line, comment in lines if comment and len(line) <= 50), default=0)
     texts = [f"{line.ljust(widest)}  # {comment}" if comment else line for line, comment in lines]
@@ -164,7 +164,7 @@ AMOUNTS = (
 )
 
 
-def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]]:
+def _write_budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]]:
     for name, example, comment in AMOUNTS:
         yield f"{name} = {amounts[name]}" if name in amounts else f"# {name} = {example}", comment
         if name == "delta" and exact(amounts.get("delta", "0").strip('"')):
@@ -173,9 +173,9 @@ def _budget(amounts: Mapping[str, str], ledger: str) -> Iterator[tuple[str, str]
     yield f"ledger = {quote_toml(ledger)}", "beside this file: what was spent and what was answered"
 
 
-def _table(table: DeclaredTable, base: Path) -> str:
+def _write_table(table: DeclaredTable, base: Path) -> str:
     key, found = key_path("tables", table.name), table.found
-    source = found.source if found.in_database else _relative(found.source, base)
+    source = found.source if found.in_database else _relative_path(found.source, base)
     lines = [(f"source = {quote_toml(source)}", "")]
     if found.stable:
         lines.append(("stable = true", "a view: you say that each row comes from rows of one unit"))
@@ -183,13 +183,13 @@ def _table(table: DeclaredTable, base: Path) -> str:
         lines.append(("public = true", "free and exact for everybody"))
     elif isinstance(table.unit, Via):
         about = f"whom to protect: whose row of {table.unit.parent} has this {table.unit.column}"
-        lines.append((f"unit = {_link(table.unit)}", escape_controls(about)[:100]))
+        lines.append((f"unit = {_write_link(table.unit)}", escape_controls(about)[:100]))
     else:
         if table.instead is not None:
             about = (
                 f"all rows together of whose row of {table.instead.parent} has this {table.instead.column}"
             )
-            lines.append((f"# unit = {_link(table.instead)}", escape_controls(about)[:100]))
+            lines.append((f"# unit = {_write_link(table.instead)}", escape_controls(about)[:100]))
         what = "each row" if table.unit == "ROW" else f"all rows of one {table.unit} together"
         lines.append((f"unit = {quote_toml(table.unit)}", f"whom to protect: {what}"))
     if table.unit_kind is not None:
@@ -199,25 +199,25 @@ def _table(table: DeclaredTable, base: Path) -> str:
                 "one word for the same people; tables of different kinds never join",
             )
         )
-    lines += [*_unique(table), *_not_null(table)]
-    sections = [_section(key, lines)]
+    lines += [*_write_unique(table), *_write_not_null(table)]
+    sections = [_write_section(key, lines)]
     if found.csv is not None and found.csv != CsvFormat():
-        sections.append(_section(f"{key}.csv", list(_csv(found.csv))))
-    sections.append(_section(f"{key}.columns", list(_columns(table))))
+        sections.append(_write_section(f"{key}.csv", list(_write_csv_format(found.csv))))
+    sections.append(_write_section(f"{key}.columns", list(_write_columns(table))))
     if table.unit is not None:
-        sections.append(_section(f"{key}.domain", list(_domains(table)), _ABOUT_DOMAINS))
-        bounds = list(_bounds(table))
-        sections += [_section(f"{key}.bounds", bounds, _ABOUT_BOUNDS)] if bounds else []
+        sections.append(_write_section(f"{key}.domain", list(_write_domains(table)), _ABOUT_DOMAINS))
+        bounds = list(_propose_bounds(table))
+        sections += [_write_section(f"{key}.bounds", bounds, _ABOUT_BOUNDS)] if bounds else []
     return "\n".join(sections)
 
 
-def _link(via: Via) -> str:
+def _write_link(via: Via) -> str:
     """Write a link as the policy does."""
     parts = {"via": via.column, "table": via.parent, "column": via.parent_column}
     return "{ " + ", ".join(f"{name} = {quote_toml(value)}" for name, value in parts.items()) + " }"
 
 
-def _unique(table: DeclaredTable) -> list[tuple[str, str]]:
+def _write_unique(table: DeclaredTable) -> list[tuple[str, str]]:
     facts = [fact for fact in table.found.unique if not any(map(name_problem, fact))]
     said = "the database's own keys"
     for (column,), child in table.vouched.items():
@@ -245,7 +245,7 @@ def _propose_key(table: DeclaredTable) -> list[tuple[str, str]]:
     return [(f"# unique = {json.dumps([[unit]])}", escape_controls(gain)[:140])]
 
 
-def _not_null(table: DeclaredTable) -> list[tuple[str, str]]:
+def _write_not_null(table: DeclaredTable) -> list[tuple[str, str]]:
     """Declare what the database keeps from being NULL; of the unit, rows with a NULL are never counted."""
     if table.unit is None:
         return []
@@ -254,7 +254,7 @@ def _not_null(table: DeclaredTable) -> list[tuple[str, str]]:
     return [(f"not_null = {json.dumps(listed)}", "the database's own NOT NULL")] if listed else []
 
 
-def _csv(form: CsvFormat) -> Iterator[tuple[str, str]]:
+def _write_csv_format(form: CsvFormat) -> Iterator[tuple[str, str]]:
     common = CsvFormat()
     if form.delimiter != common.delimiter:
         yield f"delimiter = {quote_toml(form.delimiter)}", "what separates two fields"
@@ -272,7 +272,7 @@ def _csv(form: CsvFormat) -> Iterator[tuple[str, str]]:
         yield f"rename = {{ {pairs} }}", "names in the header, and what the columns are called here"
 
 
-def _columns(table: DeclaredTable) -> Iterator[tuple[str, str]]:
+def _write_columns(table: DeclaredTable) -> Iterator[tuple[str, str]]:
     if table.found.unnamed:
         number = table.found.unnamed
         yield f"# {number} column{'s' if number > 1 else ''} without a name:", "left out"
@@ -312,7 +312,7 @@ _ABOUT_DOMAINS = """\
 """
 
 
-def _domains(table: DeclaredTable) -> Iterator[tuple[str, str]]:
+def _write_domains(table: DeclaredTable) -> Iterator[tuple[str, str]]:
     for column in table.found.columns:
         kind = table.kind(column)
         if kind is None or column.name == table.unit:
@@ -336,7 +336,7 @@ _ABOUT_BOUNDS = """\
 """
 
 
-def _bounds(table: DeclaredTable) -> Iterator[tuple[str, str]]:
+def _propose_bounds(table: DeclaredTable) -> Iterator[tuple[str, str]]:
     """Propose numbers to edit for the columns that may hold amounts: not for keys and references."""
     keys = {table.unit.column if isinstance(table.unit, Via) else table.unit}
     keys |= {name for fact in (*table.found.unique, *table.vouched) for name in fact if len(fact) == 1}

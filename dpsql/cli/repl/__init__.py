@@ -122,17 +122,19 @@ def names_of(session: AnalystSession) -> CompletionNames:
         # Completion is a convenience: without names there are still the keywords.
         pass
     return CompletionNames(
-        tables, tuple(commands.COMMANDS), FORMATS, cache(partial(_values, session, tables))
+        tables, tuple(commands.COMMANDS), FORMATS, cache(partial(_public_values, session, tables))
     )
 
 
-def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column: str) -> tuple[str, ...]:
+def _public_values(
+    session: AnalystSession, tables: dict[str, tuple[str, ...]], column: str
+) -> tuple[str, ...]:
     """Return a column's public values: those the policy declares, or those of a public table."""
     from dpsql.policy import TableDomain, ValuesDomain
 
     places = []
     if session.policy is None:
-        return _values_of_server(session, tables, column)
+        return _values_on_server(session, tables, column)
     for table in session.policy.tables.values():
         domain = table.domain.get(column)
         if isinstance(domain, ValuesDomain):
@@ -151,7 +153,7 @@ def _values(session: AnalystSession, tables: dict[str, tuple[str, ...]], column:
     return ()
 
 
-def _values_of_server(
+def _values_on_server(
     session: AnalystSession, tables: dict[str, tuple[str, ...]], column: str
 ) -> tuple[str, ...]:
     """Return the declared values of a column, of the first table that declares some."""

@@ -219,12 +219,12 @@ def _read(repl: ReplState, argument: str) -> None:
     import click
 
     from dpsql.cli.batch import Batch
-    from dpsql.cli.options import read, statements
+    from dpsql.cli.options import read_sources, split_sources
 
     if not argument:
         raise ProgrammingError(".read takes a file")
     try:
-        pieces = statements(read([("file", argument)]))
+        pieces = split_sources(read_sources([("file", argument)]))
     except click.UsageError as problem:
         raise ProgrammingError(problem.format_message()) from None
     repl.note(Batch(repl.session, repl.output, go_on=repl.go_on).run(pieces))

@@ -52,39 +52,39 @@ def completions(text: str, names: CompletionNames) -> tuple[int, list[str]]:
     (2, ['visits'])
     """
     if text.startswith("."):
-        return _command(text, names)
+        return _complete_command(text, names)
     if text.count("'") % 2:
         quoted = _IN_QUOTES.search(text)
         values = names.values(quoted[1]) if quoted else ()
         begun = quoted[2] if quoted else ""
-        return len(begun), _starting(begun, [value.replace("'", "''") + "'" for value in values])
+        return len(begun), _filter_starting(begun, [value.replace("'", "''") + "'" for value in values])
     qualified = _QUALIFIED.search(text)
     if qualified:
-        return len(qualified[2]), _starting(qualified[2], _columns_of(qualified[1], text, names))
+        return len(qualified[2]), _filter_starting(qualified[2], _columns_of(qualified[1], text, names))
     word = re.search(r"\w*$", text)[0]  # type: ignore[index]  # it matches everywhere, if need be nothing
     options = _INSIDEOPTIONS.search(text)
     if options:
-        return len(word), _starting(word, _option(options[1], word))
+        return len(word), _filter_starting(word, _complete_option(options[1], word))
     if _AFTER_SET.search(text):
-        return len(word), _starting(word, SETTINGS)
+        return len(word), _filter_starting(word, SETTINGS)
     if _AFTER_TABLE_WORD.search(text):
-        return len(word), _starting(word, names.tables)
+        return len(word), _filter_starting(word, names.tables)
     compared = _COMPARED.search(text)
     if compared:
         values = ["'" + value.replace("'", "''") + "'" for value in names.values(compared[1])]
         return 0, list(values)
-    going_on = _going_on(text[: len(text) - len(word)], word)
+    going_on = _continue_clauses(text[: len(text) - len(word)], word)
     if not word:
         return 0, going_on
     columns = [column for columns in names.tables.values() for column in columns]
     keywords = [k.lower() for k in KEYWORDS] if word.islower() else list(KEYWORDS)
-    return len(word), _starting(word, [*going_on, *columns, *names.tables, *keywords])
+    return len(word), _filter_starting(word, [*going_on, *columns, *names.tables, *keywords])
 
 
-def _going_on(before: str, word: str) -> list[str]:
+def _continue_clauses(before: str, word: str) -> list[str]:
     """Return how clauses of several words go on, of which the text has at least the first.
 
-    >>> _going_on("SELECT WITH ", "DIFF"), _going_on("show ", "")
+    >>> _continue_clauses("SELECT WITH ", "DIFF"), _continue_clauses("show ", "")
     (['DIFFERENTIAL_PRIVACY'], ['tables', 'privacy budget', 'releases', 'release'])
     """
     said = before.upper().split()
@@ -98,17 +98,17 @@ def _going_on(before: str, word: str) -> list[str]:
     return found
 
 
-def _command(text: str, names: CompletionNames) -> tuple[int, list[str]]:
+def _complete_command(text: str, names: CompletionNames) -> tuple[int, list[str]]:
     command, blank, argument = text.partition(" ")
     if not blank:
-        return len(text), _starting(command, names.commands)
+        return len(text), _filter_starting(command, names.commands)
     if command == ".explain" and not argument.startswith("."):
         return completions(argument, names)
     known = {".mode": names.modes, ".timer": ("on", "off"), ".tables": names.tables}
-    return (len(argument), _starting(argument, known[command])) if command in known else (0, [])
+    return (len(argument), _filter_starting(argument, known[command])) if command in known else (0, [])
 
 
-def _option(inside: str, word: str) -> Iterable[str]:
+def _complete_option(inside: str, word: str) -> Iterable[str]:
     """Return option names, or behind `name =` the values that option takes."""
     current = inside[: len(inside) - len(word)].rpartition(",")[2]
     name, equals, _ = current.partition("=")
@@ -124,7 +124,7 @@ def _columns_of(name: str, text: str, names: CompletionNames) -> Iterable[str]:
     return ()
 
 
-def _starting(word: str, among: Iterable[str]) -> list[str]:
+def _filter_starting(word: str, among: Iterable[str]) -> list[str]:
     found = [name for name in among if name.lower().startswith(word.lower())]
     return sorted(set(found), key=found.index)
 
@@ -141,7 +141,7 @@ def is_complete(text: str) -> bool:
     return len(parts) > 0 and _COMMENTS.sub("", parts[-1]).strip() == "SELECT" and bool(text.strip())
 
 
-def reader(names: Callable[[], CompletionNames]) -> LineReader:
+def open_reader(names: Callable[[], CompletionNames]) -> LineReader:
     """Return the best reader that is available."""
     if not sys.stdin.isatty():
         return Piped()
@@ -166,7 +166,7 @@ class Piped:
         return True
 
 
-def _history() -> Path:
+def _history_file() -> Path:
     """Return the history's file, readable by its owner alone: statements quote values."""
     file = Path.home() / ".dpsql_history"
     if not file.exists():
@@ -219,7 +219,7 @@ class _Readline(_Terminal):
         except ImportError:  # Windows has none; plain lines then
             return
         try:
-            readline.read_history_file(_history())
+            readline.read_history_file(_history_file())
         except OSError:  # no home to keep a history in
             return
         import atexit
@@ -227,7 +227,7 @@ class _Readline(_Terminal):
         readline.set_completer_delims(" \t\n,()=.")
         readline.set_completer(self._next)
         readline.parse_and_bind("tab: complete")
-        atexit.register(readline.write_history_file, _history())
+        atexit.register(readline.write_history_file, _history_file())
 
     def _next(self, word: str, state: int) -> str | None:
         import readline
@@ -279,13 +279,13 @@ class _Toolkit(_Terminal):
             event.current_buffer.newline(copy_margin=False)
 
         try:
-            history: History = FileHistory(str(_history()))
+            history: History = FileHistory(str(_history_file()))
         except OSError:
             history = InMemoryHistory()
         session: PromptSession[str] = PromptSession(
             history=history,
             lexer=PygmentsLexer(SqlLexer),
-            completer=_completer(names),
+            completer=_make_completer(names),
             complete_while_typing=False,
             multiline=True,
             key_bindings=keys,
@@ -294,7 +294,7 @@ class _Toolkit(_Terminal):
         super().__init__(session.prompt)
 
 
-def _completer(names: Callable[[], CompletionNames]) -> Completer:
+def _make_completer(names: Callable[[], CompletionNames]) -> Completer:
     from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 
     class SqlCompleter(Completer):

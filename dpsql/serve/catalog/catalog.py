@@ -22,7 +22,7 @@ from dpsql.serve.catalog.database import (
     ObjectNames,
     check_sql,
     open_database,
-    relations,
+    relations_of,
     set_session,
 )
 from dpsql.serve.catalog.facts import (
@@ -36,7 +36,7 @@ from dpsql.serve.catalog.facts import (
     UnknownQuestion,
     UnknownSetting,
 )
-from dpsql.serve.catalog.postgres import data
+from dpsql.serve.catalog.postgres import load_data
 from dpsql.serve.catalog.translate import TranslatedQuestion, Translator
 from dpsql.types import SqlType
 
@@ -88,7 +88,7 @@ class PgCatalog:
         self.name = name
         self._version = f"PostgreSQL 15.0 (dpsql{' ' + version if version else ''}) on DuckDB"
         columns = {table: schema.columns(table) for table in policy.tables}
-        shown = relations(policy, columns, views or {}, oids or {})
+        shown = relations_of(policy, columns, views or {}, oids or {})
         self._tables = frozenset(table.lower() for table in policy.tables)
         self._connection = open_database(shown, self._session(SessionFacts("", 0), ""))
         self._names = ObjectNames(self._connection)
@@ -205,7 +205,7 @@ class PgCatalog:
         """Return the facts of a session, as `session.sql` has them; long ones only if the SQL reads them."""
         settings = facts.all_settings() if "current_setting" in sql.lower() else {}
         prepared = facts.prepared if "pg_prepared_statements" in sql else ()
-        oids = data().type_oids
+        oids = load_data().type_oids
         return {
             "user": facts.user,
             "database": self.name,
@@ -279,7 +279,7 @@ class PgCatalog:
         return pa.Table.from_arrays(arrays, names=[one.name for one in columns])
 
     def _column(self, column: pa.ChunkedArray, oid: int, user: str) -> pa.ChunkedArray | pa.Array:
-        target, item = postgres.arrow_type(oid), postgres.element(oid)
+        target, item = postgres.arrow_type(oid), postgres.element_type(oid)
         kind = postgres.NAMED_OIDS.get(oid if item is None else item)
         if kind is not None:
             names = {OWNER: "dpsql", ANALYST: user} if kind == "role" else self._names.shown[kind]

@@ -70,7 +70,7 @@ class SelectScope:
         ]
 
 
-def rename(columns: Sequence[SourceColumn], names: Sequence[str]) -> list[SourceColumn]:
+def rename_columns(columns: Sequence[SourceColumn], names: Sequence[str]) -> list[SourceColumn]:
     """Return columns as an alias names them; those that it does not name keep their names."""
     if len(names) > len(columns):
         raise UnknownQuestion("columns of an alias")
@@ -83,12 +83,12 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def cast(node: exp.Expr, oid: int) -> exp.Cast:
+def cast_to(node: exp.Expr, oid: int) -> exp.Cast:
     """Return a cast to the DuckDB type that holds a type."""
     return exp.Cast(this=node, to=exp.DataType.build(postgres.duckdb_type(oid), dialect="duckdb"))
 
 
-def put(node: exp.Expr, build: Callable[[exp.Expr], exp.Expr]) -> None:
+def replace_node(node: exp.Expr, build: Callable[[exp.Expr], exp.Expr]) -> None:
     """Put what is built of a node in the node's place."""
     place = exp.Placeholder()
     node.replace(place)
@@ -138,13 +138,13 @@ class Conversions:
         if not 1 <= number <= MAX_PARAMETERS:
             raise UnknownQuestion("parameter")
         oid = self._types.setdefault(number, None)
-        return TypedNode(node, UNKNOWN) if oid is None else TypedNode(cast(node, oid), oid)
+        return TypedNode(node, UNKNOWN) if oid is None else TypedNode(cast_to(node, oid), oid)
 
     def settle_parameters(self, tree: exp.Expr) -> None:
         """Give the parameters that nothing has decided the type `text`."""
         for node in list(tree.find_all(exp.Parameter)):
             if not isinstance(node.parent, exp.Cast):
-                put(node, lambda inner: self.settle(TypedNode(inner, UNKNOWN), TEXT))
+                replace_node(node, lambda inner: self.settle(TypedNode(inner, UNKNOWN), TEXT))
 
     def parameter_types(self) -> tuple[int, ...]:
         """Return the types of all parameters."""
@@ -157,7 +157,7 @@ class Conversions:
     def common(self, types: Iterable[int | None]) -> int | None:
         """Return the type in which values meet."""
         known = list(types)
-        return None if None in known else postgres.common(oid for oid in known if oid is not None)
+        return None if None in known else postgres.common_type(oid for oid in known if oid is not None)
 
     def meet(self, values: Sequence[TypedNode]) -> int | None:
         """Give values that are not decided, in their places, the type in which all meet; return it."""
@@ -173,7 +173,7 @@ class Conversions:
     def _settle_all(self, values: Sequence[TypedNode], target: int | None) -> None:
         for value in values:
             if value.type == UNKNOWN:
-                put(value.node, lambda inner: self.settle(TypedNode(inner, UNKNOWN), target))
+                replace_node(value.node, lambda inner: self.settle(TypedNode(inner, UNKNOWN), target))
 
     def settle(self, value: TypedNode, target: int | None) -> exp.Expr:
         """Return a literal or parameter as a value of a type, if it has none."""
@@ -186,7 +186,7 @@ class Conversions:
             announced = TEXT if decided in {*NAMED_OIDS, postgres.CHAR, postgres.RECORD} else decided
             number = int(node.this.name)
             self._types[number] = self._types[number] or announced
-            given = cast(node, announced)
+            given = cast_to(node, announced)
             return _look_up(given, decided) if decided in NAMED_OIDS else given
         if isinstance(node, exp.Literal) and target is not None:
             return self._literal(node.name, target)
@@ -195,14 +195,14 @@ class Conversions:
     def _literal(self, text: str, target: int) -> exp.Expr:
         """Return the value of a literal of a type."""
         if target in NAMED_OIDS:
-            return cast(exp.Literal.number(self._object(text, NAMED_OIDS[target])), target)
-        item = postgres.element(target)
+            return cast_to(exp.Literal.number(self._object(text, NAMED_OIDS[target])), target)
+        item = postgres.element_type(target)
         if item is not None and target not in VECTORS and text.strip().startswith("{"):
             cells = [exp.Null() if part is None else self._literal(part, item) for part in array_items(text)]
-            return cast(exp.Array(expressions=cells), target)
+            return cast_to(exp.Array(expressions=cells), target)
         if target in TEXTS:
             return exp.Literal.string(text[:1] if target == postgres.CHAR else text)
-        return cast(exp.Literal.string(text), target)
+        return cast_to(exp.Literal.string(text), target)
 
     def _object(self, text: str, kind: str) -> int:
         """Return the OID of a name in a literal."""
@@ -232,23 +232,23 @@ class Conversions:
             return self.text(value)
         if target in NAMED_OIDS and value.type in TEXTS:
             return _look_up(value.node, target)
-        if postgres.element(target) in TEXTS and postgres.element(value.type) in NAMED_OIDS:
+        if postgres.element_type(target) in TEXTS and postgres.element_type(value.type) in NAMED_OIDS:
             return call(f"{PREFIX}show_types", value.node)
         return value.node
 
     def text(self, value: TypedNode) -> exp.Expr:
         """Return a value as PostgreSQL shows it."""
         node, own = value
-        item = postgres.element(own)
+        item = postgres.element_type(own)
         if own in TEXTS:
             return self.settle(value, TEXT)
         if own in NAMED_OIDS or own in VECTORS:
             return call(f"{PREFIX}show_{NAMED_OIDS.get(own or 0, 'vector')}", node)
         if item is not None:
             types = item == postgres.REGTYPE
-            texts = call(f"{PREFIX}show_types", node) if types else cast(node, postgres.array_of(TEXT))
+            texts = call(f"{PREFIX}show_types", node) if types else cast_to(node, postgres.array_of(TEXT))
             return call(f"{PREFIX}show_array", texts)
-        return cast(node, TEXT)
+        return cast_to(node, TEXT)
 
 
 def _look_up(node: exp.Expr, target: int) -> exp.Expr:

@@ -31,7 +31,7 @@ from dpsql.serve.catalog.postgres import (
     SCHEMAS,
     CatalogRelation,
     Function,
-    data,
+    load_data,
 )
 from dpsql.types import SqlType
 
@@ -66,7 +66,7 @@ class PolicyRelation:
         return self.oid + 1
 
 
-def relations(
+def relations_of(
     policy: Policy,
     columns: Mapping[str, ColumnTypes],
     views: Mapping[str, ColumnTypes],
@@ -84,7 +84,7 @@ def relations(
             found.append(PolicyRelation(shown, oid, tuple(views.get(name, ())), "v", "a view", {}))
         else:
             comments = _column_comments(table)
-            said = _comment(policy, table)
+            said = _relation_comment(policy, table)
             found.append(PolicyRelation(shown, oid, tuple(columns[name]), "r", said, comments))
     return tuple(found)
 
@@ -96,7 +96,7 @@ def _free_oid(name: str, taken: set[int]) -> int:
     return oid
 
 
-def _comment(policy: Policy, table: Table) -> str:
+def _relation_comment(policy: Policy, table: Table) -> str:
     if table.public:
         return "public"
     match table.unit:
@@ -118,7 +118,7 @@ def _column_comments(table: Table) -> dict[str, str]:
 
 def make_given_tables(name: str, relations: Sequence[PolicyRelation]) -> dict[str, pa.Table]:
     """Return the tables that `policy.sql` reads, by name: PostgreSQL's own rows, and those of the policy."""
-    known = data()
+    known = load_data()
     columns = [
         (own.oid, number, name, postgres.column_oid(kind), postgres.type_modifier(kind), comment)
         for own in relations
@@ -132,18 +132,18 @@ def make_given_tables(name: str, relations: Sequence[PolicyRelation]) -> dict[st
     objects = [(one.schema, one.name, one.oid) for one in known.relations.values()]
     return {
         **{name: pa.Table.from_pylist(rows) for name, rows in known.tables.items()},
-        "given_database": _table("name", [(name,)]),
-        "given_relations": _table("oid name kind row_type array_type width comment", own_relations),
-        "given_columns": _table("relation number name type modifier comment", columns),
-        "given_objects": _table("schema name oid", objects),
-        "given_types": _table("oid shown", list(known.type_names.items())),
+        "given_database": _make_table("name", [(name,)]),
+        "given_relations": _make_table("oid name kind row_type array_type width comment", own_relations),
+        "given_columns": _make_table("relation number name type modifier comment", columns),
+        "given_objects": _make_table("schema name oid", objects),
+        "given_types": _make_table("oid shown", list(known.type_names.items())),
         "given_settings": pa.Table.from_pylist(known.settings),
-        "given_functions": _table("oid result arguments definition signature", known.functions),
-        "given_keywords": _table("word catcode barelabel catdesc baredesc", known.keywords),
+        "given_functions": _make_table("oid result arguments definition signature", known.functions),
+        "given_keywords": _make_table("word catcode barelabel catdesc baredesc", known.keywords),
     }
 
 
-def _table(names: str, rows: Sequence[Sequence[object]]) -> pa.Table:
+def _make_table(names: str, rows: Sequence[Sequence[object]]) -> pa.Table:
     """Return rows as a table, whose columns have these names."""
     columns = [list(column) for column in zip(*rows, strict=True)] or [[]] * len(names.split())
     return pa.table(columns, names.split())
@@ -172,10 +172,10 @@ def open_database(
     connection = connect(_SETTINGS)
     for schema in (*SCHEMAS.values(), "_session"):
         connection.execute(f"CREATE SCHEMA {schema}")
-    known, script = data(), _read_script("session.sql")
+    known, script = load_data(), _read_script("session.sql")
     views = frozenset(re.findall(r"CREATE VIEW _session\.(\w+)", script))
     stored = [relation for relation in known.relations.values() if relation.name not in views]
-    connection.execute(";\n".join(map(_definition, stored)))
+    connection.execute(";\n".join(map(_table_definition, stored)))
     given = make_given_tables(str(session["database"]), relations)
     for name, content in given.items():
         connection.register(name, content)
@@ -191,7 +191,7 @@ def open_database(
     connection.execute(";\n".join(definitions))
     for relation in known.relations.values():
         if relation.name in views:
-            connection.execute(_view(connection, relation))
+            connection.execute(_view_definition(connection, relation))
     _add_macros(connection, relations, facts)
     lock(connection, (), None)
     return connection
@@ -206,12 +206,12 @@ def _read_script(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
-def _definition(relation: CatalogRelation) -> str:
+def _table_definition(relation: CatalogRelation) -> str:
     columns = ", ".join(f"{quote(name)} {postgres.duckdb_type(oid)}" for name, oid in relation.columns)
     return f"CREATE TABLE {SCHEMAS[relation.schema]}.{quote(relation.name)} ({columns})"
 
 
-def _view(connection: duckdb.DuckDBPyConnection, relation: CatalogRelation) -> str:
+def _view_definition(connection: duckdb.DuckDBPyConnection, relation: CatalogRelation) -> str:
     """Return the definition of a relation about the session: all its columns, with their types."""
     told = {str(row[0]) for row in connection.execute(f"DESCRIBE _session.{relation.name}").fetchall()}
     columns = ", ".join(
@@ -238,16 +238,16 @@ class ObjectNames:
 def _add_macros(
     connection: duckdb.DuckDBPyConnection, relations: Sequence[PolicyRelation], facts: Mapping[str, str]
 ) -> None:
-    known = data()
+    known = load_data()
     classes = known.relations.values()
     types = known.tables["pg_type"]
     lists = {
         **facts,
-        "classes": _numbers(own.oid for own in relations),
-        "row_types": _numbers(oid for own in relations for oid in (own.row_type, own.array_type)),
-        "system_classes": _numbers(one.oid for one in classes if one.schema == "pg_catalog"),
-        "hidden_classes": _numbers(one.oid for one in classes if one.schema != "pg_catalog"),
-        "hidden_types": _numbers(row["oid"] for row in types if row["typnamespace"] != 11),
+        "classes": _oid_list(own.oid for own in relations),
+        "row_types": _oid_list(oid for own in relations for oid in (own.row_type, own.array_type)),
+        "system_classes": _oid_list(one.oid for one in classes if one.schema == "pg_catalog"),
+        "hidden_classes": _oid_list(one.oid for one in classes if one.schema != "pg_catalog"),
+        "hidden_types": _oid_list(row["oid"] for row in types if row["typnamespace"] != 11),
         "reserved": str([word for word, catcode, *_ in known.keywords if catcode != "U"]),
     }
     overloads: dict[str, list[str]] = {}
@@ -259,7 +259,7 @@ def _add_macros(
         connection.execute(f"CREATE MACRO main.{PREFIX}{name}{', '.join(bodies)}")
 
 
-def _numbers(oids: Iterable[int]) -> str:
+def _oid_list(oids: Iterable[int]) -> str:
     return f"CAST({list(oids)} AS UINTEGER[])"
 
 

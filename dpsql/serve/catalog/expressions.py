@@ -11,7 +11,7 @@ from functools import reduce
 from sqlglot import exp
 
 from dpsql.serve.catalog import postgres
-from dpsql.serve.catalog.conversions import Conversions, SelectScope, TypedNode, call, cast, put
+from dpsql.serve.catalog.conversions import Conversions, SelectScope, TypedNode, call, cast_to, replace_node
 from dpsql.serve.catalog.facts import UnknownQuestion
 from dpsql.serve.catalog.parse import type_oid
 from dpsql.serve.catalog.postgres import AGGREGATES, BOOL, FUNCTIONS, PREFIX, TEXT, UNKNOWN, Function
@@ -40,7 +40,7 @@ class Calls(Conversions):
         new, oid = self.macro(known, node, scope)
         if known.returns_set:
             return TypedNode(call("unnest", new), oid)
-        return TypedNode(new if oid is None or oid in _UNCAST else cast(new, oid), oid)
+        return TypedNode(new if oid is None or oid in _UNCAST else cast_to(new, oid), oid)
 
     def macro(self, function: Function, node: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate the call of a macro; the type is that of its result, or of the rows that it lists."""
@@ -57,7 +57,7 @@ class Calls(Conversions):
             case "second":
                 oid = values[1].type
             case "element":
-                oid = postgres.element(values[0].type)
+                oid = postgres.element_type(values[0].type)
             case result:
                 oid = postgres.function_type(result)
         return TypedNode(call(f"{PREFIX}{function.name}", *arguments), oid)
@@ -149,14 +149,14 @@ class Calls(Conversions):
             _short(value.node) if value.type in texts and not isinstance(value.node, exp.Null) else value.node
             for value in self.values(node.expressions, scope)
         ]
-        return TypedNode(cast(call(name, *parts), TEXT), postgres.JSON)
+        return TypedNode(cast_to(call(name, *parts), TEXT), postgres.JSON)
 
     def type_of(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate `pg_typeof(x)`."""
         oid = self.expression(node.expressions[0], scope).type
         if oid is None:
             raise UnknownQuestion("pg_typeof")
-        return TypedNode(cast(exp.Literal.number(oid), postgres.REGTYPE), postgres.REGTYPE)
+        return TypedNode(cast_to(exp.Literal.number(oid), postgres.REGTYPE), postgres.REGTYPE)
 
 
 def _short(node: exp.Expr) -> exp.Expr:
@@ -231,7 +231,7 @@ class Expressions(Calls):
             return TypedNode(node, next(one.type for one in source.columns if one.name == name))
         if name == "tableoid" and scope.sources:
             source = scope.source_of_name(table) or scope.sources[0]
-            return TypedNode(cast(exp.Literal.number(source.oid), postgres.OID), postgres.OID)
+            return TypedNode(cast_to(exp.Literal.number(source.oid), postgres.OID), postgres.OID)
         source = None if table else scope.source_of_name(name)
         if source is not None and len(source.columns) == 1:
             only = source.columns[0]
@@ -259,7 +259,7 @@ class Expressions(Calls):
     def interval(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate `interval '1 day'`."""
         text = exp.Literal.string(f"{node.name} {node.text('unit')}".strip())
-        return TypedNode(cast(text, postgres.INTERVAL), postgres.INTERVAL)
+        return TypedNode(cast_to(text, postgres.INTERVAL), postgres.INTERVAL)
 
     # Choices, arrays, conversions.
 
@@ -281,12 +281,12 @@ class Expressions(Calls):
         item = self.meet(values)
         if item is None or item == postgres.RECORD:
             return TypedNode(node, None if item is None else postgres.RECORD_ARRAY)
-        return TypedNode(cast(node, postgres.array_of(item)), postgres.array_of(item))
+        return TypedNode(cast_to(node, postgres.array_of(item)), postgres.array_of(item))
 
     def subscript(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
         """Translate `x[i]` and `x[i:j]`; the vectors of the catalogue are counted from zero."""
         whole, oid = self.expression(node.this, scope)
-        item, place = postgres.element(oid), node.expressions[0]
+        item, place = postgres.element_type(oid), node.expressions[0]
         if item is None or len(node.expressions) != 1:
             raise UnknownQuestion("subscript")
         slice_ = isinstance(place, exp.Slice)
@@ -294,7 +294,7 @@ class Expressions(Calls):
         sides: list[exp.Expr] = [exp.Paren(this=self.settle(each, postgres.INT4)) for each in places]
         if oid in postgres.VECTORS:
             sides = [exp.Add(this=side, expression=exp.Literal.number(1)) for side in sides]
-        numbers = [cast(side, postgres.INT4) for side in sides]
+        numbers = [cast_to(side, postgres.INT4) for side in sides]
         if slice_:
             return TypedNode(call("list_slice", whole, *numbers), oid)
         return TypedNode(call(f"{PREFIX}show_element", whole, *numbers), item)
@@ -307,7 +307,7 @@ class Expressions(Calls):
             raise UnknownQuestion("type")
         new = self.convert(self.expression(node.this, scope), oid)
         if oid != postgres.RECORD_ARRAY:
-            new = cast(new, oid)
+            new = cast_to(new, oid)
         lengths = [part.name for part in kind.expressions if isinstance(part, exp.DataTypeParam)]
         if oid == postgres.BPCHAR or (oid == postgres.VARCHAR and lengths):
             new = call("left", new, exp.Literal.number(lengths[0] if lengths else 1))
@@ -353,7 +353,7 @@ class Expressions(Calls):
         oid = array.type
         if oid == UNKNOWN:
             oid = postgres.array_of(TEXT if left.type is None else left.type)
-        items, item = self.settle(array, oid), self.settle(left, postgres.element(oid))
+        items, item = self.settle(array, oid), self.settle(left, postgres.element_type(oid))
         if isinstance(node, exp.EQ) and not every:
             return TypedNode(call("list_contains", items, item), BOOL)
         if isinstance(node, exp.NEQ) and every:
@@ -371,7 +371,7 @@ class Expressions(Calls):
             return TypedNode(node, None)
         for value in values:  # in DuckDB, a literal takes the narrow type of what stands beside it
             if isinstance(value.node, exp.Literal):
-                put(value.node, lambda inner: cast(inner, oid))
+                replace_node(value.node, lambda inner: cast_to(inner, oid))
         node.set("typed", None)  # DuckDB divides as PostgreSQL does, by a setting of the catalogue's database
         return TypedNode(node, oid)
 
@@ -401,7 +401,7 @@ class Expressions(Calls):
         if len(operands) > MAX_OPERANDS:
             raise UnknownQuestion("concatenation")
         values = self.values(operands, scope)
-        whole = next((value.type for value in values if postgres.element(value.type) is not None), None)
+        whole = next((value.type for value in values if postgres.element_type(value.type) is not None), None)
         if whole is not None:
             parts = [self._array_part(value, whole) for value in values]
             return TypedNode(reduce(lambda a, b: call(f"{PREFIX}show_joined_arrays", a, b), parts), whole)
@@ -410,10 +410,10 @@ class Expressions(Calls):
 
     def _array_part(self, value: TypedNode, whole: int) -> exp.Expr:
         """Return an operand of `||` as an array: an element becomes an array of one."""
-        array = postgres.element(value.type) is not None or isinstance(value.node, exp.Null)
+        array = postgres.element_type(value.type) is not None or isinstance(value.node, exp.Null)
         array = array or (value.type == UNKNOWN and value.node.name.startswith("{"))
-        part = self.settle(value, whole if array else postgres.element(whole))
-        return part if array else cast(exp.Array(expressions=[part]), whole)
+        part = self.settle(value, whole if array else postgres.element_type(whole))
+        return part if array else cast_to(exp.Array(expressions=[part]), whole)
 
 
 _Rule = Callable[[Expressions, exp.Expr, SelectScope], TypedNode]

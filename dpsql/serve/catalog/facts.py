@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Literal
 
 from dpsql.errors import NotSupportedError, OperationalError, ProgrammingError
-from dpsql.serve.catalog.postgres import ALL_SCHEMAS, data
+from dpsql.serve.catalog.postgres import ALL_SCHEMAS, load_data
 
 
 class Route(Enum):
@@ -97,7 +97,7 @@ class SessionFacts:
 
     def all_settings(self) -> dict[str, str]:
         """Return the values of all settings as `SHOW` writes them, by their names in lower case."""
-        found = {str(row["name"]).lower(): str(row["shown"]) for row in data().settings}
+        found = {str(row["name"]).lower(): str(row["shown"]) for row in load_data().settings}
         return found | {name.lower(): value for name, value in self.settings.items()}
 
 

@@ -24,7 +24,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.language.tokens import split_tokens
 from dpsql.serve.catalog import postgres
 from dpsql.serve.catalog.facts import Route, Signal, UnknownQuestion
-from dpsql.serve.catalog.postgres import FUNCTIONS, PREFIX, SCHEMAS, CatalogRelation, Function, data
+from dpsql.serve.catalog.postgres import FUNCTIONS, PREFIX, SCHEMAS, CatalogRelation, Function, load_data
 
 MAX_TEXT = 65_536
 MAX_TOKENS = 16_000
@@ -97,13 +97,13 @@ def tokenize(text: str) -> list[Token]:
         raise UnknownQuestion("empty or too long")
     if any(token.token_type == TokenType.SEMICOLON for token in tokens):
         raise UnknownQuestion("several statements")
-    brackets = _depth(tokens, TokenType.L_BRACKET, TokenType.R_BRACKET)
-    if brackets > MAX_BRACKETS or _depth(tokens, TokenType.L_PAREN, TokenType.R_PAREN) > MAX_DEPTH:
+    brackets = _count_depth(tokens, TokenType.L_BRACKET, TokenType.R_BRACKET)
+    if brackets > MAX_BRACKETS or _count_depth(tokens, TokenType.L_PAREN, TokenType.R_PAREN) > MAX_DEPTH:
         raise UnknownQuestion("too deep")
     return tokens
 
 
-def _depth(tokens: Sequence[Token], opening: TokenType, closing: TokenType) -> int:
+def _count_depth(tokens: Sequence[Token], opening: TokenType, closing: TokenType) -> int:
     depth = deepest = 0
     for token in tokens:
         depth += (token.token_type == opening) - (token.token_type == closing)
@@ -173,10 +173,10 @@ def output_name(node: exp.Expr) -> str:
     """Return the name of an output column, as PostgreSQL's `FigureColname` finds it."""
     if isinstance(node, exp.Alias):
         return node.alias
-    return _figure(node)[0] or "?column?"
+    return _figure_name(node)[0] or "?column?"
 
 
-def _figure(node: exp.Expr | None) -> tuple[str, int]:
+def _figure_name(node: exp.Expr | None) -> tuple[str, int]:
     """Return a name and how well it fits: 2 for columns and functions, 1 for types, 0 for none."""
     if node is None:
         return "", 0
@@ -184,23 +184,23 @@ def _figure(node: exp.Expr | None) -> tuple[str, int]:
         case exp.Column() | exp.Anonymous() | exp.Identifier():
             return node.name, 2
         case exp.Dot():
-            return _figure(node.expression)
+            return _figure_name(node.expression)
         case exp.Paren() | exp.Bracket() | exp.Filter() | exp.Window() | exp.Collate():
-            return _figure(node.this)
+            return _figure_name(node.this)
         case exp.Subquery():
-            return _figure_query(node.this)
+            return _figure_query_name(node.this)
         case exp.Cast():
-            found = _figure(node.this)
+            found = _figure_name(node.this)
             return found if found[1] == 2 else (_type_name(node.to), 1)
         case exp.Case():
-            found = _figure(node.args.get("default"))
+            found = _figure_name(node.args.get("default"))
             return found if found[1] == 2 else ("case", 1)
         case exp.AtTimeZone() | exp.Array() | exp.Exists() | exp.Tuple():
             return {exp.AtTimeZone: "timezone", exp.Tuple: "row"}.get(type(node), node.key), 2
     return "", 0
 
 
-def _figure_query(query: exp.Expr) -> tuple[str, int]:
+def _figure_query_name(query: exp.Expr) -> tuple[str, int]:
     while isinstance(query, (exp.SetOperation, exp.Subquery)):
         query = query.this
     if isinstance(query, exp.Select) and query.expressions:
@@ -211,8 +211,8 @@ def _figure_query(query: exp.Expr) -> tuple[str, int]:
 def _type_name(kind: exp.Expr) -> str:
     oid = type_oid(kind)
     if oid is not None and kind.this == exp.DType.ARRAY:
-        oid = postgres.element(oid) or oid
-    return next((name for name, known in data().type_oids.items() if known == oid), "")
+        oid = postgres.element_type(oid) or oid
+    return next((name for name, known in load_data().type_oids.items() if known == oid), "")
 
 
 def type_oid(kind: exp.Expr) -> int | None:
@@ -223,7 +223,7 @@ def type_oid(kind: exp.Expr) -> int | None:
         item = type_oid(kind.expressions[0]) if len(kind.expressions) == 1 else None
         if item == postgres.RECORD:
             return postgres.RECORD_ARRAY
-        return None if item is None else data().arrays.get(item)
+        return None if item is None else load_data().arrays.get(item)
     if kind.this == exp.DType.USERDEFINED:
         name = kind.args["kind"]
         if isinstance(name, exp.Dot):
@@ -233,9 +233,9 @@ def type_oid(kind: exp.Expr) -> int | None:
     return postgres.oid_of_name(re.sub(r"\(.*", "", kind.sql("postgres")).lower())
 
 
-def find(schema: str, name: str) -> CatalogRelation | None:
+def find_relation(schema: str, name: str) -> CatalogRelation | None:
     """Return the relation of the catalogue that a name means; without a schema, one of `pg_catalog`."""
-    return data().relations.get((schema or "pg_catalog", name))
+    return load_data().relations.get((schema or "pg_catalog", name))
 
 
 def route(text: str, tables: Container[str] = ()) -> Route | None:
@@ -266,7 +266,7 @@ def route(text: str, tables: Container[str] = ()) -> Route | None:
 
 
 def _is_catalog_name(word: str) -> bool:
-    return word in SCHEMAS or find("", word) is not None
+    return word in SCHEMAS or find_relation("", word) is not None
 
 
 def _route_tree(tree: exp.Expr) -> Route | None:
@@ -276,7 +276,7 @@ def _route_tree(tree: exp.Expr) -> Route | None:
         schema, name = table.db, table.name
         if not isinstance(table.this, exp.Identifier) or (not schema and name in own):
             continue  # a function, or a common table expression
-        known = schema in SCHEMAS or (not schema and find("", name) is not None)
+        known = schema in SCHEMAS or (not schema and find_relation("", name) is not None)
         found.add(Route.CATALOG if known else Route.DATA)
     return Route.BOTH if len(found) > 1 else next(iter(found), None)
 

@@ -61,10 +61,10 @@ class Data:
 
 
 @lru_cache(maxsize=1)
-def data() -> Data:
+def load_data() -> Data:
     """Return the content of the data file, read once a process."""
     raw = json.loads((files(__package__) / "postgresql15.json").read_text(encoding="utf-8"))
-    tables = {name: _records(rows) for name, rows in raw["tables"].items()}
+    tables = {name: _read_records(rows) for name, rows in raw["tables"].items()}
     types = tables["pg_type"]
     arrays = [row for row in types if row["typelem"] and row["typlen"] == -1 and row["typcategory"] == "A"]
     relations = [
@@ -80,11 +80,11 @@ def data() -> Data:
         arrays={row["oid"]: row["typarray"] for row in types if row["typarray"]},
         functions=raw["functions"],
         keywords=raw["keywords"],
-        settings=_records(raw["settings"]),
+        settings=_read_records(raw["settings"]),
     )
 
 
-def _records(raw: Mapping[str, Any]) -> list[Row]:
+def _read_records(raw: Mapping[str, Any]) -> list[Row]:
     return [dict(zip(raw["columns"], row, strict=True)) for row in raw["rows"]]
 
 
@@ -242,21 +242,21 @@ _BY_ARROW = {kind: oid for oid, (_, kind) in reversed(_TYPES.items()) if kind !=
 """The type of a parameter with values of an Arrow type; the first of several."""
 
 
-def element(oid: int | None) -> int | None:
+def element_type(oid: int | None) -> int | None:
     """Return the type of an array's elements; None if the type is no array, or not known."""
     if oid is None:
         return None
-    return {INT2VECTOR: INT2, OIDVECTOR: OID, ANYARRAY: TEXT}.get(oid) or data().elements.get(oid)
+    return {INT2VECTOR: INT2, OIDVECTOR: OID, ANYARRAY: TEXT}.get(oid) or load_data().elements.get(oid)
 
 
 def array_of(oid: int) -> int:
     """Return the array type with elements of this type; that of text if there is none."""
-    return data().arrays.get(TEXT if oid == UNKNOWN else oid, data().arrays[TEXT])
+    return load_data().arrays.get(TEXT if oid == UNKNOWN else oid, load_data().arrays[TEXT])
 
 
 def oid_of_name(name: str) -> int | None:
     """Return the type that a name or a spelling of the standard means."""
-    return _SPELLINGS.get(name) or data().type_oids.get(name)
+    return _SPELLINGS.get(name) or load_data().type_oids.get(name)
 
 
 def function_type(name: str) -> int:
@@ -282,7 +282,7 @@ def duckdb_type(oid: int) -> str:
     """Return the DuckDB type that holds values of a type."""
     if oid in _TYPES:
         return _TYPES[oid][0]
-    item = element(oid)
+    item = element_type(oid)
     return "VARCHAR" if item is None else f"{duckdb_type(item)}[]"
 
 
@@ -290,7 +290,7 @@ def arrow_type(oid: int) -> pa.DataType:
     """Return the Arrow type of a column of answers; OIDs that have names and vectors are texts."""
     if oid in _TYPES:
         return _TYPES[oid][1]
-    item = element(oid)
+    item = element_type(oid)
     return pa.string() if item is None else pa.list_(arrow_type(item))
 
 
@@ -313,7 +313,7 @@ def type_modifier(kind: SqlType) -> int:
     return ((kind.precision << 16) | kind.scale) + 4 if kind.name == "DECIMAL" else -1
 
 
-def common(oids: Iterable[int]) -> int:
+def common_type(oids: Iterable[int]) -> int:
     """Return the type in which the branches of a CASE, or the rows of a UNION, meet: PostgreSQL's rule."""
     found = UNKNOWN
     for oid in oids:

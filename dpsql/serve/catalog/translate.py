@@ -15,11 +15,11 @@ from sqlglot.errors import ErrorLevel
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answers import AnswerColumn
 from dpsql.serve.catalog import postgres
-from dpsql.serve.catalog.conversions import FromItem, SelectScope, SourceColumn, Tables, call, rename
+from dpsql.serve.catalog.conversions import FromItem, SelectScope, SourceColumn, Tables, call, rename_columns
 from dpsql.serve.catalog.database import OWN_TABLE, ObjectNames
 from dpsql.serve.catalog.expressions import Expressions
 from dpsql.serve.catalog.facts import UnknownQuestion
-from dpsql.serve.catalog.parse import MAX_RELATIONS, check_size, find, output_name, parse
+from dpsql.serve.catalog.parse import MAX_RELATIONS, check_size, find_relation, output_name, parse
 from dpsql.serve.catalog.postgres import FUNCTIONS, SCHEMAS, TEXT, UNKNOWN
 
 Bind = Callable[[str, int], Sequence[str]]
@@ -116,8 +116,8 @@ class Translator(Expressions):
             alias, body = table.args["alias"], table.this
             names = [column.name for column in alias.args.get("columns") or []]
             if with_.args.get("recursive") and isinstance(body, exp.Union):
-                tables[alias.name] = rename(self.query(body.this.copy(), outer, tables), names)
-            tables[alias.name] = rename(self.query(body, outer, tables), names)
+                tables[alias.name] = rename_columns(self.query(body.this.copy(), outer, tables), names)
+            tables[alias.name] = rename_columns(self.query(body, outer, tables), names)
             alias.set("this", exp.to_identifier(OWN_TABLE + alias.name, quoted=True))
             table.set("materialized", None)  # else it is planned anew wherever it is named
         return tables
@@ -200,7 +200,7 @@ class Translator(Expressions):
             alias.set("this", exp.to_identifier(default, quoted=True))
         node.set("alias", alias)
         names = [column.name for column in alias.args.get("columns") or []]
-        scope.sources.append(FromItem(alias.name, rename(columns, names), oid))
+        scope.sources.append(FromItem(alias.name, rename_columns(columns, names), oid))
 
     def _relation(self, node: exp.Table, scope: SelectScope) -> None:
         name, schema = node.name, node.db
@@ -209,7 +209,7 @@ class Translator(Expressions):
             node.set("this", exp.to_identifier(OWN_TABLE + name, quoted=True))
             self._add(node, scope, own, name)
             return
-        relation = find(schema, name)
+        relation = find_relation(schema, name)
         if relation is None or node.catalog:
             raise UnknownQuestion("relation")
         node.set("db", exp.to_identifier(SCHEMAS[relation.schema], quoted=True))
@@ -226,7 +226,7 @@ class Translator(Expressions):
         known = FUNCTIONS.get((name, len(function.expressions)))
         if name == "unnest" and len(function.expressions) > 1:
             values = self.values(function.expressions, scope)
-            columns = [SourceColumn("unnest", postgres.element(value.type)) for value in values]
+            columns = [SourceColumn("unnest", postgres.element_type(value.type)) for value in values]
             lists = [value.node for value in values]
             cells: list[exp.Expr] = [call("unnest", part) for part in lists]
         elif known is not None and known.returns_set:

@@ -98,28 +98,30 @@ class RefusedError(Exception):
         self.facts = {"refused": refused} | ({"hint": hint} if hint else {})
 
 
-def body(facts: object) -> bytes:
+def to_json(facts: object) -> bytes:
     """Write an object as JSON, with values as results have them."""
     return as_json(facts).encode("utf-8", "backslashreplace")
 
 
-def answer(facts: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def json_response(facts: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Return an answer of JSON; bytes are JSON already."""
-    return Response(facts if isinstance(facts, bytes) else body(facts), status, headers, "application/json")
+    return Response(
+        facts if isinstance(facts, bytes) else to_json(facts), status, headers, "application/json"
+    )
 
 
 def refusal_response(problem: Exception) -> Response:
     """Return an error as an answer: of an unexpected one only the type is told."""
     if isinstance(problem, RefusedError):
-        return answer(problem.facts, problem.status)
+        return json_response(problem.facts, problem.status)
     status = next((status for kind, status in _STATUSES if isinstance(problem, kind)), 500)
     facts = refusal(problem)
     if isinstance(problem, Error):
         facts["code"] = problem.sqlstate
-    return answer(facts, status)
+    return json_response(facts, status)
 
 
-async def fields(
+async def read_fields(
     request: Request, kind: Literal["request", "sign in"] = "request", **kinds: type
 ) -> dict[str, Any]:
     """Read the body of a request: an object of JSON with these fields alone; one that is left out is None.
@@ -224,21 +226,21 @@ class UserRequest:
 
     async def explain(self) -> JsonObject:
         """Return the price of a statement, the error to expect, how it is answered; read no data."""
-        given = await fields(self._request, sql=str)
+        given = await read_fields(self._request, sql=str)
         statements = ConfirmedStatements(self._free, self._rule)
         price, said, private = await json_facts.explain(statements, given["sql"] or "")
         return {**said, **price, "private": private}
 
     async def query(self) -> bytes:
         """Answer a statement; above the free price only with the confirmation of its price."""
-        given = await fields(self._request, sql=str, confirm=str)
+        given = await read_fields(self._request, sql=str, confirm=str)
         statements = ConfirmedStatements(self._asks, self._rule)
         found = await statements.run(given["sql"] or "", given["confirm"])
         budget = await self._free.budget()
 
         def write() -> bytes:
             with told(found.release):
-                return body({**answer_facts(found, 0, budget.total), "left": json_facts.left_of(budget)})
+                return to_json({**answer_facts(found, 0, budget.total), "left": json_facts.left_of(budget)})
 
         return await self._beside(write)
 
@@ -251,7 +253,7 @@ class UserRequest:
     async def releases(self) -> bytes:
         """List the analyst's own releases, the newest last."""
         latest = await json_facts.latest_releases(self._free)
-        return await self._beside(lambda: body({"releases": json_facts.records(latest)}))
+        return await self._beside(lambda: to_json({"releases": json_facts.records(latest)}))
 
     async def release(self) -> bytes:
         """Return one of the analyst's own releases again, from a row on."""
@@ -259,7 +261,7 @@ class UserRequest:
         if not (text.isascii() and text.isdigit() and len(text) < 16):
             raise RefusedError(400, "first_row is the number of a row, from 0")
         release = await self._find()
-        return await self._beside(lambda: body(release_page(release, int(text))))
+        return await self._beside(lambda: to_json(release_page(release, int(text))))
 
     async def file(self) -> Response:
         """Return one of the analyst's own releases as a file; CSV for a spreadsheet has no formulas."""
@@ -307,7 +309,7 @@ def answer_facts(found: Answer | StatementResult, first: int = 0, total: Charge 
 def release_page(release: Release, first: int = 0, total: Charge | None = None) -> JsonObject:
     """Return a release as JSON: rows from row `first` on with intervals, its price, what is said below it."""
     rows = _count_fitting_rows(release.table, first)
-    part = _slice(release, first, rows)
+    part = _slice_release(release, first, rows)
     return {
         **_rows_facts(release.table, first, rows),
         "keys": list(release.keys),
@@ -349,7 +351,7 @@ def _texts_facts(columns: list[TextColumn]) -> list[JsonObject]:
     ]
 
 
-def _slice(release: Release, first: int, rows: int) -> Release:
+def _slice_release(release: Release, first: int, rows: int) -> Release:
     """Return so many rows of a release, from one on."""
     return replace(release, rows=release.rows.slice(first, rows), table=release.table.slice(first, rows))
 
@@ -360,10 +362,10 @@ def chart_facts(release: Release) -> JsonObject | None:
     if number is None or not release.rows.num_rows:
         return None
     name = release.rows.column_names[number.place]
-    drawn = _slice(release, 0, MOST_BARS)
+    drawn = _slice_release(release, 0, MOST_BARS)
     rows, table = drawn.rows, drawn.table
     keys = [values(rows.column(key)) for key in found_at.keys]
-    labels = [_label(row) for row in zip(*keys, strict=True)]
+    labels = [_label_of(row) for row in zip(*keys, strict=True)]
     gaps = [] if found_at.gap is None else values(table.column(found_at.gap))
     written = _gap_texts(drawn, found_at.gap)
     bars = [
@@ -387,7 +389,7 @@ def chart_facts(release: Release) -> JsonObject | None:
     return {"of": name, "bars": bars, "confidence": float(release.confidence)}
 
 
-def _label(keys: tuple[object, ...]) -> str:
+def _label_of(keys: tuple[object, ...]) -> str:
     return ", ".join("NULL" if part is None else value_text(part) for part in keys)
 
 
@@ -404,7 +406,7 @@ def write_file(release: Release, form: str, *, spreadsheet: bool = False) -> byt
     """Return a release as a file."""
     if form == "chart.svg":
         try:
-            drawn = release_svg(_slice(release, 0, _MOST_DRAWN))
+            drawn = release_svg(_slice_release(release, 0, _MOST_DRAWN))
         except ProgrammingError:
             raise RefusedError(404, "the release has no number to draw") from None
         return drawn.encode("utf-8", "backslashreplace")

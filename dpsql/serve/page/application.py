@@ -31,11 +31,11 @@ from dpsql.serve.page.answers import (
     FORMS,
     RefusedError,
     UserRequest,
-    answer,
-    body,
-    fields,
     file_routes,
+    json_response,
+    read_fields,
     refusal_response,
+    to_json,
 )
 from dpsql.serve.state import CLIENT
 from dpsql.serve.statement_service import Confirmations, SpendingRule
@@ -151,7 +151,7 @@ def _headers_of(scope: Message) -> dict[bytes, list[str]]:
 
 
 async def _refuse_as_json(send: Send, status: int, refused: str, hint: str) -> None:
-    facts = body({"refused": refused, "hint": hint})
+    facts = to_json({"refused": refused, "hint": hint})
     await refuse(send, status, facts, (b"content-type", b"application/json"))
 
 
@@ -392,7 +392,7 @@ class Pages:
                 found = await ask(UserRequest(request, login, free, asks, rule))
             finally:
                 self._asked[user.name] -= 1
-            return found if isinstance(found, Response) else answer(found)
+            return found if isinstance(found, Response) else json_response(found)
 
         return Route(path, self._guard(endpoint), methods=[method])
 
@@ -403,12 +403,12 @@ class Pages:
             raise RefusedError(
                 403, "the header X-Dpsql is missing", "send X-Dpsql: 1, or a token in place of it"
             )
-        given = await fields(request, "sign in", name=str, password=str)
+        given = await read_fields(request, "sign in", name=str, password=str)
         made = await self._logins.sign_in(
             given["name"] or "", given["password"] or "", address_of(request), _certified_name(request)
         )
         self._logins.sign_out(_cookie(request))
-        return _with_cookie(request, answer({"user": given["name"], "key": made.key}), made.cookie)
+        return _with_cookie(request, json_response({"user": given["name"], "key": made.key}), made.cookie)
 
     async def _sign_out(self, request: Request) -> Response:
         self._login(request)

@@ -33,7 +33,7 @@ from dpsql.render.figures import show_spent
 from dpsql.serve import state
 from dpsql.serve.http import HttpFront
 from dpsql.serve.json_facts import JsonObject, bounds_facts, budget_facts, domain_facts
-from dpsql.serve.page.answers import RefusedError, body, file_routes, refusal_response
+from dpsql.serve.page.answers import RefusedError, file_routes, refusal_response, to_json
 from dpsql.serve.page.application import RequestGuard, address_of, hash_secret, hosts_of
 
 if TYPE_CHECKING:
@@ -60,15 +60,15 @@ def ledger_facts(ledger: Ledger, policy: Policy, analysts: Iterable[str]) -> Jso
     asked = {entry.analyst for entry in entries}
     return {
         "budget": {**budget_facts(ledger.budget()), "accounting": policy.budget.accounting},
-        "over_time": _over_time(entries),
+        "over_time": _spending_over_time(entries),
         "by": {
-            "analyst": _shares(entries, lambda entry: entry.analyst),
-            "table": _shares(entries, lambda entry: tables_of(entry.statement, policy)),
-            "mechanism": _shares(entries, lambda entry: entry.mechanism),
+            "analyst": _share_facts(entries, lambda entry: entry.analyst),
+            "table": _share_facts(entries, lambda entry: tables_of(entry.statement, policy)),
+            "mechanism": _share_facts(entries, lambda entry: entry.mechanism),
         },
-        "entries": [_entry(entry, policy) for entry in entries[:MOST_ENTRIES]],
+        "entries": [_entry_facts(entry, policy) for entry in entries[:MOST_ENTRIES]],
         "entries_in_all": len(entries),
-        "analysts": _standings(ledger, policy, sorted({*analysts, *asked})),
+        "analysts": _analyst_facts(ledger, policy, sorted({*analysts, *asked})),
     }
 
 
@@ -90,7 +90,7 @@ def _tables_of(statement: str, private: tuple[str, ...]) -> str:
     return _UNREAD  # it has parameters, or refines a release
 
 
-def _shares(entries: Sequence[Entry], name_of: Callable[[Entry], str]) -> list[JsonObject]:
+def _share_facts(entries: Sequence[Entry], name_of: Callable[[Entry], str]) -> list[JsonObject]:
     spent: dict[str, Fraction] = defaultdict(Fraction)
     asked: Counter[str] = Counter()
     for entry in entries:
@@ -103,7 +103,7 @@ def _shares(entries: Sequence[Entry], name_of: Callable[[Entry], str]) -> list[J
     ]
 
 
-def _over_time(entries: Sequence[Entry]) -> list[JsonObject]:
+def _spending_over_time(entries: Sequence[Entry]) -> list[JsonObject]:
     """Return what was spent in all up to each of some moments, the oldest first."""
     points, spent = [], Fraction(0)
     for entry in reversed(entries):
@@ -113,7 +113,7 @@ def _over_time(entries: Sequence[Entry]) -> list[JsonObject]:
     return [*points[:-1:step], *points[-1:]]
 
 
-def _entry(entry: Entry, policy: Policy) -> JsonObject:
+def _entry_facts(entry: Entry, policy: Policy) -> JsonObject:
     return {
         "entry": entry.entry,
         "when": entry.when.isoformat(" ", "seconds"),
@@ -128,7 +128,7 @@ def _entry(entry: Entry, policy: Policy) -> JsonObject:
     }
 
 
-def _standings(ledger: Ledger, policy: Policy, analysts: Sequence[str]) -> list[JsonObject]:
+def _analyst_facts(ledger: Ledger, policy: Policy, analysts: Sequence[str]) -> list[JsonObject]:
     """Return what each analyst has left, and whether failed or cancelled statements lock him."""
     budget = policy.budget
     limits = Limits.of(
@@ -164,9 +164,9 @@ def policy_facts(policy: Policy, catalog: SchemaDatabase) -> JsonObject:
     budget = policy.budget
     limits = {
         "accounting": budget.accounting,
-        "max_epsilon_per_query": _number(budget.max_epsilon_per_query),
-        "default_epsilon": _number(budget.default_epsilon),
-        "default_delta": _number(budget.default_delta),
+        "max_epsilon_per_query": _to_float(budget.max_epsilon_per_query),
+        "default_epsilon": _to_float(budget.default_epsilon),
+        "default_delta": _to_float(budget.default_delta),
         "rows_per_unit": policy.defaults.rows_per_unit,
         "groups": policy.defaults.groups,
         "share_releases": policy.share_releases,
@@ -176,16 +176,16 @@ def policy_facts(policy: Policy, catalog: SchemaDatabase) -> JsonObject:
         "engine": policy.engine,
         "limits": {name: value for name, value in limits.items() if value is not None},
         "caps": [
-            {"analyst": each.name, "epsilon": _number(each.epsilon), "delta": _number(each.delta)}
+            {"analyst": each.name, "epsilon": _to_float(each.epsilon), "delta": _to_float(each.delta)}
             for each in policy.analysts.values()
         ],
-        "tables": [_table(policy, table, catalog) for table in policy.tables.values()],
+        "tables": [_table_facts(policy, table, catalog) for table in policy.tables.values()],
         "views": [{"name": view.name, "sql": view.sql} for view in policy.views.values()],
-        "warnings": _warnings(policy),
+        "warnings": _list_warnings(policy),
     }
 
 
-def _table(policy: Policy, table: Table, catalog: SchemaDatabase) -> JsonObject:
+def _table_facts(policy: Policy, table: Table, catalog: SchemaDatabase) -> JsonObject:
     columns = []
     for name, sql_type in catalog.columns(table.name):
         facts: JsonObject = {"name": name, "type": str(sql_type)}
@@ -195,7 +195,7 @@ def _table(policy: Policy, table: Table, catalog: SchemaDatabase) -> JsonObject:
     return {
         "name": table.name,
         "public": table.public,
-        "unit": _unit(policy, table),
+        "unit": _describe_unit(policy, table),
         "kind": None if table.unit is None else table.unit.kind,
         "unique": [", ".join(each) for each in table.unique],
         "trust_source": table.trust_source,
@@ -203,7 +203,7 @@ def _table(policy: Policy, table: Table, catalog: SchemaDatabase) -> JsonObject:
     }
 
 
-def _unit(policy: Policy, table: Table) -> str:
+def _describe_unit(policy: Policy, table: Table) -> str:
     match table.unit:
         case UnitColumn(column):
             return f"the rows of one {column} belong together; rows without one are never counted"
@@ -217,7 +217,7 @@ def _unit(policy: Policy, table: Table) -> str:
     return "public: nobody is protected"
 
 
-def _warnings(policy: Policy) -> list[str]:
+def _list_warnings(policy: Policy) -> list[str]:
     found = []
     if not policy.analysts:
         found.append("the policy lists no [analysts]: every user may spend the whole budget")
@@ -250,7 +250,7 @@ def users_facts(users: Users, today: date) -> list[JsonObject]:
     ]
 
 
-def _number(value: object) -> float | None:
+def _to_float(value: object) -> float | None:
     return None if value is None else float(value)  # type: ignore[arg-type]  # a fraction
 
 
@@ -287,14 +287,14 @@ class OwnerPages:
         try:
             self._check(request)
             return Response(
-                await asyncio.to_thread(lambda: body(self._facts())), media_type="application/json"
+                await asyncio.to_thread(lambda: to_json(self._facts())), media_type="application/json"
             )
         except Exception as problem:  # noqa: BLE001  its text may hold private values
             return refusal_response(problem)
 
     def _check(self, request: Request) -> None:
         """Refuse a request from another machine, or without the key."""
-        _from_this_machine(request)
+        _check_machine(request)
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(hash_secret(given), hash_secret(self.key)):
             raise RefusedError(401, "this is not the key of this server", f"open the link in the file {LINK}")
@@ -352,7 +352,7 @@ def owner_app(pages: OwnerPages, address: Address) -> RequestGuard:
     return RequestGuard(Starlette(routes=routes), routes, hosts_of(address), page=PATH)
 
 
-def _from_this_machine(request: Request) -> None:
+def _check_machine(request: Request) -> None:
     try:
         local = ipaddress.ip_address(address_of(request)).is_loopback
     except ValueError:

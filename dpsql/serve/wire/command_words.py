@@ -198,7 +198,7 @@ class Words:
 
     def __init__(self, text: str) -> None:
         self.source = StatementText(text)
-        self._tokens = _tokens(text)
+        self._tokens = _split_command(text)
         self._i = 0
 
     # -- look
@@ -342,7 +342,7 @@ class Words:
         return self.source.refuse(message, self.place, hint)
 
 
-def _tokens(text: str) -> list[Token]:
+def _split_command(text: str) -> list[Token]:
     """Return the tokens of a text; none if a quote is not closed.
 
     Behind a parenthesis the tokenizer splits every statement; at the beginning it keeps the rest of some

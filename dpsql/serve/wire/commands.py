@@ -99,10 +99,10 @@ def read_copy(words: Words) -> Copy:
     if not words.take("STDOUT"):
         raise words.refuse("COPY writes to the client only", "COPY (SELECT ...) TO STDOUT")
     moved = len(query) - len(query.lstrip())
-    return Copy(query.strip(), at + moved, _options(words))
+    return Copy(query.strip(), at + moved, _read_copy_options(words))
 
 
-def _options(words: Words) -> CopyOptions:
+def _read_copy_options(words: Words) -> CopyOptions:
     """Read what follows TO STDOUT, to the end of the statement."""
     words.take("WITH")
     given: dict[str, Any] = {}
@@ -205,7 +205,7 @@ _SHOWN = frozenset({"PRIVACY", "BUDGET", "TABLES", "RELEASES", "RELEASE"})
 _IDENTITY = "the analyst is who logged in, and no other"
 
 
-def command(text: str) -> Command | None:
+def read_command(text: str) -> Command | None:
     """Return the command that one statement is, or None.
 
     Raises
@@ -215,7 +215,7 @@ def command(text: str) -> Command | None:
     QueryRefused
         It is a command that dpsql does not do.
 
-    >>> command("FETCH 10 FROM c")
+    >>> read_command("FETCH 10 FROM c")
     Fetch(name='c', count=10, move=False)
     """
     words = Words(text)
@@ -236,19 +236,19 @@ def may_be_command(text: str) -> bool:
     return first is None or first[1].upper() in _READERS
 
 
-def _end(words: Words, command: Command) -> Command:
+def _end_command(words: Words, command: Command) -> Command:
     """Return a command behind which nothing follows."""
     words.end()
     return command
 
 
-def _transaction(words: Words, kind: Literal["COMMIT", "ROLLBACK"]) -> Transaction:
+def _read_end_of_transaction(words: Words, kind: Literal["COMMIT", "ROLLBACK"]) -> Transaction:
     """Read what follows COMMIT or ROLLBACK: `TO SAVEPOINT name`, or `AND [NO] CHAIN`."""
     if words.word() == "PREPARED":
         raise words.refuse("transactions cannot be prepared", "BEGIN and COMMIT")
     words.either("WORK", "TRANSACTION")
     if kind == "ROLLBACK" and words.take("TO"):
-        return _savepoint(words, "ROLLBACK TO")
+        return _read_savepoint(words, "ROLLBACK TO")
     chain = False
     if words.take("AND"):
         chain = not words.take("NO")
@@ -257,7 +257,7 @@ def _transaction(words: Words, kind: Literal["COMMIT", "ROLLBACK"]) -> Transacti
     return Transaction(kind, chain=chain)
 
 
-def _savepoint(words: Words, kind: Literal["SAVEPOINT", "RELEASE", "ROLLBACK TO"]) -> Transaction:
+def _read_savepoint(words: Words, kind: Literal["SAVEPOINT", "RELEASE", "ROLLBACK TO"]) -> Transaction:
     if kind != "SAVEPOINT":
         words.take("SAVEPOINT")
     name = words.name("the name of a savepoint")
@@ -265,34 +265,34 @@ def _savepoint(words: Words, kind: Literal["SAVEPOINT", "RELEASE", "ROLLBACK TO"
     return Transaction(kind, name)
 
 
-def _discard(words: Words) -> Command:
+def _read_discard(words: Words) -> Command:
     what = words.either("ALL", "PLANS", "SEQUENCES", "TEMPORARY", "TEMP")
     if not what:
         raise words.wrong("expected ALL, PLANS, SEQUENCES or TEMP")
-    return _end(words, Discard("TEMP" if what == "TEMPORARY" else what))  # type: ignore[arg-type]  # one of the words above
+    return _end_command(words, Discard("TEMP" if what == "TEMPORARY" else what))  # type: ignore[arg-type]  # one of the words above
 
 
-def _deallocate(words: Words) -> Command:
+def _read_deallocate(words: Words) -> Command:
     words.take("PREPARE")
-    return _end(
+    return _end_command(
         words, Deallocate(None if words.take("ALL") else words.name("the name of a prepared statement"))
     )
 
 
-def _listen(words: Words, tag: Literal["LISTEN", "UNLISTEN"]) -> Command:
+def _read_listen(words: Words, tag: Literal["LISTEN", "UNLISTEN"]) -> Command:
     if tag == "LISTEN" or not words.take("*"):
         words.name("the name of a channel")
-    return _end(words, NoOperation(tag))
+    return _end_command(words, NoOperation(tag))
 
 
-def _prepare(words: Words) -> Command:
+def _refuse_prepare(words: Words) -> Command:
     raise words.refuse(
         "statements are not prepared by SQL",
         "prepare it by the driver (the protocol's Parse and Bind), or send the statement itself",
     )
 
 
-def _set(words: Words) -> Command:
+def _read_set(words: Words) -> Command:
     """Read what follows SET."""
     if words.take("SESSION", "CHARACTERISTICS"):
         words.expect("AS", "TRANSACTION")
@@ -309,21 +309,21 @@ def _set(words: Words) -> Command:
         words.take("SESSION")
     if words.take("SESSION", "AUTHORIZATION") or words.take("AUTHORIZATION") or words.take("ROLE"):
         if words.either("DEFAULT", "NONE"):
-            return _end(words, NoOperation("SET"))
+            return _end_command(words, NoOperation("SET"))
         raise words.refuse(f"a session cannot change its user: {_IDENTITY}", "log in as the other user")
     if words.take("TIME", "ZONE"):
-        return SetSetting("TimeZone", _time_zone(words), local)
+        return SetSetting("TimeZone", _read_time_zone(words), local)
     if words.take("NAMES"):
-        return SetSetting("client_encoding", _value(words), local)
+        return SetSetting("client_encoding", _read_value(words), local)
     if words.take("SCHEMA"):
-        return SetSetting("search_path", _value(words, names=True), local)
+        return SetSetting("search_path", _read_value(words, names=True), local)
     name = words.dotted_name("the name of a setting")
     if not words.either("=", "TO"):
         raise words.wrong("expected = or TO", f"write SET {name} = ...")
-    return SetSetting(name, _value(words, names=name.lower() == "search_path"), local)
+    return SetSetting(name, _read_value(words, names=name.lower() == "search_path"), local)
 
 
-def _value(words: Words, *, names: bool = False) -> str | None:
+def _read_value(words: Words, *, names: bool = False) -> str | None:
     """Read a value, or several with commas between, to the end; None for DEFAULT.
 
     In a list of `names` those that need quotes keep them.
@@ -331,20 +331,20 @@ def _value(words: Words, *, names: bool = False) -> str | None:
     if words.take("DEFAULT"):
         words.end()
         return None
-    parts = [_single(words, names=names)]
+    parts = [_read_single_value(words, names=names)]
     while words.take(","):
-        parts.append(_single(words, names=names))
+        parts.append(_read_single_value(words, names=names))
     words.end()
     return ", ".join(parts)
 
 
-def _single(words: Words, *, names: bool) -> str:
+def _read_single_value(words: Words, *, names: bool) -> str:
     found = words.text("a value") if words.quoted else words.number() or words.name("a value")
     plain = found.isidentifier() and found == found.lower()
     return found if plain or not names else quote(found)
 
 
-def _time_zone(words: Words) -> str | None:
+def _read_time_zone(words: Words) -> str | None:
     """Read a time zone: a name, an offset in hours, or INTERVAL '+02:00' HOUR TO MINUTE."""
     if words.either("LOCAL", "DEFAULT"):
         words.end()
@@ -361,20 +361,22 @@ def _time_zone(words: Words) -> str | None:
     return found
 
 
-def _show(words: Words) -> Command | None:
+def _read_show(words: Words) -> Command | None:
     """Read what follows SHOW; None if it is dpsql's own."""
     if words.word() in _SHOWN or not words.more:
         return None
-    return _end(words, ShowSetting(_setting_name(words)))
+    return _end_command(words, ShowSetting(_read_setting_name(words)))
 
 
-def _reset(words: Words) -> Command:
+def _read_reset(words: Words) -> Command:
     """Read what follows RESET."""
     no_setting = words.take("SESSION", "AUTHORIZATION") or words.take("ROLE")
-    return _end(words, NoOperation("RESET") if no_setting else ResetSetting(_setting_name(words)))
+    return _end_command(
+        words, NoOperation("RESET") if no_setting else ResetSetting(_read_setting_name(words))
+    )
 
 
-def _setting_name(words: Words) -> str | None:
+def _read_setting_name(words: Words) -> str | None:
     """Read the name of a setting, also one that SQL spells in several words; None for ALL."""
     if words.take("ALL"):
         return None
@@ -393,12 +395,12 @@ def _read_modes(words: Words, command: Command) -> Command:
     return command
 
 
-def _begin(words: Words) -> Command:
+def _read_begin(words: Words) -> Command:
     words.either("WORK", "TRANSACTION")
     return _read_modes(words, Transaction("BEGIN"))
 
 
-def _start(words: Words) -> Command:
+def _read_start(words: Words) -> Command:
     words.expect("TRANSACTION")
     return _read_modes(words, Transaction("START TRANSACTION"))
 
@@ -415,23 +417,23 @@ _FIRST = re.compile(r"(?>(?:[ \t\r\n]|--[^\n]*\n)*)([A-Za-z_][A-Za-z0-9_$]*|\()"
 """A first word behind spaces and comments of one line; comments that may be nested are left to the tokens."""
 
 _READERS: dict[str, Callable[[Words], Command | None]] = {
-    "BEGIN": _begin,
-    "START": _start,
-    **dict.fromkeys(("COMMIT", "END"), lambda words: _transaction(words, "COMMIT")),
-    **dict.fromkeys(("ROLLBACK", "ABORT"), lambda words: _transaction(words, "ROLLBACK")),
-    "SAVEPOINT": lambda words: _savepoint(words, "SAVEPOINT"),
-    "RELEASE": lambda words: _savepoint(words, "RELEASE"),
-    "SET": _set,
-    "SHOW": _show,
-    "RESET": _reset,
-    "DISCARD": _discard,
-    "DEALLOCATE": _deallocate,
-    "LISTEN": lambda words: _listen(words, "LISTEN"),
-    "UNLISTEN": lambda words: _listen(words, "UNLISTEN"),
+    "BEGIN": _read_begin,
+    "START": _read_start,
+    **dict.fromkeys(("COMMIT", "END"), lambda words: _read_end_of_transaction(words, "COMMIT")),
+    **dict.fromkeys(("ROLLBACK", "ABORT"), lambda words: _read_end_of_transaction(words, "ROLLBACK")),
+    "SAVEPOINT": lambda words: _read_savepoint(words, "SAVEPOINT"),
+    "RELEASE": lambda words: _read_savepoint(words, "RELEASE"),
+    "SET": _read_set,
+    "SHOW": _read_show,
+    "RESET": _read_reset,
+    "DISCARD": _read_discard,
+    "DEALLOCATE": _read_deallocate,
+    "LISTEN": lambda words: _read_listen(words, "LISTEN"),
+    "UNLISTEN": lambda words: _read_listen(words, "UNLISTEN"),
     "DECLARE": read_declare,
     "FETCH": lambda words: read_fetch(words, move=False),
     "MOVE": lambda words: read_fetch(words, move=True),
     "CLOSE": read_close,
     "COPY": read_copy,
-    **dict.fromkeys(("PREPARE", "EXECUTE"), _prepare),
+    **dict.fromkeys(("PREPARE", "EXECUTE"), _refuse_prepare),
 }

@@ -23,7 +23,7 @@ from dpsql.serve.wire.messages import (
     ProtocolViolation,
     WireError,
     check_length,
-    fields,
+    error_fields,
 )
 from dpsql.serve.wire.results import LocatedError, send_result
 from dpsql.serve.wire.session import WireSession
@@ -63,7 +63,7 @@ class WireConnection:
         self.address = channel.address
         self.number = context.connections.number()
         self.secret = draw_key(secret_length(startup))
-        self._settings = _settings(context, startup, user)
+        self._settings = _make_settings(context, startup, user)
         client = context.service.client(login, self.number, self._settings)
         self._session = WireSession(
             client,
@@ -226,12 +226,12 @@ class WireConnection:
             self._context.log("bug", {"number": self.number, "class": type(error).__name__})
         self._session.transactions.note_failure()
         as_json = error_to_json if self._errors_as_json else None
-        self._channel.write(messages.error_response(fields(error, text, offset, as_json=as_json)))
+        self._channel.write(messages.error_response(error_fields(error, text, offset, as_json=as_json)))
         del error  # it holds this frame, and those of what was answered; nothing may hold it by this one
         return False
 
 
-def _settings(context: WireContext, startup: Startup, user: User) -> Settings:
+def _make_settings(context: WireContext, startup: Startup, user: User) -> Settings:
     given = startup.parameters
     database = given.get("database") or context.name
     if database != context.name:
@@ -273,10 +273,12 @@ class WireProtocol:
             except Disconnected:
                 pass
             except FatalError as error:
-                channel.write(messages.error_response(fields(error)))
+                channel.write(messages.error_response(error_fields(error)))
             except Exception as error:  # noqa: BLE001  one connection's bug must not end the server
                 self._context.log("bug", {"class": type(error).__name__})
-                channel.write(messages.error_response(fields(FatalError("XX000", "this is a bug of dpsql"))))
+                channel.write(
+                    messages.error_response(error_fields(FatalError("XX000", "this is a bug of dpsql")))
+                )
             finally:
                 await channel.close()
 
@@ -335,7 +337,7 @@ async def _log_in(channel: Channel, context: WireContext, *, tls_required: bool)
             connection.close()
             raise
     except Error as error:
-        shown = fields(error)
+        shown = error_fields(error)
         fatal = FatalError(shown.sqlstate, shown.message, shown.hint)
         _log_failure(channel, context, name, fatal, shown.sqlstate)
         raise fatal from None

@@ -127,8 +127,8 @@ class Extended:
         result = await self._session.run(statement, portal.parameters, portal.prepared.description.types)
         send_remarks(self._channel, result, self._session.settings)
         announced = portal.prepared.description.columns
-        if result.copy is None and _shape(announced) != _shape(result.columns):
-            raise _changed_columns("; what was released is stored, and costs nothing when it is asked again")
+        if result.copy is None and _shape_of(announced) != _shape_of(result.columns):
+            raise _columns_error("; what was released is stored, and costs nothing when it is asked again")
         return result
 
     async def _check_columns(self, prepared: Prepared, statement: SentStatement) -> None:
@@ -137,8 +137,8 @@ class Extended:
         if statement.command is not None or form == prepared.form:
             return
         found = await self._session.describe(statement, known.types, known.parameters)
-        if _shape(found.columns) != _shape(known.columns):
-            raise _changed_columns("; nothing was charged")
+        if _shape_of(found.columns) != _shape_of(known.columns):
+            raise _columns_error("; nothing was charged")
         prepared.form = form
 
     # -- both
@@ -209,10 +209,10 @@ def _without_rows(result: WireResult) -> WireResult:
     return WireResult(result.tag)
 
 
-def _changed_columns(more: str) -> WireError:
+def _columns_error(more: str) -> WireError:
     text = "the statement gives other columns than when it was prepared"
     return WireError("55000", text, f"prepare it again{more}")
 
 
-def _shape(columns: tuple[AnswerColumn, ...]) -> list[tuple[str, pa.DataType]]:
+def _shape_of(columns: tuple[AnswerColumn, ...]) -> list[tuple[str, pa.DataType]]:
     return [(column.name, column.type) for column in columns]

@@ -71,12 +71,12 @@ class Fields:
             yield b"P", str(self.position)
 
 
-def fields(
+def error_fields(
     error: BaseException, text: str = "", offset: int = 0, *, as_json: Callable[[Error], str] | None = None
 ) -> Fields:
     """Return what the client sees of an error.
 
-    Positions of the error count in `text`, which begins at `offset` of what the client sent. Of an error that
+    Positions of the error count in `text_bytes`, which begins at `offset` of what the client sent. Of an error that
     is not dpsql's own nothing is shown: its text could hold data.
     """
     severity = "FATAL" if isinstance(error, FatalError) else "ERROR"
@@ -168,7 +168,7 @@ class Body(MessageBody):
         return found
 
 
-def text(value: str) -> bytes:
+def text_bytes(value: str) -> bytes:
     """Return a text as the protocol sends it, ended by a zero byte."""
     return value.replace("\0", "").encode("utf-8", "replace") + b"\0"
 
@@ -180,12 +180,12 @@ def authentication(code: Literal[0, 10, 11, 12], data: bytes = b"") -> bytes:
 
 def negotiate(version: int, unknown: Sequence[str]) -> bytes:
     """Return NegotiateProtocolVersion: the version that is spoken, and the options that are not known."""
-    return message(b"v", struct.pack("!ii", version, len(unknown)), *map(text, unknown))
+    return message(b"v", struct.pack("!ii", version, len(unknown)), *map(text_bytes, unknown))
 
 
 def parameter_status(name: str, value: str) -> bytes:
     """Return ParameterStatus, which tells the client the value of a setting."""
-    return message(b"S", text(name), text(value))
+    return message(b"S", text_bytes(name), text_bytes(value))
 
 
 def backend_key(number: int, secret: bytes) -> bytes:
@@ -200,7 +200,7 @@ def ready(status: str) -> bytes:
 
 def complete(tag: str) -> bytes:
     """Return CommandComplete, the end of a statement's answer, with its tag."""
-    return message(b"C", text(tag))
+    return message(b"C", text_bytes(tag))
 
 
 def parameter_description(oids: Sequence[int]) -> bytes:
@@ -219,4 +219,4 @@ def notice_response(severity: str, sqlstate: str, sentence: str, hint: str | Non
 
 
 def _response(tag: bytes, fields: Iterable[tuple[bytes, str]]) -> bytes:
-    return message(tag, *(name + text(value) for name, value in fields), b"\0")
+    return message(tag, *(name + text_bytes(value) for name, value in fields), b"\0")

@@ -22,7 +22,7 @@ from dpsql.serve.answers import AnswerColumn
 from dpsql.serve.limits import check_words
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.command_words import Command, Copy, CopyOptions, Declare
-from dpsql.serve.wire.commands import command, may_be_command
+from dpsql.serve.wire.commands import may_be_command, read_command
 from dpsql.serve.wire.messages import WireError
 from dpsql.serve.wire.types.encoding import (
     RowEncoder,
@@ -63,7 +63,7 @@ class SentStatement:
     @cached_property
     def command(self) -> Command | None:
         """The command of the session that it is; None for a statement that is answered."""
-        return command(self.text) if self.may_be_command else None
+        return read_command(self.text) if self.may_be_command else None
 
     @cached_property
     def may_be_command(self) -> bool:
@@ -136,7 +136,7 @@ def split_plain(text: str) -> list[SentStatement] | None:
     return [SentStatement(whole, len(text) - len(text.lstrip()))] if whole else []
 
 
-def split(text: str) -> list[SentStatement]:
+def split_statements(text: str) -> list[SentStatement]:
     """Split a text of any number of statements by its tokens, which takes time for a long one."""
     return [SentStatement(part, start) for start, part in split_with_places(text)]
 
@@ -173,22 +173,22 @@ def copy_messages(
     that is free beside the rows.
     """
     if options.format == "arrow":
-        yield from _arrow(to_arrow(table, release) if options.release else _stream(table))
+        yield from _arrow_messages(to_arrow(table, release) if options.release else _write_stream(table))
         return
     code = int(options.format == "binary")
     encoder = RowEncoder(columns, table, [code] * len(columns), extra_float_digits=extra_float_digits)
     if code:
-        yield from _binary(encoder, table, struct.pack("!h", len(columns)))
+        yield from _binary_messages(encoder, table, struct.pack("!h", len(columns)))
         return
     if options.header:
         names = [pa.array([column.name.encode()], pa.binary()) for column in columns]
-        yield join_messages(b"d", _lines(names, 1, options, forced=[False] * len(names)))
+        yield join_messages(b"d", _text_lines(names, 1, options, forced=[False] * len(names)))
     forced = [options.force_quote is None or column.name in options.force_quote for column in columns]
-    for part in _parts(table):
-        yield join_messages(b"d", _lines(encoder.cells(part), part.num_rows, options, forced))
+    for part in _split_table(table):
+        yield join_messages(b"d", _text_lines(encoder.cells(part), part.num_rows, options, forced))
 
 
-def _parts(table: pa.Table) -> Iterator[pa.Table]:
+def _split_table(table: pa.Table) -> Iterator[pa.Table]:
     size = rows_of_part(table, _CHUNK)
     for start in range(0, table.num_rows, size):
         yield table.slice(start, size)
@@ -199,23 +199,23 @@ def rows_of_part(table: pa.Table, most: int) -> int:
     return int(max(1, min(most, _PART_BYTES * table.num_rows // max(1, table.nbytes))))
 
 
-def _stream(table: pa.Table) -> pa.Buffer:
+def _write_stream(table: pa.Table) -> pa.Buffer:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return sink.getvalue()
 
 
-def _arrow(stream: bytes | pa.Buffer) -> Iterator[bytes]:
+def _arrow_messages(stream: bytes | pa.Buffer) -> Iterator[bytes]:
     view = memoryview(stream)
     for at in range(0, len(view), _PIECE):
         yield message(b"d", view[at : at + _PIECE])
 
 
-def _binary(encoder: RowEncoder, table: pa.Table, head: bytes) -> Iterator[bytes]:
+def _binary_messages(encoder: RowEncoder, table: pa.Table, head: bytes) -> Iterator[bytes]:
     """Yield rows in binary. The header is in the message of the first row, else of the trailer."""
     before = _HEADER
-    for part in _parts(table):
+    for part in _split_table(table):
         bodies = join_cells(encoder.cells(part), part.num_rows, head)
         if before:
             first = pa.array([before + bodies[0].as_py()], pa.binary())
@@ -225,21 +225,23 @@ def _binary(encoder: RowEncoder, table: pa.Table, head: bytes) -> Iterator[bytes
     yield join_messages(b"d", pa.array([before + _TRAILER], pa.binary()))
 
 
-def _lines(cells: Sequence[pa.Array], count: int, options: CopyOptions, forced: Sequence[bool]) -> pa.Array:
+def _text_lines(
+    cells: Sequence[pa.Array], count: int, options: CopyOptions, forced: Sequence[bool]
+) -> pa.Array:
     """Return each row as a line of text or csv."""
     if options.format == "csv":
         written = [
-            _csv(column.cast(pa.string()), options, every=every, alone=len(cells) == 1)
+            _quote_csv(column.cast(pa.string()), options, every=every, alone=len(cells) == 1)
             for column, every in zip(cells, forced, strict=True)
         ]
     else:
-        written = [_escape(column.cast(pa.string()), options.delimiter) for column in cells]
+        written = [_escape_texts(column.cast(pa.string()), options.delimiter) for column in cells]
     shown = [pc.fill_null(column, options.null) for column in written] or [pa.repeat("", count)]
     rows = pc.binary_join_element_wise(*shown, options.delimiter)
     return pc.binary_join_element_wise(rows, "\n", "").cast(pa.binary())
 
 
-def _escape(texts: pa.Array, delimiter: str) -> pa.Array:
+def _escape_texts(texts: pa.Array, delimiter: str) -> pa.Array:
     """Write control characters, backslashes and delimiters with a backslash."""
     escapes = {delimiter: f"\\{delimiter}"} | _ESCAPES
     pattern = "[" + re.escape("".join(escapes)) + "]"
@@ -247,7 +249,7 @@ def _escape(texts: pa.Array, delimiter: str) -> pa.Array:
     return _change_marked(texts, pc.match_substring_regex(texts, pattern), lambda text: text.translate(rules))
 
 
-def _csv(texts: pa.Array, options: CopyOptions, *, every: bool, alone: bool) -> pa.Array:
+def _quote_csv(texts: pa.Array, options: CopyOptions, *, every: bool, alone: bool) -> pa.Array:
     """Put values in quotes where they could be read otherwise, or `every` value."""
     quote, escape = options.quote, options.escape
     pattern = "[" + re.escape(options.delimiter + quote + "\n\r") + "]"

@@ -26,8 +26,8 @@ from dpsql.serve.wire.results import (
     SentStatement,
     WireResult,
     check_length,
-    split,
     split_plain,
+    split_statements,
 )
 from dpsql.serve.wire.types import parameter_oid
 
@@ -163,7 +163,7 @@ class WireSession:
         """Split what a client sent into its statements; raise if it is too long."""
         check_length(text, longest)
         found = split_plain(text)
-        return await self.client.beside(len(text), lambda: split(text)) if found is None else found
+        return await self.client.beside(len(text), lambda: split_statements(text)) if found is None else found
 
     # -- describing
 

@@ -398,7 +398,9 @@ async def authenticate(channel: Channel, context: WireContext, name: str) -> Log
     binding = layer.settings.binding if layer is not None else b""
     scram = ScramServer(gate.verifier(name), binding or None)
     try:
-        channel.write(messages.authentication(10, b"".join(map(messages.text, (*scram.mechanisms, "")))))
+        channel.write(
+            messages.authentication(10, b"".join(map(messages.text_bytes, (*scram.mechanisms, ""))))
+        )
         channel.flush()
         initial = Body(await _sasl_response(channel))
         mechanism, size = initial.raw_text().decode("ascii", "replace"), initial.int32()

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
 from dpsql.audit.runs import LENGTHS
-from dpsql.audit.subjects import outputs
+from dpsql.audit.subjects import outputs_of
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.public_order import in_public_order
@@ -68,7 +68,7 @@ def batches(plan: Callable[..., Any], **options: Any) -> Callable[..., dict[str,
 
     def run(counts: NDArray[np.int64], trials: int, entropy: noise.Entropy) -> dict[str, Any]:
         made, rows = plan(len(counts), epsilon=E, **options), np.tile(counts, (trials, 1))
-        return outputs(
+        return outputs_of(
             made.run(in_public_order(rows) if made.ordered else rows, mechanisms.NoiseSource(entropy))
         )
 

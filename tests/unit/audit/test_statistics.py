@@ -11,16 +11,16 @@ from scipy import stats
 from dpsql.audit.statistics import (
     GroupSequentialTest,
     binomial_quantiles,
-    fisher,
+    draw_strata,
+    draw_uniforms,
+    fisher_p_values,
     lower_bound,
     p_value,
     poisson_excess,
-    strata,
-    uniforms,
 )
 from dpsql.noise import SeededEntropy
 
-AT = strata(SeededEntropy(1))
+AT = draw_strata(SeededEntropy(1))
 
 
 @pytest.mark.parametrize("n", [1, 3, 50, 1000, 500_000])
@@ -30,13 +30,13 @@ def test_fishers_test_is_scipys(n: int) -> None:
     c1 = np.clip(c2 + (rng.normal(size=60) * 5 * np.sqrt(c2 + 1)).astype(int), 0, n)
     for a, b in zip(c1, c2, strict=True):
         expected = stats.hypergeom.sf(a - 1, 2 * n, n, a + b)
-        assert fisher(np.array([a]), int(b), n)[0] == pytest.approx(expected, rel=1e-6, abs=1e-250)
+        assert fisher_p_values(np.array([a]), int(b), n)[0] == pytest.approx(expected, rel=1e-6, abs=1e-250)
 
 
 def test_fishers_test_agrees_with_scipys_table_test() -> None:
     table = [[30, 470], [12, 488]]
     expected = stats.fisher_exact(table, alternative="greater").pvalue
-    assert fisher(np.array([30]), 12, 500)[0] == pytest.approx(expected, rel=1e-9)
+    assert fisher_p_values(np.array([30]), 12, 500)[0] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize(("n", "p"), [(0, 0.3), (7, 0.9), (50, 0.02), (10_000, 0.22), (400_000, 0.8)])
@@ -50,10 +50,10 @@ def test_a_binomial_with_certain_success_is_constant() -> None:
 
 
 def test_uniforms_stay_inside_and_fill_the_interval() -> None:
-    drawn = uniforms(20_000, SeededEntropy(2))
+    drawn = draw_uniforms(20_000, SeededEntropy(2))
     assert 0 < drawn.min() < drawn.max() < 1
     assert stats.kstest(drawn, "uniform").pvalue > 1e-9
-    assert (np.floor(strata(SeededEntropy(3), 50) * 50) == np.arange(50)).all()
+    assert (np.floor(draw_strata(SeededEntropy(3), 50) * 50) == np.arange(50)).all()
 
 
 @pytest.mark.parametrize("mean", [0.001, 0.5, 40.0, 25_000.0])

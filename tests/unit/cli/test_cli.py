@@ -23,7 +23,7 @@ import dpsql
 from dpsql import errors
 from dpsql.cli import app, main, narrate
 from dpsql.cli.narrate import ExitCode
-from dpsql.cli.options import GivenSql, statements
+from dpsql.cli.options import GivenSql, split_sources
 from dpsql.policy import Assumed
 
 ROOT = Path(__file__).parents[3]
@@ -79,7 +79,7 @@ def test_commands_and_files_run_in_the_order_given(run: Run, session: Any, tmp_p
 
 
 def test_a_statement_knows_its_file_and_line() -> None:
-    pieces = statements([GivenSql("SELECT 1;\n\n-- c\nSELECT 2; SELECT 3", "a.sql"), GivenSql("SELECT 4")])
+    pieces = split_sources([GivenSql("SELECT 1;\n\n-- c\nSELECT 2; SELECT 3", "a.sql"), GivenSql("SELECT 4")])
     assert [piece.where for piece in pieces] == ["a.sql:1", "a.sql:4", "a.sql:4", "-c"]
 
 

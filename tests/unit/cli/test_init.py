@@ -393,8 +393,8 @@ def test_the_real_question_goes_to_the_terminal(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(" 3 \n\n"))
-    assert init._prompt("how many", "1") == "3"
-    assert init._prompt("how many", "1") == "1"
+    assert init._ask_on_terminal("how many", "1") == "3"
+    assert init._ask_on_terminal("how many", "1") == "1"
     out, err = capfd.readouterr()
     assert out == ""
     assert "how many [1]: " in err

@@ -18,7 +18,7 @@ from prompt_toolkit.output import DummyOutput
 
 from dpsql.cli.repl import line_input
 from dpsql.cli.repl.commands import LineReader
-from dpsql.cli.repl.line_input import CompletionNames, Piped, reader
+from dpsql.cli.repl.line_input import CompletionNames, Piped, open_reader
 
 NAMES = CompletionNames({"visits": ("patient_id", "diagnosis_code")}, (".help",), ("csv",))
 
@@ -40,7 +40,7 @@ def keys(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PipeInput]:
 
 def typed(keys: PipeInput, text: str, reader_: LineReader | None = None) -> str:
     keys.send_text(text)
-    return (reader_ or reader(lambda: NAMES)).line("dpsql> ", "")
+    return (reader_ or open_reader(lambda: NAMES)).line("dpsql> ", "")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_line_goes_on_until_the_statement_ends(keys: PipeInput, text: str, lin
 
 def test_tab_completes(keys: PipeInput) -> None:
     # The completer itself: a burst of keys, as sent here, outruns prompt_toolkit's own asynchronous asking.
-    completer = line_input._completer(lambda: NAMES)
+    completer = line_input._make_completer(lambda: NAMES)
     found = list(completer.get_completions(Document("SELECT * FROM visits v WHERE v.pat"), CompleteEvent()))
     assert [(one.text, one.start_position) for one in found] == [("patient_id", -3)]
 
@@ -82,7 +82,7 @@ def test_keys_that_leave(keys: PipeInput) -> None:
 
 
 def test_history_is_kept_for_its_owner_alone(keys: PipeInput, home: Path) -> None:
-    first = reader(lambda: NAMES)
+    first = open_reader(lambda: NAMES)
     typed(keys, f"SELECT 'secret';{ENTER}", first)
     assert typed(keys, f"{UP}{ENTER}", first) == "SELECT 'secret';"
     file = home / ".dpsql_history"
@@ -104,7 +104,7 @@ def test_a_home_that_cannot_be_written_is_no_obstacle(
 def plain(home: Path, monkeypatch: pytest.MonkeyPatch) -> LineReader:
     monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: True))
-    return reader(lambda: NAMES)
+    return open_reader(lambda: NAMES)
 
 
 def test_without_prompt_toolkit_python_reads_the_line(
@@ -125,7 +125,7 @@ def test_without_prompt_toolkit_python_reads_the_line(
 
 
 def test_what_is_missing_is_told_in_one_line(plain: LineReader, capfd: pytest.CaptureFixture[str]) -> None:
-    reader(lambda: NAMES)
+    open_reader(lambda: NAMES)
     assert capfd.readouterr().err.splitlines()[-1].endswith("pip install 'dpsql[repl]'")
 
 
@@ -164,7 +164,7 @@ def test_only_a_yes_is_a_yes(monkeypatch: pytest.MonkeyPatch, answer: str, *, ye
 
 def test_a_pipe_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("a\n\nb"))
-    pipe = reader(lambda: NAMES)
+    pipe = open_reader(lambda: NAMES)
     assert isinstance(pipe, Piped)
     assert [pipe.line("x", ""), pipe.line("x", ""), pipe.line("x", "")] == ["a", "", "b"]
     with pytest.raises(EOFError):

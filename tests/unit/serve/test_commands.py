@@ -11,8 +11,8 @@ from dpsql.language.parse import _SHOWN
 from dpsql.serve.wire import command_words as c
 from dpsql.serve.wire import commands
 from dpsql.serve.wire.command_words import CopyOptions
-from dpsql.serve.wire.commands import command, may_be_command
-from dpsql.serve.wire.results import SentStatement, split, split_plain
+from dpsql.serve.wire.commands import may_be_command, read_command
+from dpsql.serve.wire.results import SentStatement, split_plain, split_statements
 
 CASES: dict[str, c.Command] = {
     "BEGIN": c.Transaction("BEGIN"),
@@ -89,7 +89,7 @@ CASES: dict[str, c.Command] = {
 
 @pytest.mark.parametrize("text", CASES)
 def test_commands(text: str) -> None:
-    assert command(text) == CASES[text]
+    assert read_command(text) == CASES[text]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_commands(text: str) -> None:
     ],
 )
 def test_other_statements_are_no_commands(text: str) -> None:
-    assert command(text) is None
+    assert read_command(text) is None
 
 
 TAGS = {
@@ -143,7 +143,7 @@ TAGS = {
 
 @pytest.mark.parametrize("text", TAGS)
 def test_tags(text: str) -> None:
-    found = command(text)
+    found = read_command(text)
     assert not isinstance(found, c.Fetch | c.Copy | None)
     assert found.tag == TAGS[text]
 
@@ -152,13 +152,13 @@ def test_declare_keeps_the_place_of_its_query() -> None:
     text = (
         "DECLARE \"c 1\" BINARY INSENSITIVE NO SCROLL CURSOR WITH HOLD FOR\n  SELECT ';', $1 -- x\n FROM t ;"
     )
-    found = command(text)
+    found = read_command(text)
     assert isinstance(found, c.Declare)
     assert (found.name, found.hold, found.binary) == ("c 1", True, True)
     assert found.query.startswith("SELECT ';', $1")
     assert text[found.at :].startswith(found.query.rstrip("; "))
     assert found.text == text
-    plain = command("DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1")
+    plain = read_command("DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1")
     assert plain == c.Declare("c", "SELECT 1", 34, "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1")
 
 
@@ -185,12 +185,12 @@ COPIES: dict[str, CopyOptions] = {
 @pytest.mark.parametrize("options", COPIES)
 def test_copy(options: str) -> None:
     text = f"COPY (SELECT ')', (1) FROM t) TO STDOUT {options};"
-    assert command(text) == c.Copy("SELECT ')', (1) FROM t", 6, COPIES[options])
+    assert read_command(text) == c.Copy("SELECT ')', (1) FROM t", 6, COPIES[options])
 
 
 def test_copy_keeps_the_place_of_its_query() -> None:
     text = "copy (\n  SELECT 1\n) to stdout"
-    found = command(text)
+    found = read_command(text)
     assert isinstance(found, c.Copy)
     assert (found.query, text[found.at : found.at + 8]) == ("SELECT 1", "SELECT 1")
 
@@ -239,7 +239,7 @@ def test_copy_keeps_the_place_of_its_query() -> None:
 )
 def test_wrong_commands_show_the_place(text: str, message: str, place: str) -> None:
     with pytest.raises(QuerySyntaxError) as error:
-        command(text)
+        read_command(text)
     assert message in error.value.message
     word, _, number = place.partition(" #")
     at = -1
@@ -282,7 +282,7 @@ def test_wrong_commands_show_the_place(text: str, message: str, place: str) -> N
 )  # fmt: skip
 def test_refused_commands(text: str, message: str) -> None:
     with pytest.raises(QueryRefused) as error:
-        command(text)
+        read_command(text)
     assert message in error.value.message
 
 
@@ -333,7 +333,7 @@ def test_any_words_are_a_command_or_none_or_refused(words: list[str]) -> None:
     refused: QuerySyntaxError | QueryRefused | None = None
     found: c.Command | None = None
     try:
-        found = command(text)
+        found = read_command(text)
     except (QuerySyntaxError, QueryRefused) as error:
         refused = error
     if refused is not None:
@@ -361,15 +361,15 @@ def test_what_is_a_command_is_not_missed_by_its_first_word(text: str) -> None:
     ],
 )
 def test_what_is_no_command_is_not_split_into_tokens(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert command(text) is None
-    monkeypatch.setattr("dpsql.serve.wire.command_words._tokens", None)
+    assert read_command(text) is None
+    monkeypatch.setattr("dpsql.serve.wire.command_words._split_command", None)
     assert SentStatement(text).command is None
 
 
 @given(st.lists(st.sampled_from([*"ab-/*; \n\"'$(é{#", "BEGIN", "SELECT", "SET"]), max_size=12).map("".join))
 def test_the_first_word_agrees_with_the_tokens(text: str) -> None:
     try:
-        found = command(text)
+        found = read_command(text)
     except (QueryRefused, QuerySyntaxError):
         assert may_be_command(text)
         return
@@ -379,4 +379,4 @@ def test_the_first_word_agrees_with_the_tokens(text: str) -> None:
 @given(st.lists(st.sampled_from(["SELECT 1", *"a-/*; \n\"'$({#}"]), max_size=12).map("".join))
 def test_one_statement_is_found_without_looking_for_the_ends_of_others(text: str) -> None:
     found = split_plain(text)
-    assert found is None or found == split(text)
+    assert found is None or found == split_statements(text)

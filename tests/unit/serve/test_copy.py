@@ -13,7 +13,7 @@ import pytest
 from dpsql.release import from_arrow
 from dpsql.serve.answers import AnswerColumn
 from dpsql.serve.wire.command_words import Copy, CopyOptions
-from dpsql.serve.wire.commands import command
+from dpsql.serve.wire.commands import read_command
 from dpsql.serve.wire.results import copy_messages, copy_response
 from tests.unit.serve.postgres_copies import COPIES, ROWS
 
@@ -36,7 +36,7 @@ def copied(table: pa.Table, options: CopyOptions, *, extra_float_digits: int = 1
 
 
 def options(text: str) -> CopyOptions:
-    found = command(f"COPY (SELECT 1) TO STDOUT {text}")
+    found = read_command(f"COPY (SELECT 1) TO STDOUT {text}")
     assert isinstance(found, Copy)
     return found.options
 

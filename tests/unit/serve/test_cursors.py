@@ -10,14 +10,14 @@ import pytest
 from dpsql.errors import QueryRefused
 from dpsql.serve.answers import AnswerColumn
 from dpsql.serve.wire.command_words import Declare, Fetch
-from dpsql.serve.wire.commands import command
+from dpsql.serve.wire.commands import read_command
 from dpsql.serve.wire.portals import CursorError, Cursors
 
 COLUMNS = [AnswerColumn("n", pa.int64())]
 
 
 def declared(text: str = "c CURSOR FOR SELECT 1") -> Declare:
-    found = command(f"DECLARE {text}")
+    found = read_command(f"DECLARE {text}")
     assert isinstance(found, Declare)
     return found
 
@@ -29,7 +29,7 @@ def opened(text: str = "c CURSOR FOR SELECT 1", rows: int = 5) -> Cursors:
 
 
 def read(cursors: Cursors, text: str) -> tuple[list[int], str]:
-    found = command(text)
+    found = read_command(text)
     assert isinstance(found, Fetch)
     fetched = cursors.fetch(found)
     return [] if fetched.table is None else fetched.table.column("n").to_pylist(), fetched.tag
@@ -70,17 +70,17 @@ def test_an_empty_result() -> None:
 @pytest.mark.parametrize("verb", ["FETCH", "MOVE"])
 def test_what_reads_backward_is_refused_with_what_reads_on(verb: str, what: str) -> None:
     with pytest.raises(QueryRefused) as error:
-        command(f'{verb} {what} FROM "c d"')
+        read_command(f'{verb} {what} FROM "c d"')
     assert (error.value.col, error.value.sqlstate) == (len(verb) + 2, "0A000")
     first, second = re.findall(r'(?:FETCH|MOVE) \d+ FROM "[^"]*"', error.value.hint or "")
-    assert (command(first), command(second)) == (Fetch("c d", 10), Fetch("c d", 10, move=True))
+    assert (read_command(first), read_command(second)) == (Fetch("c d", 10), Fetch("c d", 10, move=True))
 
 
 def test_a_cursor_that_scrolls_is_refused_before_its_statement_is_charged() -> None:
     with pytest.raises(QueryRefused) as error:
-        command("DECLARE c SCROLL CURSOR FOR SELECT 1")
+        read_command("DECLARE c SCROLL CURSOR FOR SELECT 1")
     assert error.value.col == 11
-    assert isinstance(command((error.value.hint or "").replace("...", "1")), Declare)
+    assert isinstance(read_command((error.value.hint or "").replace("...", "1")), Declare)
     assert declared("c NO SCROLL CURSOR FOR SELECT 1").query == "SELECT 1"
 
 

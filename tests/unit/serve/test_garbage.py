@@ -22,7 +22,7 @@ def collector() -> Iterator[None]:
 @pytest.mark.usefixtures("collector")
 def test_what_is_there_when_the_server_is_ready_is_never_searched_again() -> None:
     kept = [[place] for place in range(1_000)]
-    server.begin()
+    server.shorten_collections()
     known = {id(each) for each in gc.get_objects()}
     assert not known & {id(each) for each in kept}
     assert gc.get_threshold() == server.THRESHOLDS

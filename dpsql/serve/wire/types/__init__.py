@@ -218,7 +218,7 @@ _PARAMETERS = frozenset({16, 17, 19, 20, 21, 23, 25, 26, 700, 701, 705, 1042, 10
 _PARAMETERS |= {18, 28, 29, 114, 1700, 2950} | {t.oid for t in TYPES.values() if t.name in REFERENCES}
 
 
-def parameter(oid: int) -> WireType:
+def parameter_wire_type(oid: int) -> WireType:
     """Return the type that a client announced for a parameter; raise `ParameterError` for one never taken.
 
     0 means that the client leaves the type open; the value then arrives as text.
@@ -235,7 +235,7 @@ def parameter(oid: int) -> WireType:
 
 def parameter_type(oid: int) -> pa.DataType | None:
     """Return the Arrow type of a parameter with an announced OID; None if the client leaves it open."""
-    kind = parameter(oid)
+    kind = parameter_wire_type(oid)
     return None if kind.oid == 705 else kind.arrow
 
 

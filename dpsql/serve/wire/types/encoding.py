@@ -37,7 +37,7 @@ from dpsql.serve.wire.types.number_texts import (
     numeric_bytes,
     time_texts,
     timestamp_texts,
-    whole,
+    to_int64,
 )
 
 DECIMALS = 6
@@ -52,33 +52,35 @@ def convert(values: pa.Array, kind: WireType) -> pa.Array:
     if pa.types.is_null(given):
         return pa.nulls(len(values), kind.arrow)
     if kind.element is not None:
-        return _lists(_split(values) if pa.types.is_string(given) else values, kind.element)
+        return _convert_lists(_split_vectors(values) if pa.types.is_string(given) else values, kind.element)
     if given == kind.arrow:
         return values
     if is_nested(given):
-        return _each(values, lambda v: json.dumps(_plain(v, given), ensure_ascii=False), pa.string())
+        return _map_values(
+            values, lambda v: json.dumps(_to_json_value(v, given), ensure_ascii=False), pa.string()
+        )
     if pa.types.is_decimal(kind.arrow):
         return values.cast(pa.decimal128(20, 0)) if pa.types.is_integer(given) else values
     if kind.name == "uuid":
         return (
             values.storage
             if isinstance(values, pa.ExtensionArray)
-            else _each(values, lambda v: uuid.UUID(v).bytes, pa.binary(16))
+            else _map_values(values, lambda v: uuid.UUID(v).bytes, pa.binary(16))
         )
     if pa.types.is_time(given) or pa.types.is_timestamp(given):
-        return _micros(values, kind.arrow)
+        return _to_microseconds(values, kind.arrow)
     try:
         return values.cast(kind.arrow)
     except pa.ArrowInvalid:
         raise InternalError(f"a column has a value that type {kind.name} cannot hold") from None
 
 
-def _each(values: pa.Array, write: Callable[[Any], object], kind: pa.DataType) -> pa.Array:
+def _map_values(values: pa.Array, write: Callable[[Any], object], kind: pa.DataType) -> pa.Array:
     """Return what a function makes of each value, NULL for NULL."""
     return pa.array([None if v is None else write(v) for v in values.to_pylist()], kind)
 
 
-def _lists(values: pa.Array, element: WireType) -> pa.Array:
+def _convert_lists(values: pa.Array, element: WireType) -> pa.Array:
     """Convert the elements of lists; a NULL list of a fixed size has elements, which are left out."""
     if pa.types.is_fixed_size_list(values.type):
         values = values.cast(pa.list_(values.type.value_type))
@@ -88,12 +90,12 @@ def _lists(values: pa.Array, element: WireType) -> pa.Array:
     return pa.ListArray.from_arrays(moved, inner, mask=values.is_null() if values.null_count else None)
 
 
-def _split(values: pa.Array) -> pa.Array:
+def _split_vectors(values: pa.Array) -> pa.Array:
     """Split the texts of a vector type, `1 2`, into numbers."""
-    return _each(values, lambda v: [int(part) for part in v.split()], pa.list_(pa.int64()))
+    return _map_values(values, lambda v: [int(part) for part in v.split()], pa.list_(pa.int64()))
 
 
-def _micros(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def _to_microseconds(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return times in microseconds; the rest of nanoseconds is left off."""
     unit = values.type.unit
     count = values.view(pa.int32() if pa.types.is_time32(values.type) else pa.int64()).cast(pa.int64())
@@ -102,7 +104,7 @@ def _micros(values: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.array(scaled, pa.int64(), mask=values.is_null().to_numpy(zero_copy_only=False)).view(kind)
 
 
-def _plain(value: object, kind: pa.DataType) -> object:
+def _to_json_value(value: object, kind: pa.DataType) -> object:
     """Return a value of a structure, map or nested list in the types that JSON has."""
     match value:
         case None | bool() | int() | str():
@@ -110,11 +112,11 @@ def _plain(value: object, kind: pa.DataType) -> object:
         case float():
             return value if math.isfinite(value) else str(value)
         case dict():
-            return {name: _plain(part, kind.field(name).type) for name, part in value.items()}
+            return {name: _to_json_value(part, kind.field(name).type) for name, part in value.items()}
         case list() if pa.types.is_map(kind):
-            return {str(key): _plain(part, kind.item_type) for key, part in value}
+            return {str(key): _to_json_value(part, kind.item_type) for key, part in value}
         case list():
-            return [_plain(part, kind.value_type) for part in value]
+            return [_to_json_value(part, kind.value_type) for part in value]
         case bytes():
             return value.hex()
         case Decimal():
@@ -133,13 +135,13 @@ _QUOTED = frozenset('"\\{}, \t\n\r\v\f')
 
 def text_cells(values: pa.Array, kind: WireType, extra_float_digits: int = 1) -> pa.Array:
     """Return each value's text as UTF-8, NULL for NULL, as an array of `pa.binary()`."""
-    return _texts(convert(values, kind), kind, extra_float_digits).view(pa.binary())
+    return _encode_texts(convert(values, kind), kind, extra_float_digits).view(pa.binary())
 
 
-def _texts(values: pa.Array, kind: WireType, extra_float_digits: int) -> pa.Array:
+def _encode_texts(values: pa.Array, kind: WireType, extra_float_digits: int) -> pa.Array:
     """Return the texts of values that are in the type's own Arrow type."""
     if kind.element is not None:
-        inner = _texts(values.values, kind.element, extra_float_digits).to_pylist()
+        inner = _encode_texts(values.values, kind.element, extra_float_digits).to_pylist()
         return _text_arrays(values, inner, vector=kind.oid in VECTORS)
     if kind.name in ("float4", "float8"):
         return float_texts(values, extra_float_digits)
@@ -152,14 +154,14 @@ def _texts(values: pa.Array, kind: WireType, extra_float_digits: int) -> pa.Arra
 def _decimal_texts(values: pa.Array) -> pa.Array:
     if 0 <= values.type.scale <= DECIMALS:
         return values.cast(pa.string())
-    return _each(values, lambda v: format(v, "f"), pa.string())
+    return _map_values(values, lambda v: format(v, "f"), pa.string())
 
 
 _TEXT_WRITERS: dict[str, Callable[[pa.Array], pa.Array]] = {
     "bool": lambda values: pc.if_else(values, "t", "f"),
     "numeric": _decimal_texts,
-    "bytea": lambda values: _each(values, lambda v: f"\\x{v.hex()}", pa.string()),
-    "uuid": lambda values: _each(values, lambda v: str(uuid.UUID(bytes=v)), pa.string()),
+    "bytea": lambda values: _map_values(values, lambda v: f"\\x{v.hex()}", pa.string()),
+    "uuid": lambda values: _map_values(values, lambda v: str(uuid.UUID(bytes=v)), pa.string()),
     "date": date_texts,
     "time": time_texts,
     "timestamp": timestamp_texts,
@@ -171,7 +173,7 @@ _TEXT_WRITERS: dict[str, Callable[[pa.Array], pa.Array]] = {
 def _text_arrays(values: pa.ListArray, inner: list[str | None], *, vector: bool) -> pa.Array:
     """Join the texts of all elements to lists: `{a,b}`, or `a b` for the two vector types."""
     offsets = values.offsets.to_pylist()
-    parts = [text or "" for text in inner] if vector else [_element(text) for text in inner]
+    parts = [text or "" for text in inner] if vector else [_quote_element(text) for text in inner]
     glue, begin, end = (" ", "", "") if vector else (",", "{", "}")
     found = [
         begin + glue.join(parts[offsets[i] : offsets[i + 1]]) + end if valid else None
@@ -180,10 +182,10 @@ def _text_arrays(values: pa.ListArray, inner: list[str | None], *, vector: bool)
     return pa.array(found, pa.string())
 
 
-def _element(text: str | None) -> str:
+def _quote_element(text: str | None) -> str:
     r"""Write one element of an array, in quotes where it could be read otherwise.
 
-    >>> [_element(text) for text in ("a", "", "null", 'say "hi"', None)]
+    >>> [_quote_element(text) for text in ("a", "", "null", 'say "hi"', None)]
     ['a', '""', '"null"', '"say \\"hi\\""', 'NULL']
     """
     if text is None:
@@ -198,10 +200,10 @@ def _element(text: str | None) -> str:
 
 def binary_cells(values: pa.Array, kind: WireType) -> pa.Array:
     """Return each value's binary form, NULL for NULL, as an array of `pa.binary()`."""
-    return _bytes(convert(values, kind), kind)
+    return _encode_bytes(convert(values, kind), kind)
 
 
-def _bytes(values: pa.Array, kind: WireType) -> pa.Array:
+def _encode_bytes(values: pa.Array, kind: WireType) -> pa.Array:
     """Return the binary forms of values that are in the type's own Arrow type."""
     if kind.element is not None:
         return _binary_arrays(values, kind.element, vector=kind.oid in VECTORS)
@@ -209,7 +211,7 @@ def _bytes(values: pa.Array, kind: WireType) -> pa.Array:
     if known is not None:
         return known(values)
     if kind.length in (2, 4, 8):
-        return _numbers(values)
+        return _encode_numbers(values)
     return values.view(pa.binary()) if pa.types.is_string(values.type) else values.cast(pa.binary())
 
 
@@ -222,13 +224,13 @@ def _big_endian_cells(numbers: NDArray[Any], like: pa.Array) -> pa.Array:
     return pc.if_else(like.is_valid(), cells, None) if like.null_count else cells
 
 
-def _numbers(values: pa.Array) -> pa.Array:
+def _encode_numbers(values: pa.Array) -> pa.Array:
     numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
     return _big_endian_cells(numbers.astype(numbers.dtype.newbyteorder(">")), values)
 
 
-def _dates(values: pa.Array) -> pa.Array:
-    days = whole(values, pa.int32())
+def _encode_dates(values: pa.Array) -> pa.Array:
+    days = to_int64(values, pa.int32())
     # -infinity is PostgreSQL's least number, and DuckDB's least but one.
     moved = np.select(
         [days == INFINITE_DAYS, days == -INFINITE_DAYS],
@@ -238,26 +240,26 @@ def _dates(values: pa.Array) -> pa.Array:
     return _big_endian_cells(moved.astype(">i4"), values)
 
 
-def _timestamps(values: pa.Array) -> pa.Array:
-    moments = whole(values, pa.int64())
+def _encode_timestamps(values: pa.Array) -> pa.Array:
+    moments = to_int64(values, pa.int64())
     finite = np.abs(moments) != INFINITE_MOMENT
     moved = np.where(finite, moments, 0) - EPOCH_DAYS * DAY
     least = np.where(moments > 0, INFINITE_MOMENT, -INFINITE_MOMENT - 1)
     return _big_endian_cells(np.where(finite, moved, least).astype(">i8"), values)
 
 
-def _intervals(values: pa.Array) -> pa.Array:
-    return _each(values, lambda v: struct.pack("!qii", micros_of(v[2]), v[1], v[0]), pa.binary())
+def _encode_intervals(values: pa.Array) -> pa.Array:
+    return _map_values(values, lambda v: struct.pack("!qii", micros_of(v[2]), v[1], v[0]), pa.binary())
 
 
 _BINARY_WRITERS: dict[str, Callable[[pa.Array], pa.Array]] = {
-    "bool": lambda values: _numbers(values.cast(pa.uint8())),
-    "numeric": lambda values: _each(values, numeric_bytes, pa.binary()),
-    "date": _dates,
-    "time": lambda values: _numbers(values.view(pa.int64())),
-    "timestamp": _timestamps,
-    "timestamptz": _timestamps,
-    "interval": _intervals,
+    "bool": lambda values: _encode_numbers(values.cast(pa.uint8())),
+    "numeric": lambda values: _map_values(values, numeric_bytes, pa.binary()),
+    "date": _encode_dates,
+    "time": lambda values: _encode_numbers(values.view(pa.int64())),
+    "timestamp": _encode_timestamps,
+    "timestamptz": _encode_timestamps,
+    "interval": _encode_intervals,
 }
 
 
@@ -266,7 +268,7 @@ def _binary_arrays(values: pa.ListArray, element: WireType, *, vector: bool) -> 
     offsets = values.offsets.to_pylist()
     inner = [
         b"\xff\xff\xff\xff" if cell is None else struct.pack("!i", len(cell)) + cell
-        for cell in _bytes(values.values, element).to_pylist()
+        for cell in _encode_bytes(values.values, element).to_pylist()
     ]
     nulls = values.values.is_null().to_pylist()
 

@@ -34,7 +34,7 @@ INFINITE_MOMENT = 2**63 - 1
 """How DuckDB counts the date and the timestamp `infinity`; `-infinity` is the negative of it."""
 
 
-def whole(values: pa.Array, kind: pa.DataType) -> NDArray[np.int64]:
+def to_int64(values: pa.Array, kind: pa.DataType) -> NDArray[np.int64]:
     """Return an array's integers as int64, with 0 for NULL. `kind` is the integer type of the same width."""
     found = values.view(kind)
     if found.null_count:
@@ -48,41 +48,45 @@ def date_texts(dates: pa.Array) -> pa.Array:
     >>> date_texts(pa.array([0, -719163], pa.int32()).cast(pa.date32())).to_pylist()
     ['1970-01-01', '0001-12-31 BC']
     """
-    days = whole(dates, pa.int32())
+    days = to_int64(dates, pa.int32())
     return _replace_unusual(
-        dates, days, (days < _FIRST) | (days > _LAST), lambda v: v.cast(pa.string()), _date
+        dates, days, (days < _FIRST) | (days > _LAST), lambda v: v.cast(pa.string()), _write_date
     )
 
 
 def timestamp_texts(moments: pa.Array) -> pa.Array:
     """Return the texts of an array of timestamps in microseconds, with or without time zone."""
     zone = "" if moments.type.tz is None else "+00"
-    counted = whole(moments, pa.int64())
+    counted = to_int64(moments, pa.int64())
     days = counted // DAY
 
     def usual(values: pa.Array) -> pa.Array:
-        texts = _without_zeros(values.cast(pa.timestamp("us")).cast(pa.string()))
+        texts = _strip_zeros(values.cast(pa.timestamp("us")).cast(pa.string()))
         return pc.binary_join_element_wise(texts, zone, "") if zone else texts
 
     return _replace_unusual(
-        moments, counted, (days < _FIRST) | (days > _LAST), usual, lambda moment: _timestamp(moment, zone)
+        moments,
+        counted,
+        (days < _FIRST) | (days > _LAST),
+        usual,
+        lambda moment: _write_timestamp(moment, zone),
     )
 
 
 def time_texts(times: pa.Array) -> pa.Array:
     """Return the texts of an array of time64 in microseconds; midnight at a day's end is 24:00:00."""
-    counted = whole(times, pa.int64())
+    counted = to_int64(times, pa.int64())
     return _replace_unusual(
-        times, counted, counted >= DAY, lambda v: _without_zeros(v.cast(pa.string())), _clock
+        times, counted, counted >= DAY, lambda v: _strip_zeros(v.cast(pa.string())), _write_clock
     )
 
 
 def interval_texts(intervals: pa.Array) -> pa.Array:
     """Return the texts of an array of intervals in months, days and nanoseconds."""
-    return pa.array([None if i is None else _interval(*i) for i in intervals.to_pylist()], pa.string())
+    return pa.array([None if i is None else _write_interval(*i) for i in intervals.to_pylist()], pa.string())
 
 
-def _without_zeros(texts: pa.Array) -> pa.Array:
+def _strip_zeros(texts: pa.Array) -> pa.Array:
     """Remove the zeros at the end of the fractions of seconds, which all texts have."""
     return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
 
@@ -102,20 +106,20 @@ def _replace_unusual(
     return pc.replace_with_mask(texts, mask, pa.array([single(int(n)) for n in counted[unusual]]))
 
 
-def _date(days: int) -> str:
+def _write_date(days: int) -> str:
     if abs(days) == INFINITE_DAYS:
         return "infinity" if days > 0 else "-infinity"
-    return "{}{}".format(*_day(days))
+    return "{}{}".format(*_write_day(days))
 
 
-def _timestamp(moment: int, zone: str) -> str:
+def _write_timestamp(moment: int, zone: str) -> str:
     if abs(moment) == INFINITE_MOMENT:
         return "infinity" if moment > 0 else "-infinity"
-    day, era = _day(moment // DAY)
-    return f"{day} {_clock(moment % DAY)}{zone}{era}"
+    day, era = _write_day(moment // DAY)
+    return f"{day} {_write_clock(moment % DAY)}{zone}{era}"
 
 
-def _day(days: int) -> tuple[str, str]:
+def _write_day(days: int) -> tuple[str, str]:
     """Return a day as `yyyy-mm-dd`, and ` BC` where it belongs behind.
 
     All eras of 400 years have the same number of days, so the years 1 to 400 have the day's month and day.
@@ -126,14 +130,14 @@ def _day(days: int) -> tuple[str, str]:
     return f"{year if year > 0 else 1 - year:04d}-{moved:%m-%d}", "" if year > 0 else " BC"
 
 
-def _clock(micros: int) -> str:
+def _write_clock(micros: int) -> str:
     seconds, fraction = divmod(micros, 1_000_000)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
     return f"{hour:02d}:{minute:02d}:{second:02d}" + (f".{fraction:06d}".rstrip("0") if fraction else "")
 
 
-def _interval(months: int, days: int, nanos: int) -> str:
+def _write_interval(months: int, days: int, nanos: int) -> str:
     """Write an interval; a positive part behind a negative one has a plus sign."""
     sign = -1 if months < 0 else 1
     years, rest = divmod(abs(months), 12)
@@ -146,7 +150,7 @@ def _interval(months: int, days: int, nanos: int) -> str:
             negative = value < 0
     if nanos or not parts:
         micros = micros_of(nanos)
-        parts.append(("-" if micros < 0 else "+" if negative else "") + _clock(abs(micros)))
+        parts.append(("-" if micros < 0 else "+" if negative else "") + _write_clock(abs(micros)))
     return " ".join(parts)
 
 
@@ -180,7 +184,7 @@ def float_texts(numbers: pa.Array, extra_digits: int = 1) -> pa.Array:
     width: int = numbers.type.bit_width
     if extra_digits <= 0:
         digits = max(1, _DIGITS[width] + extra_digits)
-        texts = [None if x is None else _round(x, digits) for x in numbers.to_pylist()]
+        texts = [None if x is None else _round_text(x, digits) for x in numbers.to_pylist()]
         return pa.array(texts, pa.string())
     known = numbers.fill_null(0) if numbers.null_count else numbers
     values = np.abs(known.to_numpy())
@@ -194,7 +198,7 @@ def float_texts(numbers: pa.Array, extra_digits: int = 1) -> pa.Array:
     return pc.replace_with_mask(texts, mask, pa.array(shortest))
 
 
-def _round(x: float, digits: int) -> str:
+def _round_text(x: float, digits: int) -> str:
     return f"{x:.{digits}g}" if math.isfinite(x) else _nonfinite_text(x)
 
 
@@ -208,16 +212,16 @@ def _shortest_text(x: float, width: int) -> str:
         return _nonfinite_text(x)
     number = np.float64(x) if width == 64 else np.float32(x)
     low, high = _TIES[width]
-    digits, power = _digits(repr(x) if width == 64 else np.format_float_scientific(number, trim="-"))
+    digits, power = _split_digits(repr(x) if width == 64 else np.format_float_scientific(number, trim="-"))
     if low <= abs(x) <= high and _is_tie(digits, power, abs(number)):
         digits, power = _untied_digits(abs(number), _ENOUGH[width])
     return ("-" if math.copysign(1, x) < 0 else "") + _write_digits(digits, power, _DIGITS[width])
 
 
-def _digits(decimal: str) -> tuple[str, int]:
+def _split_digits(decimal: str) -> tuple[str, int]:
     """Return the digits of a decimal without zeros around them, and the power of ten of the first.
 
-    >>> _digits("-12.50"), _digits("0.003"), _digits("1.25e+20")
+    >>> _split_digits("-12.50"), _split_digits("0.003"), _digits("1.25e+20")
     (('125', 1), ('3', -3), ('125', 20))
     """
     mantissa, _, exponent = decimal.lstrip("-").partition("e")
@@ -241,7 +245,7 @@ def _untied_digits(x: np.floating, enough: int) -> tuple[str, int]:
     """Return the shortest decimal that is nearer to a positive number than to any other, and no tie."""
     for places in range(enough):
         decimal = f"{float(x):.{places}e}"
-        digits, power = _digits(decimal)
+        digits, power = _split_digits(decimal)
         if x.dtype.type(decimal) == x and not _is_tie(digits, power, x):
             return digits, power
     raise AssertionError("enough digits tell any two numbers apart")

@@ -33,7 +33,7 @@ from dpsql.serve.catalog.facts import (
     UnknownQuestion,
     UnknownSetting,
 )
-from dpsql.serve.catalog.postgres import data
+from dpsql.serve.catalog.postgres import load_data
 from dpsql.types import SqlType, column_type
 from tests.serve.catalog_cases import OIDS, Declared, policy
 
@@ -250,7 +250,7 @@ def test_live_relations(catalog: PgCatalog) -> None:
 @pytest.mark.parametrize("relation", ["pg_roles", "pg_user", "pg_settings", "pg_cursors", "pg_stat_activity"])
 def test_relations_about_the_session_have_postgresqls_columns(catalog: PgCatalog, relation: str) -> None:
     columns = catalog.describe(f"SELECT * FROM {relation}", FACTS).columns
-    kept = data().relations["pg_catalog", relation].columns
+    kept = load_data().relations["pg_catalog", relation].columns
     assert tuple((column.name, column.oid) for column in columns) == kept
 
 

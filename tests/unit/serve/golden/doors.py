@@ -34,7 +34,7 @@ from dpsql.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.release import from_arrow
 from dpsql.serve.catalog.catalog import PgCatalog
-from dpsql.serve.mcp_tools import Tools, server
+from dpsql.serve.mcp_tools import Tools, make_server
 from dpsql.serve.page.application import http_app
 from dpsql.serve.scram import Verifier
 from dpsql.serve.service import Service
@@ -351,7 +351,7 @@ def mcp() -> dict[str, Any]:
         login = service.gate.by_token(TOKEN)
         assert login is not None
         rule = SpendingRule(Confirmations(b"c" * 32), Fraction(0))
-        made = server(_returning(Tools(service.client_of(login, "mcp"), rule)))
+        made = make_server(_returning(Tools(service.client_of(login, "mcp"), rule)))
         async with Client(made) as client:
             for kind, listed in (
                 ("tools", (await client.list_tools()).tools),

@@ -8,11 +8,11 @@ import pytest
 
 from dpsql.errors import Obstacle, QueryRefused, QuerySyntaxError
 from dpsql.language import StatementText
-from dpsql.serve.wire.messages import FatalError, ProtocolViolation, WireError, fields
+from dpsql.serve.wire.messages import FatalError, ProtocolViolation, WireError, error_fields
 
 
 def shown(error: BaseException, text: str = "", offset: int = 0) -> dict[bytes, str]:
-    return dict(fields(error, text, offset))
+    return dict(error_fields(error, text, offset))
 
 
 def test_a_position_counts_characters_of_what_the_client_sent() -> None:
