@@ -254,7 +254,10 @@ def shorten_collections() -> None:
 
 
 async def collect_when_idle(is_idle: Callable[[], bool]) -> None:
-    """Search all that was made since `shorten_collections`, every ten minutes or, if statements always run, every hour."""
+    """Search all that was made since the server was ready: when it is idle, every ten minutes.
+
+    If statements always run, it is searched every hour.
+    """
     while True:
         await asyncio.sleep(EVERY)
         for _ in range(LONGEST):

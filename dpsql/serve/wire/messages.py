@@ -76,7 +76,7 @@ def error_fields(
 ) -> Fields:
     """Return what the client sees of an error.
 
-    Positions of the error count in `text_bytes`, which begins at `offset` of what the client sent. Of an error that
+    Positions of the error count in `text`, which begins at `offset` of what the client sent. Of an error that
     is not dpsql's own nothing is shown: its text could hold data.
     """
     severity = "FATAL" if isinstance(error, FatalError) else "ERROR"
