@@ -70,7 +70,7 @@ def run(here: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixtur
             terminal = io.StringIO()
             terminal.isatty = lambda: True  # type: ignore[method-assign]  # somebody is there to be asked
             monkeypatch.setattr(sys, "stdin", terminal)
-            monkeypatch.setattr(init, "_prompt", lambda question, default="": next(given) or default)
+            monkeypatch.setattr(init, "_ask_on_terminal", lambda question, default="": next(given) or default)
         else:
             monkeypatch.setattr(sys, "stdin", io.StringIO())
         code = main(list(args))

@@ -49,7 +49,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         terminal, given = io.StringIO(), iter(answers or [])
         if answers is not None:
             terminal.isatty = lambda: True  # type: ignore[method-assign]  # somebody is there to be asked
-            monkeypatch.setattr(init, "_prompt", lambda question, default="": next(given) or default)
+            monkeypatch.setattr(init, "_ask_on_terminal", lambda question, default="": next(given) or default)
         monkeypatch.setattr(sys, "stdin", terminal)
         found = main(["init", *args])
         said = capfd.readouterr().err
