@@ -87,7 +87,7 @@ def ours(catalog: PgCatalog, facts: SessionFacts, text: str) -> Result:
         return Result(error=f"unknown: {problem.shape}")
     except Exception as problem:  # noqa: BLE001  a crash is a finding, too
         return Result(error=f"{type(problem).__name__}: {problem}")
-    oids = tuple(column.oid for column in answer.columns)
+    oids = tuple(column.oid or 0 for column in answer.columns)
     ids = [oid in (28, 29) for oid in oids]  # psycopg reads them as texts
     rows = tuple(
         tuple(str(cell) if text else cell for cell, text in zip(row.values(), ids, strict=True))

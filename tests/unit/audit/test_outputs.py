@@ -7,22 +7,19 @@ import pytest
 
 from dpsql.audit import CHARGE, read
 from dpsql.audit.events import Charged, Labelled, OutputEvent, Within
-from dpsql.audit.feature_selection import (
+from dpsql.audit.feature_selection import LabelFeature, NumberFeature, label_features, number_features
+from dpsql.audit.features import (
     AgreementLabel,
     AverageValue,
     ColumnLabel,
     GreatestValue,
-    LabelFeature,
     LastDigitLabel,
     LeastValue,
-    NumberFeature,
     NumberValue,
     RowLabel,
     SetLabel,
     SidesLabel,
     TimesLabel,
-    label_features,
-    number_features,
 )
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.loss import Charge, exact

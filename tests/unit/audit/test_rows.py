@@ -18,17 +18,8 @@ from dpsql import noise
 from dpsql.audit import CATALOGUE, EPSILONS, Subject, Verdict, detect, pairs, read
 from dpsql.audit.cases import Adjacency
 from dpsql.audit.events import OutputEvent, Within
-from dpsql.audit.feature_selection import (
-    Combination,
-    Corner,
-    LowBitsLabel,
-    NumberValue,
-    Residue,
-    choose_residues,
-    combinations,
-    number_features,
-    row_features,
-)
+from dpsql.audit.feature_selection import choose_residues, combinations, number_features, row_features
+from dpsql.audit.features import Combination, Corner, LowBitsLabel, NumberValue, Residue
 from dpsql.audit.mistakes.measuring import laplace
 from dpsql.kernel.loss import Number
 

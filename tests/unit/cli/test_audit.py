@@ -369,14 +369,14 @@ def test_released_whole_numbers_are_numbers_besides_labels() -> None:
     from types import SimpleNamespace
 
     from dpsql.audit import read
-    from dpsql.audit.end_to_end import _laid_out
+    from dpsql.audit.end_to_end import _lay_out
 
     tables = [pa.table({"page": ["home"] * k, "n": [7] * k}) for k in (1, 2)]
     charge = SimpleNamespace(epsilon=1)
     runs: list[Any] = [
         SimpleNamespace(release=SimpleNamespace(table=table, charge=charge, parts=())) for table in tables
     ]
-    outputs = read(_laid_out(runs), 2)
+    outputs = read(_lay_out(runs), 2)
     assert outputs.labels["n"].tolist() == [["7", ""], ["7", "7"]]
     assert outputs.values["n as a number"][1].tolist() == [7.0, 7.0]
     assert outputs.values["n as a number"][0, 0] == 7.0

@@ -89,7 +89,7 @@ def test_columns_and_format() -> None:
     fetched = cursors.fetch(Fetch("c"))
     assert (fetched.columns, fetched.binary) == (tuple(COLUMNS), True)
     assert cursors.columns("c") == tuple(COLUMNS)
-    assert cursors.binary("c")
+    assert cursors.is_binary("c")
     assert "c" in cursors
     assert "d" not in cursors
     (row,) = cursors.rows()
@@ -123,7 +123,7 @@ def test_unknown_cursors() -> None:
         lambda: cursors.fetch(Fetch("c")),
         lambda: cursors.close("c"),
         lambda: cursors.columns("c"),
-        lambda: cursors.binary("c"),
+        lambda: cursors.is_binary("c"),
     ):
         with pytest.raises(CursorError) as error:
             use()

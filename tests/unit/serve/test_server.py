@@ -63,7 +63,7 @@ class FakeService:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.refuses: Exception | None = None
-        self.is_ready = True
+        self.seems_ready = True
         self.ends = True
         self.reloads: list[tuple[Policy, ServeConfig, Users]] = []
 
@@ -82,8 +82,8 @@ class FakeService:
         self.calls.append("close")
         return self.ends
 
-    def ready(self) -> bool:
-        return self.is_ready
+    def is_ready(self) -> bool:
+        return self.seems_ready
 
     messages: tuple[str, ...] = ()
 
@@ -116,7 +116,7 @@ class FakeConnections:
         self.calls.append("cancel")
         self.none_left.set()
 
-    async def closed(self) -> None:
+    async def wait_closed(self) -> None:
         await self.none_left.wait()
 
 
@@ -503,7 +503,7 @@ def test_health_and_readiness(harness: Harness) -> None:
         assert await get(harness, "/health", "HEAD") == (200, "")
         assert (await get(harness, "/"))[0] == 404
         assert (await get(harness, "/metrics", "POST"))[0] == 405
-        harness.service.is_ready = False
+        harness.service.seems_ready = False
         assert await get(harness, "/ready") == (503, "not ready\n")
 
     harness.run(body)
