@@ -300,15 +300,12 @@ def render_metrics(
     handshakes: int,
     remaining: Mapping[str | None, Fraction],
 ) -> str:
-    """Return all counts in the text format of Prometheus.
-
-    `remaining` is what is left of epsilon, of the policy (None) and of analysts.
-    """
+    """Return the counts as Prometheus reads them; `remaining` is the epsilon left, of the policy under None."""
     connected, failed = logins.read()
     lines: list[str] = []
 
-    def add(name: str, kind: str, meaning: str, samples: Iterable[Sample]) -> None:
-        lines.extend(_metric_lines(f"dpsql_{name}", kind, meaning, samples))
+    def add(name: str, kind: str, meaning: str, samples: Iterable[Sample], of: str = "dpsql") -> None:
+        lines.extend(_metric_lines(f"{of}_{name}", kind, meaning, samples))
 
     add("connections", "gauge", "Clients that are logged in.", [("", {}, connections)])
     add("handshakes", "gauge", "Clients that are logging in.", [("", {}, handshakes)])
@@ -321,22 +318,16 @@ def render_metrics(
     add("statements_waiting", "gauge", "Private statements that wait.", [("", {}, figures.waiting)])
     add("statements_running", "gauge", "Private statements that run.", [("", {}, figures.running)])
     add("stored_answers_total", "counter", "Answers from stored releases.", [("", {}, figures.stored_hits)])
-    add(
-        "free_statement_seconds",
-        "histogram",
-        "Times of statements that cost nothing.",
-        _histogram_samples(figures),
-    )
+    times = _histogram_samples(figures)
+    add("free_statement_seconds", "histogram", "Times of statements that cost nothing.", times)
     left: list[Sample] = [
         ("", {} if analyst is None else {"analyst": analyst}, float(epsilon))
         for analyst, epsilon in remaining.items()
     ]
     add("epsilon_remaining", "gauge", "What is left of the budget's epsilon.", left)
-    lines += _metric_lines(
-        "process_start_time_seconds", "gauge", "When it started.", [("", {}, logins.started)]
-    )
+    add("start_time_seconds", "gauge", "When it started.", [("", {}, logins.started)], "process")
     if (memory := _read_memory()) is not None:
-        lines += _metric_lines("process_resident_memory_bytes", "gauge", "Memory in use.", [("", {}, memory)])
+        add("resident_memory_bytes", "gauge", "Memory in use.", [("", {}, memory)], "process")
     return "\n".join(lines) + "\n"
 
 

@@ -223,9 +223,9 @@ def test_they_go_with_statements(ask: Ask, option: str) -> None:
 
 def test_on_a_server_a_percentage_is_refused() -> None:
     with pytest.raises(click.UsageError, match=r"needs the policy's smallest_interesting"):
-        ErrorTarget(error=Fraction(5), percent=True).known(None)
-    assert ErrorTarget(error=Fraction(5)).known(None) == 5
-    assert ErrorTarget(total=Fraction(5)).known(None) is None
+        ErrorTarget(error=Fraction(5), percent=True).error_in_counts(None)
+    assert ErrorTarget(error=Fraction(5)).error_in_counts(None) == 5
+    assert ErrorTarget(total=Fraction(5)).error_in_counts(None) is None
 
 
 @pytest.mark.parametrize("fixed", [Fraction(0), Fraction(1, 2)])
