@@ -300,7 +300,7 @@ def render_metrics(
     handshakes: int,
     remaining: Mapping[str | None, Fraction],
 ) -> str:
-    """Return the counts as Prometheus reads them; `remaining` is the epsilon left, the policy's under None."""
+    """Return the counts as Prometheus reads them; `remaining` is the epsilon left, of the policy by None."""
     connected, failed = logins.read()
     lines: list[str] = []
 

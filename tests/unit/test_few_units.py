@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.cli.bounds import draw_released
+from dpsql.cli.bounds import draw_ladders
 from dpsql.database import Database
 from dpsql.estimates import figure
 from dpsql.owner.ladder_listing import describe_ladder
@@ -70,7 +70,7 @@ def test_a_kept_ladder_tells_of_units_above_the_largest_size_that_it_found(opene
     most, twice = (figure(times * ladder.most * float(ladder.step)) for times in (1, 2))
     line = asked(database, "SUM(amount) AS s", "1").line
     assert f"users are above {most}, what they have beyond {twice} is {NOT_KNOWN}" in line
-    shown = draw_released([describe_ladder(database, ladder)], Style())
+    shown = draw_ladders([describe_ladder(database, ladder)], Style())
     assert f"users are above {most}, so few that a larger size was not found" in " ".join(shown.split())
 
 
