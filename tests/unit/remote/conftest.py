@@ -91,7 +91,9 @@ class LocalWire:
         self.lost = True
 
 
-VISITS = "SELECT u AS user_id, ['home', 'news', 'shop'][1 + (u + i) % 3] AS page FROM range(100) a(u), range(3) b(i)"
+VISITS = """
+SELECT u AS user_id, ['home', 'news', 'shop'][1 + (u + i) % 3] AS page FROM range(100) a(u), range(3) b(i)
+"""
 
 
 @pytest.fixture
