@@ -79,7 +79,7 @@ def serve(address: str) -> None:
     from dpsql.cli import __main__ as started
 
     sys.meta_path.insert(0, started._WithoutPandas())
-    for name in (*LOADED, "engines.duckdb.engine"):
+    for name in (*LOADED, "engines.duckdb.duckdb_engine"):
         importlib.import_module(f"dpsql.{name}")
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -1,1 +1,1 @@
-"""What tests need of the inside of dpsql: each module is the one door to what nothing else may use."""
+"""What tests share: worlds to test on, and doors to what nothing else may use of the inside of dpsql."""

@@ -210,7 +210,7 @@ def test_what_cannot_be_widened_is_counted_as_it_was_proved(
     def refused(*_: object) -> CompiledQuery:
         raise InternalError("the plan has something")
 
-    monkeypatch.setattr("dpsql.database.widened", refused)
+    monkeypatch.setattr("dpsql.database.merge_queries", refused)
     session = Session(database)
     prepared = private(session.prepare(TOP))
     session.execute(prepared)

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from dpsql.analysis import analyse, complete
@@ -21,6 +20,7 @@ from dpsql.policy import Policy, load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, private
 from tests.support.exact import exact_of
+from tests.support.world import write_world
 
 POLICY = """
 {engine}
@@ -42,10 +42,8 @@ Make = Callable[..., Policy]
 @pytest.fixture
 def made(tmp_path: Path) -> Make:
     def make(rows: str = ROWS, limit: str = "longest_value = 100", more: str = "") -> Policy:
-        with duckdb.connect() as connection:
-            connection.execute(f"COPY ({rows}) TO '{tmp_path / 'notes.parquet'}'")
-        (tmp_path / "dpsql.toml").write_text(POLICY.format(engine=f"[engine]\n{limit}\n", more=more), "utf-8")
-        return load(tmp_path / "dpsql.toml")
+        text = POLICY.format(engine=f"[engine]\n{limit}\n", more=more)
+        return load(write_world(tmp_path, text, notes=rows))
 
     return make
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from dpsql.session import Session
 from dpsql.types import BIGINT, NULL
 from tests.narrow import engine_of, private
 from tests.support.exact import exact_of
+from tests.support.world import open_world, write_world
 
 POLICY = """
 [budget]
@@ -61,6 +62,7 @@ SELECT i AS u, ['a', 'b', NULL][1 + i % 3] AS k, [0, 1, 2, 3, NULL][1 + i % 5]::
   CASE WHEN i % 7 > 0 THEN DATE '2024-01-30' + (i % 4)::INTEGER END AS day, i % 4 AS whole, i % 2 = 0 AS even
 FROM range(420) r(i)
 """
+LOOKUP = "SELECT 'a' AS k, 'one' AS name"
 EXACT = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1e5, fresh = true"
 """Noise of at most a thousandth of a count."""
 
@@ -68,12 +70,21 @@ EXACT = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1e5, fresh = true"
 @pytest.fixture
 def opened(tmp_path: Path) -> Callable[..., Session]:
     def make(more: str = "", rows: str = ROWS) -> Session:
-        duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/t.parquet'")
-        duckdb.sql(f"COPY (SELECT 'a' AS k, 'one' AS name) TO '{tmp_path}/lookup.parquet'")
-        (tmp_path / "dpsql.toml").write_text(POLICY.format(source="t.parquet", more=more, database=""))
-        return Session(load(tmp_path / "dpsql.toml"))
+        return Session(load(write_world(tmp_path, policy(more), t=rows, lookup=LOOKUP)))
 
     return make
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session that the tests share."""
+    text = policy() + "[engine]\nkeep = 0  # each count is the engine's\n"
+    with open_world(tmp_path_factory.mktemp("nulls"), text, t=ROWS, lookup=LOOKUP) as made:
+        yield made
+
+
+def policy(more: str = "") -> str:
+    return POLICY.format(source="t.parquet", more=more, database="")
 
 
 def answer(session: Session, rest: str, options: str = "") -> dict[Any, int]:
@@ -103,13 +114,13 @@ N = "COUNT(DISTINCT u) AS c FROM t"
 )
 @pytest.mark.sampled(3)
 def test_null_is_a_candidate_where_the_key_can_be_null(
-    opened: Callable[..., Session], key: str, expected: dict[Any, int]
+    session: Session, key: str, expected: dict[Any, int]
 ) -> None:
-    assert answer(opened(), f"{key} AS g, {N} GROUP BY g") == expected
+    assert answer(session, f"{key} AS g, {N} GROUP BY g") == expected
 
 
-def test_months_of_a_time_that_can_be_null(opened: Callable[..., Session]) -> None:
-    found = answer(opened(), f"CAST(date_trunc('month', day) AS VARCHAR) AS m, {N} GROUP BY m")
+def test_months_of_a_time_that_can_be_null(session: Session) -> None:
+    found = answer(session, f"CAST(date_trunc('month', day) AS VARCHAR) AS m, {N} GROUP BY m")
     assert found == {"2024-01-01": 180, "2024-02-01": 180, None: 60}
 
 
@@ -117,12 +128,11 @@ def test_months_of_a_time_that_can_be_null(opened: Callable[..., Session]) -> No
     "where",
     ["k = 'a'", "k IN ('a', 'b')", "k IS NOT NULL", "k > 'a'", "NOT k IS NULL", "k BETWEEN 'a' AND 'b'"],
 )
-def test_a_condition_on_the_key_leaves_null_out(opened: Callable[..., Session], where: str) -> None:
-    assert None not in answer(opened(), f"k, {N} WHERE {where} GROUP BY k")
+def test_a_condition_on_the_key_leaves_null_out(session: Session, where: str) -> None:
+    assert None not in answer(session, f"k, {N} WHERE {where} GROUP BY k")
 
 
-def test_the_largest_group_may_be_that_of_null(opened: Callable[..., Session]) -> None:
-    session = opened()
+def test_the_largest_group_may_be_that_of_null(session: Session) -> None:
     joined = "name, COUNT(DISTINCT u) AS c FROM t LEFT JOIN lookup USING (k) GROUP BY name"
     assert answer(session, f"{joined} ORDER BY c DESC LIMIT 1") == {None: 280}
     assert answer(session, f"{joined} ORDER BY c LIMIT 1") == {"one": 140}
@@ -130,19 +140,19 @@ def test_the_largest_group_may_be_that_of_null(opened: Callable[..., Session]) -
     assert answer(session, joined) == {None: 280, "one": 140}
 
 
-def test_null_takes_part_in_each_partition_and_is_one(opened: Callable[..., Session]) -> None:
+def test_null_takes_part_in_each_partition_and_is_one(session: Session) -> None:
     rows = (
         f"k, COALESCE(n, 9) AS m, {N} GROUP BY ALL "
         "QUALIFY ROW_NUMBER() OVER (PARTITION BY k ORDER BY c DESC) = 1"
     )
-    found = answer(opened(), rows)
+    found = answer(session, rows)
     assert {key[0] for key in found} == {"a", "b", None}
-    found = answer(opened(), rows.replace("BY k ORDER", "BY m ORDER"))
+    found = answer(session, rows.replace("BY k ORDER", "BY m ORDER"))
     assert {key[1] for key in found} == {0, 1, 2, 3, 9}
 
 
-def test_null_of_an_undeclared_key_is_one_more_value(opened: Callable[..., Session]) -> None:
-    session, more = opened(), ", delta = 1e-6, max_groups_contributed = 1"
+def test_null_of_an_undeclared_key_is_one_more_value(session: Session) -> None:
+    more = ", delta = 1e-6, max_groups_contributed = 1"
     expected = {"x": 105, "y": 105, None: 210}
     assert answer(session, f"w, {N} GROUP BY w", more) == expected
     assert answer(session, f"w, {N} GROUP BY w ORDER BY c DESC LIMIT 1", ", delta = 1e-6") == {None: 210}
@@ -150,8 +160,7 @@ def test_null_of_an_undeclared_key_is_one_more_value(opened: Callable[..., Sessi
 
 
 @pytest.mark.parametrize("direction", ["", " DESC"])
-def test_null_is_the_last_in_either_direction(opened: Callable[..., Session], direction: str) -> None:
-    session = opened()
+def test_null_is_the_last_in_either_direction(session: Session, direction: str) -> None:
     for key in ("k", "n", "upper(k)", "day"):
         rest = f"{key} AS g, {N} GROUP BY g HAVING c >= 1 ORDER BY g{direction} LIMIT 99"
         found = list(answer(session, rest))
@@ -168,8 +177,8 @@ def test_not_null_leaves_the_group_out(opened: Callable[..., Session], key: str)
     assert None not in answer(session, f"{key} AS g, {N} GROUP BY g")
 
 
-def test_the_unit_is_never_null(opened: Callable[..., Session]) -> None:
-    assert answer(opened(), f"u > 7 AS g, {N} GROUP BY g") == {False: 8, True: 412}
+def test_the_unit_is_never_null(session: Session) -> None:
+    assert answer(session, f"u > 7 AS g, {N} GROUP BY g") == {False: 8, True: 412}
 
 
 def test_not_null_is_tested_for_each_version_of_the_data(

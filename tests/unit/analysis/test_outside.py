@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from dpsql.render.readable import SLOTS, Outside, line, sentences, slot
 from dpsql.session import Session
 from tests.narrow import engine_of, present, private
 from tests.support.exact import exact_of
+from tests.support.world import open_world, write_world
 
 POLICY = """
 [budget]
@@ -51,17 +52,31 @@ SELECT i AS u, ['a', 'b', 'c', NULL][1 + i % 4] AS k, i % 6 AS n, ['s', 't'][1 +
   i % 3 AS w, 2 AS x
 FROM range(240) r(i)
 """
+PUBLIC = "SELECT unnest(['s', 't']) AS sure"
 
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Callable[..., Session]:
     def make(domain: str = DOMAIN, rows: str = ROWS) -> Session:
-        duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/t.parquet'")
-        duckdb.sql(f"COPY (SELECT unnest(['s', 't']) AS sure) TO '{tmp_path}/p.parquet'")
-        (tmp_path / "dpsql.toml").write_text(POLICY.format(domain=domain))
-        return Session(load(tmp_path / "dpsql.toml"))
+        return Session(load(write_world(tmp_path, POLICY.format(domain=domain), t=rows, p=PUBLIC)))
 
     return make
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session that the tests share."""
+    text = POLICY.format(domain=DOMAIN) + "[engine]\nkeep = 0  # each count is the engine's\n"
+    with open_world(tmp_path_factory.mktemp("outside"), text, t=ROWS, p=PUBLIC) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session on units with many groups each, that the tests share."""
+    text = POLICY.format(domain=DOMAIN)
+    with open_world(tmp_path_factory.mktemp("many"), text, t=MANY, p=PUBLIC) as made:
+        yield made
 
 
 def released(session: Session, rest: str) -> Release:
@@ -100,13 +115,12 @@ def outside(session: Session, rest: str) -> tuple[int, str] | None:
 )
 @pytest.mark.sampled(3)
 def test_rows_in_no_group_are_one_number(
-    opened: Callable[..., Session], rest: str, expected: tuple[int, str] | None
+    session: Session, rest: str, expected: tuple[int, str] | None
 ) -> None:
-    assert outside(opened(), rest) == expected
+    assert outside(session, rest) == expected
 
 
-def test_it_has_noise_of_its_own_as_one_more_group(opened: Callable[..., Session]) -> None:
-    session = opened()
+def test_it_has_noise_of_its_own_as_one_more_group(session: Session) -> None:
     for rest, groups in (("k", 4), ("sure", 2), ("k, sure", 7)):
         statement = f"SELECT {rest}, COUNT(DISTINCT u) AS c FROM t GROUP BY {rest}"
         plan = private(session.prepare(statement)).plan
@@ -117,8 +131,8 @@ def test_it_has_noise_of_its_own_as_one_more_group(opened: Callable[..., Session
         ) == (plan.outside)
 
 
-def test_it_is_shown_everywhere(opened: Callable[..., Session]) -> None:
-    release = released(opened(), "k, COUNT(DISTINCT u) AS c FROM t GROUP BY k")
+def test_it_is_shown_everywhere(session: Session) -> None:
+    release = released(session, "k, COUNT(DISTINCT u) AS c FROM t GROUP BY k")
     assert re.fullmatch(r"in no group shown: (60|59\.9|60\.0)\S* ± \S+ persons", release.line)
     assert release.null_group
     for shown in (repr(release), release.to_markdown(), release.to_html()):
@@ -132,14 +146,13 @@ def test_it_is_shown_everywhere(opened: Callable[..., Session]) -> None:
     assert metadata[b"dpsql.null_group"] == b"true"
 
 
-def test_it_is_stored_and_sent_with_the_release(opened: Callable[..., Session]) -> None:
-    release = released(opened(), "k, COUNT(DISTINCT u) AS c FROM t GROUP BY k")
+def test_it_is_stored_and_sent_with_the_release(session: Session) -> None:
+    release = released(session, "k, COUNT(DISTINCT u) AS c FROM t GROUP BY k")
     assert from_bytes(to_bytes(release)).outside == release.outside
     assert present(from_arrow(to_arrow(release.rows, release))[1]).outside == release.outside
 
 
-def test_groups_below_the_bar_are_told(opened: Callable[..., Session]) -> None:
-    session = opened()
+def test_groups_below_the_bar_are_told(session: Session) -> None:
     assert (
         released(session, "w, COUNT(DISTINCT u) AS c FROM t GROUP BY w").line
         == "groups below the bar are not shown"
@@ -163,24 +176,22 @@ def exact(session: Session, rest: str, options: str) -> list[int]:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_it_counts_among_the_groups_that_a_unit_is_kept_to(opened: Callable[..., Session], most: int) -> None:
+def test_it_counts_among_the_groups_that_a_unit_is_kept_to(many: Session, most: int) -> None:
     options = f"mechanism = LAPLACE, max_groups_contributed = {most}"
-    found = exact(opened(rows=MANY), "k, COUNT(DISTINCT u) AS c FROM t GROUP BY k", options)
+    found = exact(many, "k, COUNT(DISTINCT u) AS c FROM t GROUP BY k", options)
     assert len(found) == 4
     assert sum(found) == 100 * most
     assert all(found)
 
 
-def test_what_bounds_all_groups_together_bounds_it_too(opened: Callable[..., Session]) -> None:
-    found = exact(opened(rows=MANY), "k, COUNT(*) AS c FROM t GROUP BY k", "max_rows_contributed = 3")
+def test_what_bounds_all_groups_together_bounds_it_too(many: Session) -> None:
+    found = exact(many, "k, COUNT(*) AS c FROM t GROUP BY k", "max_rows_contributed = 3")
     assert sum(found) == 300
 
 
-def test_values_outside_are_one_group_of_a_unit(opened: Callable[..., Session]) -> None:
+def test_values_outside_are_one_group_of_a_unit(many: Session) -> None:
     """A unit with two undeclared values counts once among its units."""
-    assert (
-        exact(opened(rows=MANY), "k, COUNT(DISTINCT u) AS c FROM t GROUP BY k", "mechanism = BOX")[-1] == 100
-    )
+    assert exact(many, "k, COUNT(DISTINCT u) AS c FROM t GROUP BY k", "mechanism = BOX")[-1] == 100
 
 
 # -- what declares that there is none

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -18,6 +19,7 @@ from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from tests.narrow import of_type, present
 from tests.support.exact import exact_of
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -37,19 +39,18 @@ public = true
 """
 ROWS = """SELECT * FROM (VALUES (1, 'a', 5), (1, 'b', 6), (2, 'a', 5), (NULL, 'a', 7), (3, NULL, 9),
 (4, 'b', 30)) AS t(user_id, page, hour)"""
+PAGES = "SELECT * FROM (VALUES ('a', 'x'), ('b', 'y')) AS t(page, kind)"
 
 
 class Opened:
     def __init__(self, folder: Path, extra: str = "") -> None:
-        (folder / "dpsql.toml").write_text(POLICY.format(extra=extra))
-        for name, rows in (
-            ("visits", ROWS),
-            ("pages", "SELECT * FROM (VALUES ('a', 'x'), ('b', 'y')) AS t(page, kind)"),
-        ):
-            duckdb.sql(f"COPY ({rows}) TO '{folder / name}.parquet'")
-        self.policy = load(folder / "dpsql.toml")
+        self.policy = load(write_world(folder, POLICY.format(extra=extra), visits=ROWS, pages=PAGES))
         self.engine = open_engine(self.policy)
         self.schema_database = self.engine.schema_database
+
+    def close(self) -> None:
+        self.engine.close()
+        self.schema_database.close()
 
     def compiled(self, statement: str) -> CompiledQuery:
         query = of_type(parse(statement), Query)
@@ -73,8 +74,14 @@ def opened(tmp_path: Path) -> Iterator[Callable[..., Opened]]:
 
     yield make
     for one in made:
-        one.engine.close()
-        one.schema_database.close()
+        one.close()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    """What tests share that compile."""
+    with closing(Opened(tmp_path_factory.mktemp("plain"))) as made:
+        yield made
 
 
 def statement(
@@ -103,13 +110,13 @@ COMPUTED = [
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_what_computes_nothing_is_plain(opened: Callable[..., Opened], text: str) -> None:
-    assert opened().compiled(text).counts_only
+def test_what_computes_nothing_is_plain(shared: Opened, text: str) -> None:
+    assert shared.compiled(text).counts_only
 
 
 @pytest.mark.parametrize("text", COMPUTED)
-def test_what_computes_from_private_values_is_not_plain(opened: Callable[..., Opened], text: str) -> None:
-    assert not opened().compiled(text).counts_only
+def test_what_computes_from_private_values_is_not_plain(shared: Opened, text: str) -> None:
+    assert not shared.compiled(text).counts_only
 
 
 GUARDED = [
@@ -135,13 +142,13 @@ GUARDED = [
 
 
 @pytest.mark.parametrize(("text", "part"), GUARDED)
-def test_what_computes_stands_under_try(opened: Callable[..., Opened], text: str, part: str) -> None:
-    assert part in opened().compiled(text).sql
+def test_what_computes_stands_under_try(shared: Opened, text: str, part: str) -> None:
+    assert part in shared.compiled(text).sql
 
 
 @pytest.mark.parametrize("text", PLAIN)
-def test_what_computes_nothing_needs_no_try(opened: Callable[..., Opened], text: str) -> None:
-    assert "TRY(" not in opened().compiled(text).sql
+def test_what_computes_nothing_needs_no_try(shared: Opened, text: str) -> None:
+    assert "TRY(" not in shared.compiled(text).sql
 
 
 def optimizers(connection: duckdb.DuckDBPyConnection) -> str:

@@ -145,7 +145,8 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
 
 @pytest.mark.parametrize("name", steps())
 def test_nothing_that_a_step_returns_leads_to_what_is_counted(name: str) -> None:
-    assert leaks(*steps()[name]()) == []
+    """A noisy number is a group's true one by chance once in two hundred runs; a leak is there each time."""
+    assert leaks(*steps()[name]()) == [] or leaks(*steps()[name]()) == []
 
 
 def test_the_search_for_leaks_finds_them() -> None:
@@ -303,8 +304,10 @@ def test_a_door_is_found(source: str) -> None:
 def test_methods_of_answers_take_no_counts() -> None:
     """They propose steps: no function of these packages has counts, or reads an attribute of them."""
     folder, found = Path(dpsql.__file__).parent, []
-    for path in [*(folder / "answers").rglob("*.py"), *(folder / "composition").rglob("*.py")]:
-        if path.name == "runs.py":
+    paths = [*(folder / "planning").rglob("*.py"), *(folder / "composition").rglob("*.py")]
+    assert {path.parent.name for path in paths} >= {"planning", "composition"}
+    for path in paths:
+        if path.name == "planned_count.py":
             continue  # which hands counts to the kernel
         tree = ast.parse(path.read_text("utf-8"))
         names = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name)]

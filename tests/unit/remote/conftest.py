@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from dpsql.remote import session as remote_session
 from dpsql.remote.sent_statement import Sent, error_of
 from dpsql.remote.wire import Reply
 from dpsql.session import Session
+from tests.support.world import write_world
 
 POLICY = """
 [budget]
@@ -89,16 +91,15 @@ class LocalWire:
         self.lost = True
 
 
+VISITS = """
+SELECT u AS user_id, ['home', 'news', 'shop'][1 + (u + i) % 3] AS page FROM range(100) a(u), range(3) b(i)
+"""
+
+
 @pytest.fixture
 def policy(tmp_path: Path) -> Path:
     """A small policy with 300 visits of 100 users."""
-    import pyarrow.parquet as pq
-
-    pages = ["home", "news", "shop"]
-    users, seen = zip(*((user, pages[(user + i) % 3]) for user in range(100) for i in range(3)), strict=True)
-    pq.write_table(pa.table({"user_id": users, "page": seen}), tmp_path / "visits.parquet")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
-    return tmp_path / "dpsql.toml"
+    return write_world(tmp_path, POLICY, visits=VISITS)
 
 
 @pytest.fixture
@@ -109,9 +110,21 @@ def local(policy: Path) -> Iterator[Session]:
     session.close()
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """A session on the server that those tests share that are refused."""
+    path = write_world(tmp_path_factory.mktemp("shared"), POLICY, visits=VISITS)
+    with closing(Session(path, "alice")) as made:
+        yield made
+
+
 @pytest.fixture
 def wire(local: Session, monkeypatch: pytest.MonkeyPatch) -> LocalWire:
     """The connection that every remote session of the test gets."""
+    return wire_to(local, monkeypatch)
+
+
+def wire_to(local: Session, monkeypatch: pytest.MonkeyPatch) -> LocalWire:
     made = LocalWire(local)
     monkeypatch.setattr(remote_session, "ServerWire", lambda target, password: made)
     monkeypatch.setenv("DPSQL_PASSWORD", "a password of the test")
@@ -121,4 +134,14 @@ def wire(local: Session, monkeypatch: pytest.MonkeyPatch) -> LocalWire:
 @pytest.fixture
 def remote(wire: LocalWire) -> RemoteSession:
     """A session of alice on the server."""
+    return remote_of(wire)
+
+
+@pytest.fixture
+def remote_of_shared(shared: Session, monkeypatch: pytest.MonkeyPatch) -> RemoteSession:
+    """A session of alice on the shared one."""
+    return remote_of(wire_to(shared, monkeypatch))
+
+
+def remote_of(wire: LocalWire) -> RemoteSession:
     return RemoteSession(Target("localhost", user="alice"), "a password of the test")

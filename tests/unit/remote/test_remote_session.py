@@ -98,12 +98,12 @@ def test_an_earlier_release_is_read_again(remote: RemoteSession, local: Session)
 )
 @pytest.mark.parametrize("step", ["run", "prepare"])
 def test_errors_are_the_servers_with_their_places(
-    remote: RemoteSession, local: Session, text: str, step: str
+    remote_of_shared: RemoteSession, shared: Session, text: str, step: str
 ) -> None:
     with pytest.raises(dpsql.Error) as here:
-        getattr(local, step)(text)
+        getattr(shared, step)(text)
     with pytest.raises(dpsql.Error) as there:
-        getattr(remote, step)(text)
+        getattr(remote_of_shared, step)(text)
     assert type(there.value) is type(here.value)
     assert str(there.value) == str(here.value)
 

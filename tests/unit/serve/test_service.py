@@ -10,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -34,6 +33,7 @@ from dpsql.serve.service import Service
 from dpsql.serve.statement_pool import Hold
 from dpsql.serve.users import User
 from tests.served import ALICE, BOB, Accounts, AnsweredCatalog, client_of, run, serving
+from tests.support.world import write_world
 from tests.unit.test_database import ENDLESS, states
 
 POLICY = """
@@ -58,18 +58,28 @@ COUNT = f"SELECT {OPTION} COUNT(DISTINCT user_id) AS n FROM visits"
 UNITS = 500
 
 
+def written(folder: Path) -> Path:
+    """Write the tables and the policy; return the policy's path."""
+    (folder / "pages.csv").write_text("page\na\nb\n")
+    return write_world(folder, POLICY, visits=f"SELECT i AS user_id, i % 3 AS page FROM range({UNITS}) t(i)")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    rows = f"SELECT i AS user_id, i % 3 AS page FROM range({UNITS}) t(i)"
-    duckdb.sql(f"COPY ({rows}) TO '{tmp_path}/visits.parquet'")
-    (tmp_path / "pages.csv").write_text("page\na\nb\n")
-    (tmp_path / "dpsql.toml").write_text(POLICY)
-    return tmp_path
+    return written(tmp_path).parent
 
 
 @pytest.fixture
 def service(folder: Path) -> Iterator[Service]:
     with serving(folder / "dpsql.toml", max_rows=1000, max_statement=4096) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service that those tests share that are refused."""
+    folder = tmp_path_factory.mktemp("shared")
+    with serving(written(folder), max_rows=1000, max_statement=4096) as made:
         yield made
 
 
@@ -355,11 +365,11 @@ def test_the_least_limit_of_the_control_groups_is_known(tmp_path: Path) -> None:
     ],
 )
 def test_errors_have_states_and_places(
-    service: Service, text: str, kind: type[Exception], state: str | None, position: int | None
+    shared: Service, text: str, kind: type[Exception], state: str | None, position: int | None
 ) -> None:
     expected = kind if state is not None else Exception
     with pytest.raises(expected) as caught:
-        run(client_of(service).answer(text))
+        run(client_of(shared).answer(text))
     error: Any = caught.value
     assert error.sqlstate == (state or "42601")
     if position is not None:

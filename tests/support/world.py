@@ -1,0 +1,34 @@
+"""Small worlds to test on: tables as Parquet files with a policy beside them, and a session on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import duckdb
+
+from dpsql.policy import load
+from dpsql.session import Session
+
+
+def write_world(folder: Path, policy: str, **tables: str) -> Path:
+    """Write what each SELECT gives as `NAME.parquet`, and the policy; return the policy's path."""
+    folder.mkdir(exist_ok=True)
+    for name, rows in tables.items():
+        duckdb.sql(f"COPY ({rows}) TO '{folder / name}.parquet'")
+    path = folder / "dpsql.toml"
+    path.write_text(policy, "utf-8")
+    return path
+
+
+@contextmanager
+def open_world(folder: Path, policy: str, **tables: str) -> Iterator[Session]:
+    """Write a world, and open a session on it.
+
+    It opens two databases, which takes as long as twenty statements: a module whose tests neither look at
+    charges nor change the files shares one. `keep = 0` under `[engine]` keeps a test from being answered from
+    what another one counted.
+    """
+    with closing(Session(load(write_world(folder, policy, **tables)))) as session:
+        yield session
