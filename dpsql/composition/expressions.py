@@ -60,9 +60,12 @@ _SMOOTH = {
     "power": "power",
     "pow": "power",
 }
-_SUMS = {"sum": "sum", "fsum": "sum", "kahan_sum": "sum", "sumkahan": "sum"}
-_AVERAGES = frozenset({"avg", "mean", "favg"})
-_ENDS = {"max": "max", "min": "min"}
+_FOLDS = {
+    **dict.fromkeys(("sum", "fsum", "kahan_sum", "sumkahan"), "sum"),
+    **dict.fromkeys(("avg", "mean", "favg"), "avg"),
+    "max": "max",
+    "min": "min",
+}
 _PICKS = frozenset({"lag", "lead", "first_value", "last_value", "nth_value", "first", "last", "any_value"})
 _SHIFTS = frozenset({"lag", "lead"})
 _WHOLE = frozenset(
@@ -227,13 +230,17 @@ class Reader:
             return self._function(node)
         return self._other(node)
 
+    def _without_noise(self, inner: list[Term], node: exp.Expr) -> Term | None:
+        """Return an expression of known terms, or the term that is not understood; None: it has noise."""
+        if all(isinstance(term, Known) for term in inner):
+            return Known(self._sql(node))
+        return terms.first_opaque(*inner)
+
     def _other(self, node: exp.Expr) -> Term:
         children = [self.term(each) for each in node.iter_expressions()]
-        opaque = terms.first_opaque(*children)
-        if opaque is not None:
-            return opaque
-        if all(isinstance(term, Known) for term in children):
-            return Known(self._sql(node))
+        settled = self._without_noise(children, node)
+        if settled is not None:
+            return settled
         if isinstance(node, exp.Neg):
             (inner,) = children
             if isinstance(inner, Form):
@@ -318,11 +325,9 @@ class Reader:
         if name == "nullif":
             return terms.with_value(self.term(args[0]), self._sql(node))
         children = [self.term(each) for each in args]
-        opaque = terms.first_opaque(*children)
-        if opaque is not None:
-            return opaque
-        if all(isinstance(term, Known) for term in children):
-            return Known(self._sql(node))
+        settled = self._without_noise(children, node)
+        if settled is not None:
+            return settled
         if name in _SMOOTH:
             return Call(_SMOOTH[name], tuple(children))
         if name == "log":
@@ -335,13 +340,11 @@ class Reader:
 
     def _window(self, node: exp.Window) -> Term:
         function = node.this
-        parts = [*(node.args.get("partition_by") or [])]
-        order = node.args.get("order")
-        parts += [] if order is None else [each.this for each in order.expressions]
-        for named in self.select.args.get("windows") or []:
-            parts += named.args.get("partition_by") or []
-            own = named.args.get("order")
-            parts += [] if own is None else [each.this for each in own.expressions]
+        parts: list[exp.Expr] = []
+        for window in (node, *(self.select.args.get("windows") or [])):
+            parts += window.args.get("partition_by") or []
+            order = window.args.get("order")
+            parts += [] if order is None else [each.this for each in order.expressions]
         name = (function_name(function) or "").lower()
         found = [self.term(each) for each in parts]
         if not all(isinstance(term, Known) for term in found):
@@ -360,11 +363,9 @@ class Reader:
         inner, more = self.term(first), [self.term(each) for each in rest]
         if self.filtered:
             return Opaque(f"{name} over rows that noise chose")
-        if isinstance(inner, Known) and all(isinstance(term, Known) for term in more):
-            return Known(self._sql(node))
-        opaque = terms.first_opaque(inner, *more)
-        if opaque is not None:
-            return opaque
+        settled = self._without_noise([inner, *more], node)
+        if settled is not None:
+            return settled
         self.tracer.whole.append(self.soft)
         default = more[1] if name in _SHIFTS and len(more) > 1 else None
         if not all(isinstance(term, Known) for term in more[:1]) or isinstance(default, (Call, Fold)):
@@ -387,33 +388,27 @@ class Reader:
         if self.filtered:
             return Opaque(f"{name} over rows that noise chose")
         inner = [Known("") if isinstance(each, exp.Star) else self.term(each) for each in args]
-        if all(isinstance(term, Known) for term in inner):
-            return Known(self._sql(whole))
-        opaque = terms.first_opaque(*inner)
-        if opaque is not None:
-            return opaque
+        settled = self._without_noise(inner, whole)
+        if settled is not None:
+            return settled
         if name == "count":
             return Known(self._sql(whole))
         self.tracer.whole.append(self.soft)
         self.tracer.aggregating.append(None if window is not None else self.select)
-        if len(inner) != 1 or name not in (*_SUMS, *_AVERAGES, *_ENDS, *_PICKS):
+        op = _FOLDS.get(name)
+        if len(inner) != 1 or op is None:
             return Opaque(name)
         there = f"FILTER (WHERE ({self._sql(args[0])}) IS NOT NULL)"
 
         def over(sql: str) -> str:
             return sql if window is None else self._over(window, sql)
 
-        if isinstance(inner[0], Form) and name not in _ENDS:
-            if name in _PICKS:
-                return Opaque(name)
+        if isinstance(inner[0], Form) and op not in ("max", "min"):
             form = f"flatten({over(f'list({listed(inner[0])}) {there}')})"
             factor = "1"
-            if name in _AVERAGES:
+            if op == "avg":
                 factor = f"1 / CAST({over(f'COUNT({self._sql(args[0])})')} AS DOUBLE)"
             return Form(self._sql(whole), ((factor, form),))
-        op = _SUMS.get(name) or _ENDS.get(name) or ("avg" if name in _AVERAGES else "")
-        if not op:
-            return Opaque(name)
         return Fold(op, mapped(inner[0], lambda sql: over(f"list({sql}) {there}")))
 
     def _over(self, window: exp.Window, sql: str) -> str:
