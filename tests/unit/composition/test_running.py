@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 import sqlglot
 
-from dpsql import connect, planning
+from dpsql import connect
 from dpsql.audit.campaigns import Outcome
 from dpsql.audit.end_to_end import audit_statements, private_statements
-from dpsql.composition import Parts, ReleasePart
+from dpsql.composition import Parts, ReleasePart, planner
 from dpsql.composition import outer as outer_module
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.engines import Cancelled, UnboundQuery
@@ -99,7 +99,7 @@ def made_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
 
     def make(outer: str, *blocks: Query, text: str = "SELECT COUNT(*) FROM visits") -> str:
         made = parts(blocks, outer)
-        monkeypatch.setattr(planning, "parts_of", lambda *_: made)
+        monkeypatch.setattr(planner, "parts_of", lambda *_: made)
         return text
 
     return make
@@ -521,7 +521,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from dpsql import connect
-from dpsql import planning
+from dpsql.composition import planner
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.unit.composition.test_running import ALL, ONE, PAGE_A, SHARES, block, parts
@@ -532,7 +532,7 @@ for step in (1, 2, 3, "settle_all", "over"):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
         continue
     made = parts([block(each, fresh=True) for each in (ALL, ONE, PAGE_A)], SHARES)
-    planning.parts_of = lambda *_: made
+    planner.parts_of = lambda *_: made
     session = Session(load(Path(sys.argv[1])), str(step))
     engine, counted = session.database.engines().engine, 0
     true = engine.count
