@@ -3,7 +3,7 @@
 =============  ============================================================
 ``parts``      takes a statement apart into release blocks and an outer query
 ``block``      divides a release block into what is counted and a SELECT over the released rows; ``clauses``
-               reads HAVING, QUALIFY, ORDER BY and LIMIT, ``names`` and ``columns`` what they name
+               reads HAVING, QUALIFY, ORDER BY and LIMIT
 ``existence``  decides which groups exist for the outer query; ``half_way`` where its thresholds lie
 ``running``    obtains the releases: those stored, and the others under one reservation
 ``outer``      binds and runs the outer query
@@ -13,7 +13,7 @@
 =============  ============================================================
 """
 
-from dpsql.composition.outer import compose, composed, layout_of
+from dpsql.composition.outer import compose, layout_of, run_composed
 from dpsql.composition.parts import Parts, ReleasePart, parts_of, release_blocks
 from dpsql.composition.running import Releasing
 from dpsql.composition.selected import selected_parts
@@ -24,12 +24,12 @@ __all__ = [
     "ReleasePart",
     "Releasing",
     "compose",
-    "composed",
     "describe_view",
     "ends",
     "layout_of",
     "parts_of",
     "release_blocks",
+    "run_composed",
     "schema_of",
     "selected_parts",
     "with_ends",

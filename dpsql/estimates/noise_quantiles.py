@@ -27,7 +27,7 @@ _FREQUENCY = np.pi / _REACH * np.arange(_POINTS // 2 + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class NoiseTerm:
     """`count` independent noises of one kind, each multiplied by the same weight."""
 
     laplace: bool
@@ -43,7 +43,7 @@ class Term:
 
 
 @lru_cache(maxsize=1024)
-def quantiles(terms: tuple[Term, ...], tail: float) -> tuple[float, float]:
+def quantiles(terms: tuple[NoiseTerm, ...], tail: float) -> tuple[float, float]:
     """Return the points below and above which the sum of the terms lies with probability `tail` each.
 
     Accurate to 1e-4 of a standard deviation at usual levels. The density of one or two exponential terms
@@ -259,7 +259,7 @@ def laplace_half_width(weights: tuple[float, ...], confidence: float) -> float:
         return 0.0
     if len(sizes) == 1:
         return -sizes[0] * math.log1p(-confidence)
-    terms = tuple(Term(True, size / sizes[-1]) for size in sizes)
+    terms = tuple(NoiseTerm(True, size / sizes[-1]) for size in sizes)
     return sizes[-1] * quantiles(terms, (1 - confidence) / 2)[1]
 
 

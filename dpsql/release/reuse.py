@@ -138,7 +138,7 @@ class Versions:
                 return known[1]
         now = time.time()
         try:
-            with _Counted(file, self._on_read) as stream:
+            with _CountedFile(file, self._on_read) as stream:
                 found = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError:
             return "unreadable"
@@ -156,7 +156,7 @@ class Versions:
         return tuple(stamp), str(found)
 
 
-class _Counted(io.FileIO):
+class _CountedFile(io.FileIO):
     """A file that tells how many bytes were read."""
 
     def __init__(self, file: Path, on_read: Callable[[int], None]) -> None:
@@ -178,7 +178,7 @@ def _is_held(table: Table) -> bool:
     return source.parts is not None or (isinstance(source, CsvSource) and source.format.encoding != "utf-8")
 
 
-def settled(stamps: Stamps) -> bool:
+def is_settled(stamps: Stamps) -> bool:
     """Whether no file was changed so recently that it may change again without its times telling it."""
     latest = (time.time() - _SETTLED_SECONDS) * 1e9
     return all(max(stamp[-2:], default=0) < latest for _, stamp in stamps)
@@ -290,7 +290,7 @@ def question(key: str) -> str:
     return f"{query}.{options}."
 
 
-def charged_again(key: str, before: list[tuple[str, datetime]]) -> str:
+def why_charged_again(key: str, before: list[tuple[str, datetime]]) -> str:
     """Explain why a statement that was asked before is charged again; empty if it was not asked before.
 
     `before` has the keys under which the same question or the same text was stored, newest first.

@@ -21,7 +21,7 @@ from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import is_within
 from dpsql.kernel.mechanisms import FULL, excess_scores
 from dpsql.planning.bound_search import BoundSearches
-from dpsql.planning.result_table import rows
+from dpsql.planning.result_table import build_rows
 from dpsql.policy import load
 from dpsql.render.readable import line, sentences
 from dpsql.session import Session
@@ -228,7 +228,7 @@ def test_any_bounds_can_be_answered_with(session: Session, rest: str, epsilon: s
         counts = bounded.count()
         answer = answer_with(method, bounded.plan, places, searched, counts)
         assert answer.loss.charge.epsilon == method.first_epsilon
-        rows(bounded.plan, answer.result, answer.run)  # its values have a type
+        build_rows(bounded.plan, answer.result, answer.run)  # its values have a type
 
 
 def test_the_choice_is_of_the_least_cost(session: Session) -> None:
