@@ -1,6 +1,7 @@
 """Follow an outer query through its tree: which releases' noise its rows and columns depend on.
 
-`composition.selected` asks for it, to find the releases whose intervals must hold at once. What is not understood depends on all releases.
+`composition.selected` asks for it, to find the releases whose intervals must hold at once. What is not
+understood depends on all releases.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What a column over released numbers is, as a term of these numbers: as SQL, and for draws of their noise.
 
 A released number of a row is named by a whole number: its row times the number of released columns, plus its
-column. A `LinearTerm` is a sum of released numbers with weights: SQL of lists of such names with weights, so that
-the engine itself tells of which rows a value is made, whatever the window, the join or the group. A `CallTerm`
-is a function of terms, a `Fold` an aggregate of a function. `Known` values have no noise, `Opaque` ones no
-interval.
+column. A `LinearTerm` is a sum of released numbers with weights: SQL of lists of such names with weights, so
+that the engine itself tells of which rows a value is made, whatever the window, the join or the group. A
+`CallTerm` is a function of terms, a `Fold` an aggregate of a function. `Known` values have no noise, `Opaque`
+ones no interval.
 """
 
 from __future__ import annotations

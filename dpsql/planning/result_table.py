@@ -123,9 +123,9 @@ def build_details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> tuple[pa.
 
 
 def ends_at_once(plan: Plan, answer: NoisyResult, places: Places) -> pa.Table | None:
-    """Return the ends of intervals that hold for all numbers at once, named by their places in the table of `build_details`.
+    """Return the ends of intervals that hold for all numbers at once.
 
-    None: there are none.
+    They are named by the places of the intervals in the table of `build_details`. None: there are none.
     """
     columns: dict[int, NDArray[np.float64]] = {}
     numbers = {number.place: (number.low, number.high) for number in places.numbers}
