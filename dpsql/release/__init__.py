@@ -1,12 +1,13 @@
 """What a private statement releases: its stored form and its reuse.
 
-============  ===================================================================================
-``release``   the rows of a statement with their price and certainty; as JSON bytes for the ledger
-``transfer``  an answer as Arrow streams for a client, with everything that is free beside its rows
-``opening``   how a stored answer is opened where something fails after it was paid for
-``reuse``     the key of a question: the same key means the same question on the same data; with ``renaming``
-              an answer is found again under other names of its columns
-============  ===================================================================================
+================  ===================================================================================
+``release``       the rows of a statement with their price and certainty; as JSON bytes for the ledger
+``transfer``      an answer as Arrow streams for a client, with everything that is free beside its rows;
+                  how a stored answer is opened where something fails after it was paid for
+``reuse``         versions of the data, and the key of a question: the same key means the same question on
+                  the same data, so that an answer is found again, under other names of its columns, too
+``kept_ladders``  kept bounds of the policy's tables, as statements use them
+================  ===================================================================================
 """
 
 from dpsql.release.release import Release, from_bytes, hold_at_once, places_of, to_bytes, write_cell
