@@ -16,7 +16,7 @@
                          ``derived_columns`` computes intervals
 ``selected``             of which releases the outer query shows rows because of their noise; ``selecting``
                          follows it through its tree, ``dependence`` has the types
-``explain``              EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE and the columns of answers
+``explain``              EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of answers
 ``refusals``             what a refused statement is told; ``open_parameters`` the types of its parameters
 =======================  ================================================================================
 """

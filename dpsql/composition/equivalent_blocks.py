@@ -13,7 +13,7 @@ The rule is a spelling: what it makes is analysed like any statement.
 
 `FROM (SELECT DISTINCT day FROM visits) d LEFT JOIN visits v ON .. GROUP BY d.day` has a group for each day
 with a visit. Which days these are is private, so the block is counted for all declared days (see
-`analysis.spines`), and a release of the visitors of each day decides which of the groups are shown.
+`analysis.public_domains`), and a release of the visitors of each day decides which of the groups are shown.
 """
 
 from __future__ import annotations

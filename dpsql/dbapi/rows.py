@@ -1,4 +1,4 @@
-"""Type codes of `Cursor.description`, comparable with PEP 249's type objects; its constructors of values."""
+"""The rows of a result, and PEP 249's types: codes of columns, type objects, constructors of values."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What released numbers are made of: measured values with the joint law of their noises, and variances.
 
 Numbers of one draw share its law: under box noise they are not independent. Two numbers that use one measured
-value have its noise in common. From this the error of any expression over released numbers follows (see
-`linear_terms`).
+value have its noise in common. From this the error of any expression over released numbers follows (`noise_terms`).
 """
 
 from __future__ import annotations

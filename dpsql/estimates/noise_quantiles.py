@@ -4,7 +4,7 @@ The error of an estimate is such a sum, with known weights. Nothing is simulated
 a grid of 64 standard deviations is one inverse FFT of the product of the characteristic functions, integrated
 term by term. Equal noises enter as a power, so k = 10,000 costs no more than k = 10.
 
-All intervals cover the noise, whose law is public. Offsets are defined as in `intervals`: the true value
+All intervals cover the noise, whose law is public. Offsets are named so that the true value
 lies in [estimate - low, estimate + high].
 
 The formulas are those of continuous noise; on the grid a half-width needs one step more.

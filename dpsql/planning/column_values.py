@@ -1,13 +1,15 @@
 """Release quantiles and extremes of a column, and how many of its declared values occur.
 
-All numbers of units are measured together, with one noise. q is half the width of intervals that hold for all
-of them at once. Then at least as many values occur as have a noisy number above q: of a value that no unit
-has, it is not above q if the intervals hold. At most all declared ones do. The value is how many noisy
-numbers are above q/2. Where q is less than a count, half a count takes its place: no number of units is
-between 0 and 1.
+*Quantiles and extremes* are chosen among public cells of the column (`OfCells`).
 
-*Private:* what is measured is the release of `GROUP BY x`, of which one unit moves each number by at most 1,
-all the same way, whatever values it has. Everything here is computed from that release.
+*How many values occur* (`DifferentValues`): the numbers of units of all declared values are measured
+together, with one noise. q is half the width of intervals that hold for all of them at once. Then at least as
+many values occur as have a noisy number above q: of a value that no unit has, it is not above q if the
+intervals hold. At most all declared ones do. The value is how many noisy numbers are above q/2. Where q is
+less than a count, half a count takes its place: no number of units is between 0 and 1.
+
+*Private:* what is measured of different values is the release of `GROUP BY x`, of which one unit moves each
+number by at most 1, all the same way, whatever values it has. Everything here is computed from that release.
 """
 
 from __future__ import annotations

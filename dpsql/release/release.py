@@ -1,7 +1,8 @@
-"""What the numbers of a release are made of, beside its rows: for the errors of what is computed from them.
+"""The release of a private statement, with all that is free beside its rows, and its form in the ledger.
 
-It is part of what was released: measured values, the laws of their noises, and what bounds leave out. A
-release that was stored without has none, and what is computed from it then has no interval.
+Part of it is what its numbers are made of: measured values, the laws of their noises, and what bounds leave
+out. From these follow the errors of what is computed from released numbers. A release that was stored without
+has none, and what is computed from it then has no interval.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Versions of the data: a hash of the content of a table's files, computed once per change.
+"""When a stored answer is given again: versions of the data, and keys of questions.
 
-Sizes and times of files are no version: a DuckDB database changes in its log while the file stays, and
-`touch` changes times alone. They only show when a hash has to be computed again.
+Equal keys mean the same question on the same data. A version is a hash of the content of a table's files,
+computed once per change. Sizes and times of files are no version: a DuckDB database changes in its log while
+the file stays, and `touch` changes times alone. They only show when a hash has to be computed again.
 """
 
 from __future__ import annotations
