@@ -110,7 +110,7 @@ class FollowedUnion(FollowedSelect):
 
 @dataclass(slots=True)
 class TermTracer(Tracer):
-    """Follows the SELECTs of a query; see the module."""
+    """Follows the columns of the SELECTs of a query to terms of released numbers."""
 
     released: Mapping[str, Mapping[int, int | str]] = field(default_factory=dict)
     """By their folded names the columns of released relations: the number of a released number among all of

@@ -1,7 +1,8 @@
 """What released numbers are made of: measured values with the joint law of their noises, and variances.
 
 Numbers of one draw share its law: under box noise they are not independent. Two numbers that use one measured
-value have its noise in common. From this the error of any expression over released numbers follows (`noise_terms`).
+value have its noise in common. From this `noise_terms` computes the error
+of any expression over released numbers.
 """
 
 from __future__ import annotations

@@ -85,8 +85,8 @@ class WholeDomain(KeepsQuote):
         """Sentences for the analyst, as in `Quote`."""
         return notes(self.plan)
 
-    def quoted(self) -> Quote:
-        """See `Method`; of several counts it predicts the one with the most noise."""
+    def compute_quote(self) -> Quote:
+        """Return the price, and the predicted error: of several counts that of the one with the most noise."""
         plan, found = self.plan, list(self.predicted())
         return Quote(
             Charge(plan.price),
@@ -270,8 +270,8 @@ class EveryCount(KeepsQuote):
         """The predicted error of each number in words, as in `Quote`."""
         return errors_of_blocks(self.plan, self.blocks, self._predicted_level)
 
-    def quoted(self) -> Quote:
-        """See `Method`; of several counts it predicts the one with the most noise."""
+    def compute_quote(self) -> Quote:
+        """Return the price, and the predicted error: of several counts that of the one with the most noise."""
         plan, found = self.plan, list(self.predicted())
         numbers = sum(len(block.places) for block in self.blocks)
         return Quote(

@@ -73,8 +73,8 @@ class BoundSearches(KeepsQuote):
         largest = excesses(plan, plan.ladders, [len(s.ladder.bounds) - 1 for s in plan.ladders])
         return cls(plan, choose, choose_with_excess(_rest(plan, rest), largest, choose), each, rest)
 
-    def quoted(self) -> Quote:
-        """See `Method`; the errors depend on the bounds, which are not known yet."""
+    def compute_quote(self) -> Quote:
+        """Return the price; the errors depend on the bounds, which are not known yet."""
         plan, found = self.plan, f"{float(self.epsilon) * len(self.plan.ladders):.4g}"
         if plan.layout.order is not None:
             found = f"{float(_share(plan)):g} of its cost"

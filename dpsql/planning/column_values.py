@@ -89,8 +89,8 @@ class OfCells(KeepsQuote):
         made = mechanisms.Quantile.plan(size, levels * each, quantiles=asked, rows_per_unit=part.most)
         return cls(plan, made, existing)
 
-    def quoted(self) -> Quote:
-        """See `Method`; the error of a quantile is that of its rank."""
+    def compute_quote(self) -> Quote:
+        """Return the price, and the predicted errors: of a quantile that of its rank."""
         mechanism, existing, level = self.mechanism, self.existing, plan_requests.confidence_of(self.plan)
         outlook: dict[str, float | tuple[float, float] | AtDistance] = {}
         if isinstance(mechanism, mechanisms.Extreme):
@@ -317,8 +317,8 @@ class DifferentValues(KeepsQuote):
             raise InternalError("these numbers have no intervals that hold at once")
         return float(ends[1][0])
 
-    def quoted(self) -> Quote:
-        """See `Method`; the error depends on how many units have each value, which is private."""
+    def compute_quote(self) -> Quote:
+        """Return the price; the error depends on how many units have each value, which is private."""
         plan, inner = self.plan, self.units.quote
         values = self._size
         bar = f"{self.bar:,.0f}" if self.bar > 10 else figure(self.bar)

@@ -95,7 +95,7 @@ def plan_of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int],
 
 
 def _quote_parts(plan: Plan, parts: Sequence[OneShare]) -> Quote:
-    """See `Method`; the figures are those of the numbers that order the groups, else of the counts."""
+    """Return the quote of several methods; its figures are of what orders the groups, else of the counts."""
     place = plan_requests.quoted_place(plan)
     first = next((part for part in parts if _has(part, place)), parts[0])
     undivided = plan.layout.order is None
@@ -165,7 +165,7 @@ def plan_of_partition(plan: Plan, size: int | None) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class LargestOfPartitions:
-    """Selects the largest groups of each partition; see the module for why that is private."""
+    """Selects the largest groups of each partition, each at the price of the largest one."""
 
     plan: Plan
     partitions: Partitions

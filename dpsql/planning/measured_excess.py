@@ -73,8 +73,8 @@ class ExcessApart(KeepsQuote):
         noise = tuple(mechanisms.Laplace.plan(1, epsilon, sensitivity=each.most) for each in found)
         return cls(plan, tuple(found), noise, choose(plan.with_share(1 - SHARE)))
 
-    def quoted(self) -> Quote:
-        """See `Method`."""
+    def compute_quote(self) -> Quote:
+        """Return the price and the predicted error."""
         plan, first = self.plan, self.inner.quote
         beyond = "4B" if plan.key_types else "2B"
         return replace(
@@ -220,8 +220,8 @@ class WithExcess(KeepsQuote):
                 others.append(choose(plan_of_share(plan, users_of(plan), places, options)))
         return cls(plan, tuple(found), tuple(pairs), tuple(others), choose(plan))
 
-    def quoted(self) -> Quote:
-        """See `Method`."""
+    def compute_quote(self) -> Quote:
+        """Return the price and the predicted error."""
         plan, first = self.plan, self.first.quote
         return replace(
             first,

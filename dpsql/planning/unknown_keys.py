@@ -209,8 +209,8 @@ class GroupsByUnits(KeepsQuote):
         existing = mechanisms.Existing.plan(first, delta, groups_per_unit=m)
         return cls(plan, selection, units, existing, tuple(made), second)
 
-    def quoted(self) -> Quote:
-        """See `Method`."""
+    def compute_quote(self) -> Quote:
+        """Return the price and the predicted error."""
         plan, existing, confidence = self.plan, self.existing, plan_requests.confidence_of(self.plan)
         shown = list(self._predicted(confidence))
         selecting = existing.loss.charge.epsilon

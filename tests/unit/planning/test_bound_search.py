@@ -260,7 +260,7 @@ def test_a_large_penalty_cuts_few_units(session: Session) -> None:
 def test_what_is_told_of_units_beyond_the_bound(session: Session) -> None:
     """At most so many units as it says have 9/8 to twice the bound, in at least 95% of runs."""
     found, method = prepared(session, statement("SUM(amount) FROM orders", "0.5"))
-    (note,) = (each for each in method.quoted().notes if "found privately" in each)
+    (note,) = (each for each in method.compute_quote().notes if "found privately" in each)
     most = int(present(re.search(r"up to about (\d+) units may have 9/8 to 2 times as much", note))[1])
     (search,) = found.plan.ladders
     totals: dict[int, int] = {}
