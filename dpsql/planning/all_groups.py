@@ -86,7 +86,7 @@ class WholeDomain(KeepsQuote):
         return notes(self.plan)
 
     def compute_quote(self) -> Quote:
-        """Return the price, and the predicted error: of several counts that of the one with the most noise."""
+        """Return the price, and the predicted error: of several counts, of the one with most noise."""
         plan, found = self.plan, list(self.predicted())
         return Quote(
             Charge(plan.price),
@@ -271,7 +271,7 @@ class EveryCount(KeepsQuote):
         return errors_of_blocks(self.plan, self.blocks, self._predicted_level)
 
     def compute_quote(self) -> Quote:
-        """Return the price, and the predicted error: of several counts that of the one with the most noise."""
+        """Return the price, and the predicted error: of several counts, of the one with most noise."""
         plan, found = self.plan, list(self.predicted())
         numbers = sum(len(block.places) for block in self.blocks)
         return Quote(
