@@ -77,12 +77,12 @@ def __getattr__(name: str) -> object:
         return import_module(f"dpsql.{name}")
     if name not in __all__:
         raise AttributeError(f"module 'dpsql' has no attribute {name!r}")
-    value: object = getattr(_loaded(_MODULES.get(name, "dpsql.dbapi")), name)
+    value: object = getattr(_load(_MODULES.get(name, "dpsql.dbapi")), name)
     globals()[name] = value
     return value
 
 
-def _loaded(module: str) -> ModuleType:
+def _load(module: str) -> ModuleType:
     """Import a module, without searches for garbage among what its imports make: they find none."""
     collects = gc.isenabled()
     gc.disable()

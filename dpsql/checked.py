@@ -111,7 +111,7 @@ class _Stream:
             if not self.open:
                 raise InterfaceError("the stream of checked counts is closed")
             counting = self._session.plan_count(words, values)
-            _one_count(counting.plan)
+            _check_one_count(counting.plan)
             if self.exhausted:
                 raise OperationalError("the misses are used up: open another stream")
             return self._run.step(lambda: self._asked(counting, ask))
@@ -123,7 +123,7 @@ class _Stream:
         return Paid(ask(run), self._mechanism.charge)
 
 
-def _one_count(plan: Plan) -> None:
+def _check_one_count(plan: Plan) -> None:
     if not isinstance(plan.selection, Scalar) or len(plan.counts) != 1:
         raise ProgrammingError("a checked count is one count of a private table without GROUP BY")
     known = plan.values is None and plan.counts[0].share is None

@@ -36,9 +36,9 @@ from dpsql.policy import Policy, Table, load
 from dpsql.policy.model import declared_facts_of
 from dpsql.release import source_version, tables_read
 from dpsql.release.kept_ladders import LedgerLadders
-from dpsql.release.reuse import CHANGING, Stamps, Versions, settled
+from dpsql.release.reuse import CHANGING, Stamps, Versions, is_settled
 
-__all__ = ["Paid", "Running", "sealed"]
+__all__ = ["Paid", "Running", "run_sealed"]
 
 _T = TypeVar("_T")
 
@@ -51,7 +51,7 @@ class Running(ChargedWork):
         super().__init__(ledger, reservation, running_statement)
 
 
-def sealed(work: Callable[[], _T], otherwise: _T) -> _T:
+def run_sealed(work: Callable[[], _T], otherwise: _T) -> _T:
     """Run uncharged work that reads private data, as `run_uncharged` does."""
     return run_uncharged(work, otherwise, running_statement)
 
@@ -110,7 +110,7 @@ class Engines:
         known = self.unchanged(tables) and self.versions.tell(tables)
         if known and (found := self.kept.find(compiled)) is not None:
             return found
-        known = known and settled(self.versions.stamps(tables))
+        known = known and is_settled(self.versions.stamps(tables))
         query = self._widened(compiled) if known else compiled
         counts = self.engine.count(query)
         if known and self.unchanged(tables):
@@ -226,7 +226,7 @@ class Database:
             return
         self.on_vetting(name)
         with running_statement() as statement, statement.untimed():
-            readable = sealed(lambda: engine.vet(name), otherwise=False)
+            readable = run_sealed(lambda: engine.vet(name), otherwise=False)
         self.on_vetting(None)
         if not readable:
             raise OperationalError(f"table {name} cannot be read as declared: the owner runs `dpsql check`")

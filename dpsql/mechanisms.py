@@ -118,7 +118,7 @@ class _Stable(Mechanism[R]):
         return 1
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: distances change by at most c, up or down."""
+        """Whether the noise is enough where one unit moves distances by at most c, up or down."""
         if not self.queries:
             return True
         return self.loss == self.tests.loss(self.paid) and self.tests.cover(taken.most, self.queries)
@@ -249,11 +249,11 @@ class StableAnswers(_Stable[StableQueries]):
 
     @property
     def paid(self) -> int:
-        """See `_Stable`."""
+        """How many tests are paid for: those that may fail."""
         return self.failures
 
     def covers(self, taken: Taken) -> bool:
-        """See `_Stable`: the noise of this one must be symmetric."""
+        """As of a list of queries, but distances that may move in both directions need symmetric noise."""
         return self.tests.noise == "laplace" and _Stable.covers(self, taken)
 
     @classmethod

@@ -18,7 +18,7 @@ FREE = ("gap", "p_value")
 """What is free beside all numbers of a row."""
 
 
-def distinct(names: Sequence[str], *, fold: bool = False) -> list[str]:
+def make_distinct(names: Sequence[str], *, fold: bool = False) -> list[str]:
     """Return names of which no two are equal, those of DuckDB for the columns of a subquery.
 
     With `fold` they differ by more than the case of their letters.
@@ -43,8 +43,8 @@ def _free(name: str, taken: Collection[str], *, fold: bool = False) -> str:
 
 
 def renamed_columns(names: Sequence[str], *, fold: bool = False) -> list[tuple[str, str]]:
-    """Return the names that `distinct` changes, each with what it makes of it."""
-    made = distinct(names, fold=fold)
+    """Return the names that `make_distinct` changes, each with what it makes of it."""
+    made = make_distinct(names, fold=fold)
     return [(old, new) for old, new in zip(names, made, strict=True) if old != new]
 
 
@@ -139,7 +139,7 @@ Own = tuple[int | None, int | None, int | None]
 _NONE: Own = (None, None, None)
 
 
-def laid_out(
+def lay_out(
     names: Sequence[str],
     keys: Sequence[int],
     numbers: Sequence[tuple[int, Own]],
@@ -170,7 +170,7 @@ def laid_out(
         return len(every) - 1
 
     found = {kind: add(kind, free[kind]) for kind in FREE if kind in free}
-    base = distinct(names)
+    base = make_distinct(names)
     made = []
     for place, own in numbers:
         titles = [f"{base[place]}_{kind}" for kind in DETAILS]

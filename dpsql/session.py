@@ -1,4 +1,27 @@
-"""The session of one analyst: parses, analyses, prices, charges and runs statements."""
+"""The session of one analyst: the product on one page, from the text of a statement to its answer.
+
+`Session.run` prepares a statement and executes it. Of one that reads private tables these are the steps:
+
+1. ``composition.planner`` calls those up to 5. ``language`` parses the text: options, and the tree of the
+   rest.
+2. ``composition.parts`` takes it apart into its releases, and the outer query over what they release.
+3. ``analysis`` makes the plan of each release: the counting query, sealed. ``kernel.check`` proves how far
+   one privacy unit changes each number.
+4. ``planning`` chooses the method of a release: its mechanisms (``kernel.mechanisms``), its price, its
+   predicted errors (``estimates``).
+5. ``composition.outer`` binds the outer query. The statement is a ``composition.prepared.PreparedPrivate``,
+   or a `PreparedComposed` of several: nothing is charged, and no private row was read.
+6. ``composition.running`` finds the releases that are stored (``release.reuse``), and reserves the largest
+   charge of the others (``kernel.ledger``).
+7. ``database`` counts them on the data's engine (``engines``); ``kernel.counts`` seals what it has counted.
+8. The method proposes steps, and ``kernel.release`` runs them: what comes out is differentially private.
+9. ``planning.result_table`` makes columns of it, with estimates and intervals (``estimates``).
+10. ``kernel.charged_work`` settles the charge and stores the release (``release``). ``composition.outer``
+    runs the outer query over the released rows.
+
+Public statements run in the schema database (``engines``). EXPLAIN, SHOW and DESCRIBE are answered by
+``composition.explain`` and ``composition.show_describe``; streams of checked counts are in ``checked``.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +32,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from dpsql.analysis import CompiledQuery, complete, is_private
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
-from dpsql.composition import Releasing, composed, ends, schema_of, with_ends
+from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
 from dpsql.composition.explain import certificate_table, explain
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.planner import Planner
@@ -27,7 +50,7 @@ from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.kernel.loss import Charge, exact
 from dpsql.language import Describe, Options, Query, Set, Show, copy_parameters, copy_text, copy_whole
-from dpsql.release import Release, cell, from_bytes, told
+from dpsql.release import Release, from_bytes, telling_opening, write_cell
 from dpsql.release.reuse import CHANGING
 from dpsql.session_api import StatementResult, Turn
 
@@ -119,7 +142,7 @@ class Session:
         What one query counts for several of them is kept in memory, and is given to each only when its own
         charge is reserved.
         """
-        self._beside = tuple(query for one in statements for query in _counted(one))
+        self._beside = tuple(query for one in statements for query in _queries_to_count(one))
         try:
             yield
         finally:
@@ -161,7 +184,7 @@ class Session:
         statement was priced may not answer it any more, for instance because the data changed.
         """
         with self.statement(running):
-            own = _counted(prepared)
+            own = _queries_to_count(prepared)
             self._beside = self._running.beside = tuple(q for q in self._beside if q not in own)
             return self._execute(prepared, most)
 
@@ -171,7 +194,7 @@ class Session:
         """Return the result of a private statement whose releases are all stored; None for any other."""
         with self.statement(running):
             releases = self._releasing(prepared).stored(prepared)
-            return None if releases is None else _shown(prepared, releases)
+            return None if releases is None else _result_of(prepared, releases)
 
     def schema(self, prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
         """Return the columns of a statement's answer, with the ends of intervals if they are shown."""
@@ -202,7 +225,7 @@ class Session:
                 return StatementResult(prepared.engines.schema_database.run(prepared.sql, prepared.text))
             case PreparedCommand(command=Show(what="release") as show):
                 release = self.release(show.number)
-                return StatementResult(cell(release), release)
+                return StatementResult(write_cell(release), release)
             case PreparedCommand():
                 return StatementResult(self._command(prepared.command))
 
@@ -228,7 +251,7 @@ class Session:
         for _ in range(_ATTEMPTS):
             releases = releasing.releases(prepared)
             if releases is not None:
-                return _shown(prepared, releases)
+                return _result_of(prepared, releases)
             if prepared.parts[0].refines is not None:
                 break
             self.database.plans.clear()  # they are of data that are not there any more
@@ -318,7 +341,7 @@ class Session:
             self.database.close()
 
 
-def _counted(prepared: Prepared) -> tuple[CompiledQuery, ...]:
+def _queries_to_count(prepared: Prepared) -> tuple[CompiledQuery, ...]:
     """Return the queries that count a statement, as far as they are known and not stored."""
     if not isinstance(prepared, (PreparedPrivate, PreparedComposed)):
         return ()
@@ -326,8 +349,10 @@ def _counted(prepared: Prepared) -> tuple[CompiledQuery, ...]:
     return tuple(part.plan.compiled for part in charged)
 
 
-def _shown(prepared: PreparedPrivate | PreparedComposed, releases: tuple[Release, ...]) -> StatementResult:
+def _result_of(
+    prepared: PreparedPrivate | PreparedComposed, releases: tuple[Release, ...]
+) -> StatementResult:
     """Return the result of a private statement, given its releases."""
-    with told(*releases):
-        release = releases[0] if isinstance(prepared, PreparedPrivate) else composed(prepared, releases)
+    with telling_opening(*releases):
+        release = releases[0] if isinstance(prepared, PreparedPrivate) else run_composed(prepared, releases)
     return StatementResult(release.rows, release)

@@ -19,7 +19,7 @@ from dpsql.errors import QueryRefused
 from dpsql.estimates import Formula
 from dpsql.language import AboveThreshold, AllGroups, Selection, TopK, TopPerPartition, walk_tree
 from dpsql.lazy_dataclass import dataclass
-from dpsql.places import DETAILS, Places, distinct, laid_out
+from dpsql.places import DETAILS, Places, lay_out, make_distinct
 from dpsql.policy import fold
 
 FREE = {
@@ -197,7 +197,7 @@ def layout(
     the groups. A column that the statement asked for under the name of a detail is that detail, if it shows
     the same.
     """
-    base = distinct([output.name for output in outputs])
+    base = make_distinct([output.name for output in outputs])
     numbers = [place for place, output in enumerate(outputs) if output.kind == "count"]
 
     def own(kind: str, name: str, count: Output | None = None) -> int | None:
@@ -211,7 +211,7 @@ def layout(
     for place in numbers:
         stddev, low, high = (own(kind, f"{base[place]}_{kind}", outputs[place]) for kind in DETAILS)
         listed.append((place, (stddev, low, high)))
-    return laid_out(
+    return lay_out(
         [output.name for output in outputs],
         [place for place, output in enumerate(outputs) if output.kind == "key"],
         listed,

@@ -26,13 +26,13 @@ from dpsql.analysis.select_blocks import compile_query as subquery
 from dpsql.analysis.select_blocks import expand_star, with_ctes
 from dpsql.analysis.selection import compared
 from dpsql.composition.block_clauses import BlockClauses
-from dpsql.composition.block_columns import Columns, Names, is_measure, nodes
+from dpsql.composition.block_columns import BlockNames, ReleasedColumns, is_measure, nodes
 from dpsql.composition.existence import (
     EXISTENCE,
     HALF,
     counts_all,
     divides,
-    existing,
+    exists_condition,
     has_windows,
     needs_existence,
     windows_need_existence,
@@ -73,12 +73,14 @@ def separate(
         names = _names(query, select, policy, catalog)
     if names is None:
         return query, None
-    columns = Columns(name, names, query.source.position)
+    columns = ReleasedColumns(name, names, query.source.position)
     clauses = BlockClauses(select, names, columns, query.clause.by)
     plain = [each for each in readers if not has_windows(each)]
     existing = asked or any(needs_existence(each) for each in plain)
     dividing = any(map(divides, plain)) and any(counts_all(i.node, names.scope) for i in names.items)
-    return _Block(query, select, names, columns, clauses, tuple(readers), existing or dividing).separated()
+    return _BlockSplit(
+        query, select, names, columns, clauses, tuple(readers), existing or dividing
+    ).separated()
 
 
 def _aggregates(select: exp.Select) -> bool:
@@ -88,12 +90,12 @@ def _aggregates(select: exp.Select) -> bool:
     )
 
 
-def _names(query: Query, select: exp.Select, policy: Policy, catalog: Catalog) -> Names:
+def _names(query: Query, select: exp.Select, policy: Policy, catalog: Catalog) -> BlockNames:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, subquery)
     scope = Scope(query.source)
     with suppress(QueryRefused):
         scope = from_clause(compiler, select, with_ctes(compiler, select, ()), 1).scope
-    names = Names(expand_star(compiler, select, scope), scope)
+    names = BlockNames(expand_star(compiler, select, scope), scope)
     group = select.args.get("group")
     if group is not None and group.args.get("all"):
         keys = [item.node for item in names.items if names.free(item.node)]
@@ -105,11 +107,11 @@ def _names(query: Query, select: exp.Select, policy: Policy, catalog: Catalog) -
 
 
 @dataclass(slots=True)
-class _Block:
+class _BlockSplit:
     query: Query
     select: exp.Select
-    names: Names
-    columns: Columns
+    names: BlockNames
+    columns: ReleasedColumns
     clauses: BlockClauses
     readers: tuple[exp.Select, ...]
     existing: bool
@@ -139,7 +141,9 @@ class _Block:
         if outer is None or has_windows(outer) or not (needed and found):
             plain.tree.meta[EXISTENCE] = ((), bool(found))
             return
-        exist = existing([self.columns.column(node) for node, name in self.columns.found if name in found])
+        exist = exists_condition(
+            [self.columns.column(node) for node, name in self.columns.found if name in found]
+        )
         where = outer.args.get("where")
         outer.set(
             "where", exp.Where(this=exist if where is None else exp.and_(where.this, exist, copy=False))
@@ -180,7 +184,7 @@ class _Block:
                 self._add(outer, order, clauses.limit, clauses.offset)
                 return self._plain(), outer
         same = not (clauses.terms or clauses.limit) and self.select.args.get("distinct") is None
-        return (self.query if same else self._changed()), None
+        return (self.query if same else self._without_clauses()), None
 
     def _largest(self) -> Separated | None:
         """Read ORDER BY a measure with LIMIT, or a bound of a rank by it, as the selection of the largest."""
@@ -202,7 +206,7 @@ class _Block:
         by_keys = all(clauses.by_key(term) is not None for term in more)
         as_read = clauses.numbers_rows if qualified else by_keys and not clauses.offset
         if as_read and clauses.plain_items and not self.existing:
-            return self._moved(), None
+            return self._move_conditions(), None
         outer = self._outer([])
         by_rank = sorted_by[0] is top and by_keys and not self.columns.has(first)
         order = [self._rank()] if by_rank else [clauses.released(term) for term in sorted_by]
@@ -240,7 +244,7 @@ class _Block:
         outer: exp.Select | None = None
         behind = clauses.terms or clauses.offset or clauses.limit is not None
         if clauses.plain_items and not (behind or self.existing):
-            plain = self._changed(having=clauses.having)
+            plain = self._without_clauses(having=clauses.having)
         else:
             outer = self._outer([])
             order = [clauses.released(term) for term in clauses.terms]
@@ -260,7 +264,7 @@ class _Block:
             return None
         counted = any(counts_all(item.node, self.names.scope) for item in self.names.items)
         if clauses.plain_items and not (self.existing and counted and not self._above_half):
-            return self._moved(), None
+            return self._move_conditions(), None
         if clauses.limit is None:
             return None
         outer = self._outer([])
@@ -274,7 +278,7 @@ class _Block:
         more = filtered or clauses.merges or clauses.offset
         by_keys = all(clauses.by_key(term) is not None for term in clauses.terms)
         if clauses.plain_items and by_keys and not (more or self.existing):
-            return self._moved(), None
+            return self._move_conditions(), None
         outer = self._outer(clauses.having, qualify=True)
         order = [clauses.released(term) for term in clauses.terms]
         self._add(outer, order, clauses.limit, clauses.offset)
@@ -326,11 +330,11 @@ class _Block:
 
     # -- the plain block
 
-    def _moved(self) -> Query:
+    def _move_conditions(self) -> Query:
         """Return the query, with the conditions of HAVING on keys in WHERE."""
         if not self.clauses.before and self.select.args.get("distinct") is None:
             return self.query
-        made = self._changed(having=self.clauses.having)
+        made = self._without_clauses(having=self.clauses.having)
         for name in ("order", "limit", "qualify"):
             made.tree.set(name, self.select.args.get(name) and copy_tree(self.select.args[name]))
         return made
@@ -344,7 +348,7 @@ class _Block:
     ) -> Query:
         """Return the release block with the columns that are read of it, and its selection."""
         set_below = ("expressions", "group") if self.names.keys else ("expressions",)
-        made = self._changed(having=having, without=set_below)
+        made = self._without_clauses(having=having, without=set_below)
         keys = [self._key(key) for key in self.names.keys]
         listed = [
             exp.alias_(copy_tree(node), name, quoted=True, copy=False) for node, name in self.columns.found
@@ -364,7 +368,7 @@ class _Block:
             return copy_tree(key)
         return exp.Literal.number(self.columns.place(key, "number") + 1)
 
-    def _changed(self, *, having: list[exp.Expr] | None = None, without: Sequence[str] = ()) -> Query:
+    def _without_clauses(self, *, having: list[exp.Expr] | None = None, without: Sequence[str] = ()) -> Query:
         """Return the query with the conditions on keys in WHERE, and without the clauses behind HAVING.
 
         It also lacks the clauses `without`, which the caller sets.

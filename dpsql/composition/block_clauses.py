@@ -18,8 +18,8 @@ from dpsql.analysis.epsilon_division import lay_out
 from dpsql.analysis.rank_spellings import RANKS, RankedPartitions, ranked_partitions
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.analysis.selection import compared
-from dpsql.composition.block_columns import Columns, Names, free_function, is_measure, nodes
-from dpsql.composition.kinds import Kind, Kinds
+from dpsql.composition.block_columns import BlockNames, ReleasedColumns, free_function, is_measure, nodes
+from dpsql.composition.kinds import BlockKind, Kinds
 from dpsql.composition.release_blocks import release_of
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.loss import Filter
@@ -55,16 +55,16 @@ class Written:
             kind = kinds.of_select.get(id(select))
             if clauses is None or kind is None or clauses == Clauses():
                 continue
-            if kind is Kind.RELEASE:
+            if kind is BlockKind.RELEASE:
                 own[id(select)] = clauses
                 continue
             if clauses.clause.spelling:
                 raise query.source.refuse(
                     f"{clauses.clause.spelling} selects groups: it belongs into the SELECT that counts",
                     clauses.clause.at,
-                    "ORDER BY n DESC LIMIT 10" if kind is Kind.POST else None,
+                    "ORDER BY n DESC LIMIT 10" if kind is BlockKind.POST else None,
                 )
-            if kind is not Kind.POST or not _all_inside(select, kinds):
+            if kind is not BlockKind.POST or not _all_inside(select, kinds):
                 raise _misplaced(query, clauses)
             if total is not None and clauses.has_options:
                 raise query.source.refuse("the options of the statement are given twice", clauses.at)
@@ -113,7 +113,7 @@ class Written:
         return self.own.get(id(select), Clauses()).clause
 
 
-def divided(
+def divide_epsilon(
     total: Options, defaults: Options, releases: Sequence[Options], filters: tuple[Filter, ...] = ()
 ) -> list[Options]:
     """Give each release that has no epsilon or delta of its own an equal part of the statement's.
@@ -191,8 +191,8 @@ class BlockClauses:
     """The clauses of a release block behind its select list."""
 
     select: exp.Select
-    names: Names
-    columns: Columns
+    names: BlockNames
+    columns: ReleasedColumns
     by: exp.Expr | None = None
     """What TOP, ARGMAX or ABOVE THRESHOLD orders or compares, if it is written."""
     before: list[exp.Expr] = field(init=False)

@@ -58,7 +58,7 @@ def nodes(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 @dataclass(slots=True)
-class Names:
+class BlockNames:
     """What the names of a release block mean: columns of FROM, aliases of the select list, keys."""
 
     items: Sequence[Item]
@@ -160,11 +160,11 @@ class Names:
 
 
 @dataclass(slots=True)
-class Columns:
+class ReleasedColumns:
     """The columns that the outer query reads of a released relation, each with a name of its own."""
 
     relation: str
-    names: Names
+    names: BlockNames
     position: Callable[[exp.Expr], int]
     found: list[tuple[exp.Expr, str]] = field(default_factory=list)
     """The expressions of the release block's select list, and their names."""
@@ -211,7 +211,7 @@ class Columns:
             if isinstance(each, exp.Query):
                 return self._subquery(each)
             if self.asks(each):
-                return self._asked(each)
+                return self._write_asked(each)
             if is_measure(each) or self._difference(each):
                 return self.column(self.argued(each))
             place = names.key(each)
@@ -223,7 +223,7 @@ class Columns:
                 inner = self.column(own) if is_released(own) else self.over(own, within | {place})
                 return inner if isinstance(inner, exp.Column) else exp.Paren(this=inner)
             refused = isinstance(each, exp.Column) or (
-                isinstance(each, exp.Anonymous) and not is_windowed(each) and self._refused(each, within)
+                isinstance(each, exp.Anonymous) and not is_windowed(each) and self._reads_rows(each, within)
             )
             return self.column(each) if refused else each
 
@@ -243,7 +243,7 @@ class Columns:
         of = argument if place is None else self.names.items[place].node
         return not is_measure(of) and not self.names.free(of)
 
-    def _asked(self, node: exp.Expr) -> exp.Expr:
+    def _write_asked(self, node: exp.Expr) -> exp.Expr:
         """Return it with a column that is written out as one over released columns."""
         made, (argument,) = copy_tree(node), node.expressions
         named = self.names.alias(argument.unnest()) is not None or whole_number(argument.unnest()) is not None
@@ -270,7 +270,7 @@ class Columns:
         """Return whether a key or measure is among the columns."""
         return self.names.normal(self.names.as_row(node)) in self._forms
 
-    def _refused(self, node: exp.Expr, within: frozenset[int]) -> bool:
+    def _reads_rows(self, node: exp.Expr, within: frozenset[int]) -> bool:
         """Return whether a call reads rows, so that nothing of it can be computed after the release."""
         reads = any(isinstance(each, (exp.Column, exp.Query)) for each in nodes(node))
         queries = any(isinstance(each, exp.Query) for each in nodes(node))

@@ -7,60 +7,60 @@ from dataclasses import field, replace
 
 from dpsql.lazy_dataclass import dataclass
 
-Names = frozenset[str]
+ReleaseNames = frozenset[str]
 """Names of released relations."""
 
-NONE: Names = frozenset()
+NONE: ReleaseNames = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class Dependence:
     """What the value of a column, or of an expression, depends on."""
 
-    noise: Names = NONE
-    ends: Names = NONE
+    noise: ReleaseNames = NONE
+    ends: ReleaseNames = NONE
     """The releases of which it is, or holds, an end of an interval."""
-    chosen: Names = NONE
+    chosen: ReleaseNames = NONE
     """Those of which it is one that noise chose."""
 
 
-CLEAN = Value()
+CLEAN = Dependence()
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RelationRows:
     """The rows of a relation."""
 
-    columns: tuple[tuple[str, Value], ...] | None
+    columns: tuple[tuple[str, Dependence], ...] | None
     """The folded names of its columns and their values; None: they are not known."""
-    others: Value = CLEAN
+    others: Dependence = CLEAN
     """The value of a column whose name is not known."""
-    present: Names = NONE
-    order: Names = NONE
+    present: ReleaseNames = NONE
+    order: ReleaseNames = NONE
 
     @property
-    def values(self) -> tuple[Value, ...]:
+    def values(self) -> tuple[Dependence, ...]:
         """The values of all columns."""
         return (self.others,) if self.columns is None else tuple(value for _, value in self.columns)
 
-    def value(self, name: str) -> Value | None:
+    def value(self, name: str) -> Dependence | None:
         """Return the value of a column by its folded name; None: it has no such column."""
         if self.columns is None:
             return self.others
         found = [value for own, value in self.columns if own == name]
-        return both(found) if found else None
+        return merge_dependences(found) if found else None
 
 
 @dataclass(eq=False, slots=True)
-class Scope:
+class SelectScope:
     """The items of the FROM clause of a SELECT, and the names that its list gives."""
 
-    items: list[tuple[str, Rows]] = field(default_factory=list)
-    aliases: dict[str, list[Value]] = field(default_factory=dict)
-    windows: Names = NONE
+    items: list[tuple[str, RelationRows]] = field(default_factory=list)
+    aliases: dict[str, list[Dependence]] = field(default_factory=dict)
+    windows: ReleaseNames = NONE
     """The noise in named windows."""
 
-    def found(self, table: str, name: str) -> tuple[list[Value], bool]:
+    def found(self, table: str, name: str) -> tuple[list[Dependence], bool]:
         """Return what a column can mean here, and whether it is certain that it means one of these."""
         items = [(alias, rows) for alias, rows in self.items if not table or alias == table]
         found = [rows.value(name) for _, rows in items]
@@ -71,38 +71,38 @@ class Scope:
         return [*(value for value in found if value is not None), *own, *whole], certain
 
     @property
-    def values(self) -> list[Value]:
+    def values(self) -> list[Dependence]:
         """The values of all columns."""
         return [value for _, rows in self.items for value in rows.values]
 
     @property
-    def order(self) -> Names:
+    def order(self) -> ReleaseNames:
         """The noise that orders the rows."""
         return frozenset[str]().union(*(rows.order for _, rows in self.items))
 
     @property
-    def present(self) -> Names:
+    def present(self) -> ReleaseNames:
         """The noise by which rows are there."""
         return frozenset[str]().union(*(rows.present for _, rows in self.items))
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class QueryContext:
     """What is around a query: common table expressions, and the SELECTs that it may refer to."""
 
-    ctes: Mapping[str, Rows] = field(default_factory=dict)
-    scopes: tuple[Scope, ...] = ()
-    parameters: Names = NONE
+    ctes: Mapping[str, RelationRows] = field(default_factory=dict)
+    scopes: tuple[SelectScope, ...] = ()
+    parameters: ReleaseNames = NONE
     """The names of the parameters of functions that are arguments."""
 
-    def inside(self, scope: Scope) -> Around:
+    def inside(self, scope: SelectScope) -> QueryContext:
         """Return what is around the expressions of a SELECT."""
         return replace(self, scopes=(scope, *self.scopes))
 
 
-def both(values: Iterable[Value]) -> Value:
+def merge_dependences(values: Iterable[Dependence]) -> Dependence:
     """Return what several values depend on together."""
     noise, ends, chosen = NONE, NONE, NONE
     for value in values:
         noise, ends, chosen = noise | value.noise, ends | value.ends, chosen | value.chosen
-    return Value(noise, ends, chosen)
+    return Dependence(noise, ends, chosen)

@@ -23,16 +23,16 @@ from dpsql.analysis.compiler import whole_number
 from dpsql.composition.block_columns import DETAIL_FUNCTIONS
 from dpsql.composition.derived_columns import DerivedErrors
 from dpsql.composition.hidden_columns import HIDDEN, Columns, Hidden
-from dpsql.composition.prepared import AskedDetail, DerivedColumn, ErrorBar, PreparedComposed, Relation
-from dpsql.composition.terms import Form, Known, Opaque, Term, kept
-from dpsql.composition.tracing import Rows, United, traced_rows
+from dpsql.composition.prepared import AskedDetail, DerivedColumn, ErrorBar, OuterRelation, PreparedComposed
+from dpsql.composition.terms import Known, LinearTerm, Opaque, Term, map_sql_apart
+from dpsql.composition.tracing import FollowedSelect, FollowedUnion, trace_rows
 from dpsql.engines import Cancelled
 from dpsql.engines.public_queries import Columns as Types
 from dpsql.errors import OperationalError
 from dpsql.language import title_of, walk_tree
 from dpsql.lazy_dataclass import dataclass
-from dpsql.places import DETAILS, Places, distinct
-from dpsql.planning import by_noise, doubles
+from dpsql.places import DETAILS, Places, make_distinct
+from dpsql.planning import selects_by_noise, to_doubles
 from dpsql.policy import fold
 from dpsql.release import Release
 
@@ -68,7 +68,7 @@ class Errors:
     notes: tuple[str, ...] = ()
 
 
-def with_derived(
+def follow_derived(
     plain: PreparedComposed, tree: exp.Expr, columns: Columns
 ) -> tuple[PreparedComposed, dict[int, str]]:
     """Return a statement with the columns that are followed to released numbers; the tree is changed.
@@ -77,8 +77,8 @@ def with_derived(
     """
     plain = replace(plain, barred=plain.barred or plain.traced)
     plans = [part.plan for part in plain.parts]
-    released, numbers = _numbered(plain.relations, plans)
-    traced = traced_rows(tree, columns, released, max(len(numbers), 1)) if numbers else None
+    released, numbers = _number_releases(plain.relations, plans)
+    traced = trace_rows(tree, columns, released, max(len(numbers), 1)) if numbers else None
     if traced is None:
         return plain, {}
     rows, whole, repeated = traced
@@ -106,9 +106,9 @@ def with_derived(
     return replace(made, chosen=rows.filtered, repeated=repeated), why
 
 
-def _keys(rows: Rows, shown: int) -> tuple[int, ...]:
+def _keys(rows: FollowedSelect, shown: int) -> tuple[int, ...]:
     """Return the places of the columns by which rows that are aggregated or united differ."""
-    node = rows.branches[0].node if isinstance(rows, United) else rows.node
+    node = rows.branches[0].node if isinstance(rows, FollowedUnion) else rows.node
     items = node.args["expressions"][:shown]
     if len(rows.columns) != shown or any(isinstance(each, exp.Star) for i in items for each in walk_tree(i)):
         return ()
@@ -120,8 +120,8 @@ def _keys(rows: Rows, shown: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _numbered(
-    relations: Sequence[Relation], plans: Sequence[Plan]
+def _number_releases(
+    relations: Sequence[OuterRelation], plans: Sequence[Plan]
 ) -> tuple[dict[str, dict[int, int | str]], list[tuple[int, int]]]:
     """Give released numbers numbers: by relation and place, and the release and the number of each.
 
@@ -140,13 +140,15 @@ def _numbered(
     return found, list(numbers)
 
 
-def _shown(rows: Rows, place: int, term: Term) -> Term:
+def _shown(rows: FollowedSelect, place: int, term: Term) -> Term:
     """Return a term in the names of hidden columns of the outermost query."""
-    if not isinstance(term, Form):
-        return kept(term, rows.hidden)
-    if isinstance(rows, United):
-        return Form("", (("1", rows.hidden(str(place))),))
-    return Form("", tuple((f if f == "1" else rows.hidden(f), rows.hidden(form)) for f, form in term.parts))
+    if not isinstance(term, LinearTerm):
+        return map_sql_apart(term, rows.hidden)
+    if isinstance(rows, FollowedUnion):
+        return LinearTerm("", (("1", rows.hidden(str(place))),))
+    return LinearTerm(
+        "", tuple((f if f == "1" else rows.hidden(f), rows.hidden(form)) for f, form in term.parts)
+    )
 
 
 def run_with_errors(
@@ -204,7 +206,7 @@ def run_with_errors(
 
 def _family(plan: Plan, *, chosen: bool) -> int | None:
     """Return among how many groups noise chooses those whose intervals must hold; None: nobody knows."""
-    if not by_noise(plan) and not (plan.wide and chosen):
+    if not selects_by_noise(plan) and not (plan.wide and chosen):
         return 1
     return None if plan.domain_size is None else max(plan.domain_size, 2)
 
@@ -280,7 +282,7 @@ def with_details(
 def _with_own(
     prepared: PreparedComposed, column: DerivedColumn, details: Sequence[AskedDetail]
 ) -> DerivedColumn:
-    base = distinct(prepared.columns)[column.place]
+    base = make_distinct(prepared.columns)[column.place]
 
     def own(kind: str) -> int | None:
         titled = (each for each in details if each.of == column.place and each.kind == kind)
@@ -295,14 +297,14 @@ def numbers_of(prepared: PreparedComposed) -> list[ErrorBar | DerivedColumn]:
     return sorted((*prepared.bars, *prepared.derived), key=lambda each: each.place)
 
 
-def numeric(prepared: PreparedComposed, found: Sequence[tuple[str, str]]) -> PreparedComposed:
+def keep_numeric(prepared: PreparedComposed, found: Sequence[tuple[str, str]]) -> PreparedComposed:
     """Return a statement without derived columns that are no numbers, given all its columns and types."""
     kinds = [kind for name, kind in found if not name.startswith(HIDDEN)]
     kept = tuple(each for each in prepared.derived if kinds[each.place].split("(")[0] in _NUMERIC)
     return replace(prepared, derived=kept)
 
 
-def filled(
+def fill_details(
     prepared: PreparedComposed,
     releases: Sequence[Release],
     found: pa.Table,
@@ -322,7 +324,7 @@ def filled(
             at = getattr(numbers[asked.of], asked.kind)
             column = None if at is None else table.column(at)
         else:
-            column = doubles(_of_bounds(prepared, releases, found, asked, errors))
+            column = to_doubles(_of_bounds(prepared, releases, found, asked, errors))
         column = pa.nulls(rows.num_rows, pa.float64()) if column is None else column
         rows = rows.set_column(asked.place, rows.column_names[asked.place], column)
         table = table.set_column(asked.place, table.column_names[asked.place], column)

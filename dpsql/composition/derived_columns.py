@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.composition.hidden_columns import Hidden, Sum, floats, leaves_of
-from dpsql.composition.terms import Call, Form, Known, NoIntervalError, Term, value_of
-from dpsql.estimates.noise_laws import Linear, Quotient, Source
+from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, floats, leaves_of
+from dpsql.composition.terms import CallTerm, Known, LinearTerm, NoIntervalError, Term, value_of
+from dpsql.estimates.noise_laws import Linear, NoiseDraw, Quotient
 from dpsql.estimates.noise_terms import (
     DRAWS,
+    CutSides,
     Key,
     RatioIntervals,
-    Sides,
     TermWeights,
     errors,
     half_width,
@@ -51,7 +51,7 @@ _SAME = 1.02
 
 
 @dataclass(slots=True, eq=False)
-class _Number:
+class _ReleasedNumber:
     """A released number, all rows."""
 
     value: FloatArray
@@ -79,7 +79,7 @@ class DerivedErrors:
     """How many columns have intervals."""
     few: int = 0
     """In how many rows a ratio has no interval, since there are too few rows."""
-    _numbers: dict[int, _Number] = field(default_factory=dict)
+    _numbers: dict[int, _ReleasedNumber] = field(default_factory=dict)
     _widths: dict[tuple[object, ...], tuple[float, float]] = field(default_factory=dict)
     _known: dict[tuple[object, ...], Interval] = field(default_factory=dict)
     """Intervals of smooth functions, which rows may have in common."""
@@ -109,7 +109,7 @@ class DerivedErrors:
         """
         values = self.hidden.shown(place)
         out = np.full(len(values), np.nan)
-        if not isinstance(term, Form):
+        if not isinstance(term, LinearTerm):
             return out
         for row in np.flatnonzero(np.isfinite(values)).tolist():
             weights = self.hidden.form(term, row, float(values[row])).weights
@@ -126,11 +126,11 @@ class DerivedErrors:
     # -- intervals of a row
 
     def _interval(self, term: Term, row: int, value: float) -> Interval:
-        if isinstance(term, Form):
+        if isinstance(term, LinearTerm):
             return self._linear(self.hidden.form(term, row, value))
-        if isinstance(term, Call) and term.op == "round":
+        if isinstance(term, CallTerm) and term.op == "round":
             return self._rounded(term, row, value)
-        if isinstance(term, Call) and term.op == "cut":
+        if isinstance(term, CallTerm) and term.op == "cut":
             deviation, low, high = self._interval(term.args[0], row, value)
             least, most = (self.hidden.end(end, row) for end in term.args[1:])
             return deviation, *np.clip([low, high], least, most).tolist()
@@ -139,7 +139,7 @@ class DerivedErrors:
             return self._ratio_interval(*ratio, value)
         return self._smooth(term, row)
 
-    def _linear(self, form: Sum) -> Interval:
+    def _linear(self, form: SumOfNumbers) -> Interval:
         if not form.weights:
             return 0.0, form.value, form.value
         if len(form.weights) == 1:
@@ -166,7 +166,7 @@ class DerivedErrors:
             self._widths[key] = stddev(terms), half_width(terms, level) if level else math.inf
         return self._widths[key]
 
-    def _multiple(self, form: Sum) -> Interval:
+    def _multiple(self, form: SumOfNumbers) -> Interval:
         """Return the interval of a multiple of one number, plus a constant: that of the number."""
         ((name, weight),) = form.weights.items()
         number, at = self._number(name)
@@ -175,7 +175,7 @@ class DerivedErrors:
             raise NoIntervalError
         return abs(weight) * float(number.stddev[at]), min(ends), max(ends)
 
-    def _ends(self, form: Sum) -> tuple[float, float]:
+    def _ends(self, form: SumOfNumbers) -> tuple[float, float]:
         """Return ends that hold where those of all numbers do."""
         low = high = form.value
         for name, weight in form.weights.items():
@@ -184,7 +184,7 @@ class DerivedErrors:
             low, high = low + ends[0], high + ends[1]
         return (low, high) if math.isfinite(low) and math.isfinite(high) else (-math.inf, math.inf)
 
-    def _rounded(self, term: Call, row: int, value: float) -> Interval:
+    def _rounded(self, term: CallTerm, row: int, value: float) -> Interval:
         """Return the interval of a value that is rounded to a grid finer than its noise: rounded ends."""
         digits = self.hidden.scalar(term.args[1], row)
         step = 10.0 ** -round(digits)
@@ -195,11 +195,11 @@ class DerivedErrors:
 
     # -- ratios
 
-    def _ratio(self, term: Term, row: int) -> tuple[Sum, Sum, float, float] | None:
+    def _ratio(self, term: Term, row: int) -> tuple[SumOfNumbers, SumOfNumbers, float, float] | None:
         """Return numerator, denominator, factor and what is added of a ratio of sums; None: it is none."""
-        if not isinstance(term, Call):
+        if not isinstance(term, CallTerm):
             return None
-        if term.op == "div" and _is_linear(term.args[0]) and isinstance(term.args[1], Form):
+        if term.op == "div" and _is_linear(term.args[0]) and isinstance(term.args[1], LinearTerm):
             first, second = term.args
             return self.hidden.leaf(first, row), self.hidden.leaf(second, row), 1.0, 0.0
         if term.op == "neg":
@@ -226,7 +226,9 @@ class DerivedErrors:
         by = other if term.op == "mul" else 1 / other
         return above, below, factor * by, more * by
 
-    def _ratio_interval(self, above: Sum, below: Sum, factor: float, more: float, value: float) -> Interval:
+    def _ratio_interval(
+        self, above: SumOfNumbers, below: SumOfNumbers, factor: float, more: float, value: float
+    ) -> Interval:
         forms = [above, below]
         terms, quotients = self._terms(forms)
         if quotients:
@@ -249,7 +251,7 @@ class DerivedErrors:
     # -- smooth functions
 
     def _smooth(self, term: Term, row: int) -> Interval:
-        forms: list[Sum] = []
+        forms: list[SumOfNumbers] = []
         places: list[int | list[int]] = []
         for leaf, folded in leaves_of(term):
             size = self.hidden.size(leaf, row) if folded else 0
@@ -267,14 +269,14 @@ class DerivedErrors:
         self._known[key] = found = self._smooth_of(forms, f)
         return found
 
-    def _or_null(self, leaf: Form, row: int, at: int | None) -> Sum:
+    def _or_null(self, leaf: LinearTerm, row: int, at: int | None) -> SumOfNumbers:
         """Return a form, with the value NaN for NULL: GREATEST and LEAST pass over it, others have NULL."""
         try:
             return self.hidden.leaf(leaf, row, at)
         except NoIntervalError:
-            return Sum(math.nan, {})
+            return SumOfNumbers(math.nan, {})
 
-    def _smooth_of(self, forms: list[Sum], f: Callable[[list[FloatArray]], FloatArray]) -> Interval:
+    def _smooth_of(self, forms: list[SumOfNumbers], f: Callable[[list[FloatArray]], FloatArray]) -> Interval:
         """Return 2.5% and 97.5% of f of what the forms may be, given the noise."""
         level = self._level(self._family(forms))
         tail = (1 - level) / 2
@@ -297,7 +299,7 @@ class DerivedErrors:
         high = max(float(np.quantile(each, 1 - tail, method="higher")) for each in results)
         return float(results[0].std()), low, high
 
-    def _corners(self, forms: list[Sum], leaves: list[FloatArray]) -> Iterator[list[FloatArray]]:
+    def _corners(self, forms: list[SumOfNumbers], leaves: list[FloatArray]) -> Iterator[list[FloatArray]]:
         """Yield the draws, and with what bounds left out, on either side of each form."""
         yield leaves
         sides = [self._sides([form]).of(1.0) for form in forms]
@@ -324,12 +326,12 @@ class DerivedErrors:
 
     # -- what a form is made of
 
-    def _terms(self, forms: list[Sum]) -> tuple[TermWeights, list[int]]:
+    def _terms(self, forms: list[SumOfNumbers]) -> tuple[TermWeights, list[int]]:
         """Return the forms, and both parts of each quotient in them, as sums of measured numbers."""
-        listed: list[dict[Key, tuple[Source, float]]] = []
+        listed: list[dict[Key, tuple[NoiseDraw, float]]] = []
         quotients: dict[int, None] = {}
         for form in forms:
-            own: dict[Key, tuple[Source, float]] = {}
+            own: dict[Key, tuple[NoiseDraw, float]] = {}
             for name, weight in form.weights.items():
                 number, at = self._number(name)
                 made = None if number.noise is None else number.noise.made
@@ -350,7 +352,7 @@ class DerivedErrors:
                 listed.append(own)
         return join_terms(listed), list(quotients)
 
-    def _centre(self, form: Sum) -> float:
+    def _centre(self, form: SumOfNumbers) -> float:
         """Return the value of a form as it was measured, without what was given back; quotients left out."""
         found = form.value
         for name, weight in form.weights.items():
@@ -361,7 +363,7 @@ class DerivedErrors:
                 found += weight * sum(w * float(each.value[at]) for w, each in made.terms)
         return found
 
-    def _sides(self, forms: list[Sum]) -> Sides:
+    def _sides(self, forms: list[SumOfNumbers]) -> CutSides:
         names = list(dict.fromkeys(name for form in forms for name in form.weights))
         weights = np.array([[form.weights.get(name, 0.0) for name in names] for form in forms])
         below, above = np.zeros(len(names)), np.zeros(len(names))
@@ -370,9 +372,9 @@ class DerivedErrors:
             for array, side in ((below, "below"), (above, "above")):
                 known = None if number.noise is None else getattr(number.noise, side)
                 array[place] = 0.0 if known is None else float(known[at])
-        return Sides(weights, below, above)
+        return CutSides(weights, below, above)
 
-    def _family(self, forms: list[Sum]) -> int:
+    def _family(self, forms: list[SumOfNumbers]) -> int:
         """Return among how many values noise may have chosen these."""
         return max((self._number(name)[0].family for form in forms for name in form.weights), default=1)
 
@@ -383,13 +385,13 @@ class DerivedErrors:
         tail = (1 - self.confidence) / (family * self.columns)
         return 1 - tail if exact or tail * DRAWS >= _LEAST_TAIL else 0.0
 
-    def _number(self, name: int) -> tuple[_Number, int]:
+    def _number(self, name: int) -> tuple[_ReleasedNumber, int]:
         at, column = divmod(name, len(self.numbers))
         if column not in self._numbers:
             self._numbers[column] = self._made(column)
         return self._numbers[column], at
 
-    def _made(self, column: int) -> _Number:
+    def _made(self, column: int) -> _ReleasedNumber:
         index, number = self.numbers[column]
         release = self.releases[index]
         place = places_of(release).numbers[number]
@@ -400,22 +402,22 @@ class DerivedErrors:
         ]
         noise = None if release.noises is None else release.noises[number]
         value = floats(release.table.column(place.place))
-        made = _Number(value, ends[0], ends[1], ends[2], noise, index, self.families[index])
+        made = _ReleasedNumber(value, ends[0], ends[1], ends[2], noise, index, self.families[index])
         return replace(made, family=1) if made.family > 1 and self._is_single(made) else made
 
-    def _is_single(self, number: _Number) -> bool:
+    def _is_single(self, number: _ReleasedNumber) -> bool:
         """Whether the intervals of a number are those of one number, although noise chooses what is shown."""
         made = None if number.noise is None else number.noise.made
         if not isinstance(made, Linear) or not len(number.value):
             return False
-        own: dict[Key, tuple[Source, float]] = {}
+        own: dict[Key, tuple[NoiseDraw, float]] = {}
         _add(own, number.release, made, 0, 1.0)
         wider = [getattr(number.noise, side) for side in ("below", "above")]
         half = (number.high[0] - number.low[0] - sum(0.0 if w is None else w[0] for w in wider)) / 2
         return bool(half <= _SAME * half_width(join_terms([own]), self.confidence))
 
 
-def _add(own: dict[Key, tuple[Source, float]], release: int, made: Linear, at: int, weight: float) -> None:
+def _add(own: dict[Key, tuple[NoiseDraw, float]], release: int, made: Linear, at: int, weight: float) -> None:
     for factor, each in made.terms:
         key = (release, each.place, at)
         source = each.sources[int(each.source[at])]
@@ -423,4 +425,4 @@ def _add(own: dict[Key, tuple[Source, float]], release: int, made: Linear, at: i
 
 
 def _is_linear(term: Term) -> bool:
-    return isinstance(term, (Form, Known))
+    return isinstance(term, (LinearTerm, Known))

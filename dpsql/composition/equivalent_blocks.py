@@ -13,7 +13,7 @@ The rule is a spelling: what it makes is analysed like any statement.
 
 `FROM (SELECT DISTINCT day FROM visits) d LEFT JOIN visits v ON .. GROUP BY d.day` has a group for each day
 with a visit. Which days these are is private, so the block is counted for all declared days (see
-`analysis.spines`), and a release of the visitors of each day decides which of the groups are shown.
+`analysis.public_domains`), and a release of the visitors of each day decides which of the groups are shown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LIMITING = ("group", "having", "qualify", "limit", "offset", "distinct", "joins
 _AGGREGATED = tuple(name for name in _LIMITING if name not in ("joins", "where"))
 
 
-def one_row(node: exp.Expr, ctes: tuple[Cte, ...]) -> bool:
+def has_one_row(node: exp.Expr, ctes: tuple[Cte, ...]) -> bool:
     """Return whether a query has exactly one row, whatever its tables hold: an aggregate without GROUP BY."""
     select = node.unnest() if isinstance(node, exp.Subquery) else node
     if not isinstance(select, exp.Select):
@@ -49,7 +49,7 @@ def one_row(node: exp.Expr, ctes: tuple[Cte, ...]) -> bool:
     if first is None or first.this.args.get("joins"):
         return False
     inner = relation(first.this, ctes)
-    return inner is not None and one_row(inner[0], inner[1])
+    return inner is not None and has_one_row(inner[0], inner[1])
 
 
 def relation(item: exp.Expr, ctes: tuple[Cte, ...]) -> tuple[exp.Expr, tuple[Cte, ...]] | None:
@@ -104,7 +104,7 @@ def with_scalars(
 def _columns(item: exp.Expr, ctes: tuple[Cte, ...]) -> frozenset[str] | None:
     """Return the names of the columns of an item that has one row; None for other items."""
     found = relation(item, ctes)
-    if found is None or item.args.get("joins") or not item.alias_or_name or not one_row(*found):
+    if found is None or item.args.get("joins") or not item.alias_or_name or not has_one_row(*found):
         return None
     select = found[0].unnest() if isinstance(found[0], exp.Subquery) else found[0]
     names = [e.alias_or_name for e in select.expressions] if isinstance(select, exp.Select) else []
@@ -308,24 +308,24 @@ def _filter(block: exp.Select, ctes: tuple[Cte, ...], provenance: Provenance) ->
         if found is None or not is_grouped_by(block, found.alias, found.name):
             continue
         unit = provenance.unit(found.select, found.visible)
-        if unit is None or not _alike(found.select, ctes, found.visible):
+        if unit is None or not _have_same_meaning(found.select, ctes, found.visible):
             continue
         key = exp.column(found.name, table=found.alias, quoted=True)
-        exists = exp.In(this=key, query=exp.Subquery(this=_existing(found.select, unit)))
+        exists = exp.In(this=key, query=exp.Subquery(this=_query_of_existing(found.select, unit)))
         having = block.args.get("having")
         both = exists if having is None else exp.and_(having.this, exists, copy=False)
         block.set("having", exp.Having(this=both))
         found.select.meta[MARKED] = True
 
 
-def _alike(select: exp.Select, ctes: tuple[Cte, ...], visible: tuple[Cte, ...]) -> bool:
+def _have_same_meaning(select: exp.Select, ctes: tuple[Cte, ...], visible: tuple[Cte, ...]) -> bool:
     """Return whether the tables of a SELECT have the same meaning in another place."""
     names = [table.name for table in all_of(select, exp.Table)]
     alike = all(cte_named(name, ctes) is cte_named(name, visible) for name in names)
     return select.args.get("with_") is None and alike
 
 
-def _existing(select: exp.Select, unit: exp.Column) -> exp.Select:
+def _query_of_existing(select: exp.Select, unit: exp.Column) -> exp.Select:
     """Return the query of the values of a SELECT DISTINCT whose noisy number of units is not zero."""
     value = select.expressions[0].unalias()
     units = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Distinct(expressions=[unit])])

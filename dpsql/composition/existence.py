@@ -148,7 +148,7 @@ def _seeks_absent(select: exp.Select) -> bool:
     )
 
 
-def existing(columns: Sequence[exp.Expr]) -> exp.Expr:
+def exists_condition(columns: Sequence[exp.Expr]) -> exp.Expr:
     """Return the condition that one of some counts of a group says that it exists."""
     half = exp.Literal.number(HALF)
     tests = [exp.GT(this=column, expression=half.copy()) for column in columns]
@@ -176,7 +176,7 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
     return [node.this] if isinstance(node, exp.Paren) else [node]
 
 
-def left_out(prepared: PreparedComposed, releases: Mapping[int, Release]) -> bool:
+def leaves_out(prepared: PreparedComposed, releases: Mapping[int, Release]) -> bool:
     """Return whether a group was left out of what is computed, since it does not exist."""
     read = with_groups(prepared, releases)
     if any(read[place].rows.num_rows < releases[place].rows.num_rows for place in releases):
@@ -228,7 +228,7 @@ def _column(release: Release, place: int) -> NDArray[np.float64]:
     return found
 
 
-def told(prepared: PreparedComposed, releases: Sequence[Release]) -> list[str]:
+def describe_existence(prepared: PreparedComposed, releases: Sequence[Release]) -> list[str]:
     """Return what was decided about the groups of an answer, in words, with how many were left out."""
     asked = releases
     releases = [*with_groups(prepared, dict(enumerate(asked))).values()]

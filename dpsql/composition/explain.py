@@ -15,7 +15,7 @@ import pyarrow as pa
 from dpsql.analysis import Plan
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.composition.release_words import (
-    Number,
+    DescribedNumber,
     add_exact_facts,
     describe_numbers,
     guarantee,
@@ -31,7 +31,13 @@ from dpsql.kernel.check import Certificate, Change, Together
 from dpsql.kernel.loss import Charge
 from dpsql.language import Query
 from dpsql.ledger import Budget
-from dpsql.planning import AtDistance, Considered, considered, left_out_sentences, to_be_found
+from dpsql.planning import (
+    AtDistance,
+    Considered,
+    describe_bounds_to_find,
+    left_out_sentences,
+    quote_candidates,
+)
 
 
 def _facts_left_out(plan: Plan) -> dict[str, object]:
@@ -39,7 +45,7 @@ def _facts_left_out(plan: Plan) -> dict[str, object]:
     found = left_out_sentences(plan)
     assumes = found.pop("assumes", None)
     cut = plan.options.cut if any(plan.left_out) or plan.ladders else None
-    said = [*found.values(), *to_be_found(plan)]
+    said = [*found.values(), *describe_bounds_to_find(plan)]
     return {"left_out": said or None, "assumes": assumes, "cut": cut}
 
 
@@ -108,7 +114,7 @@ def _facts_of_release(
         "null_group": plan.null_group or None,
         "outside": "one more number of this release" if plan.outside else None,
         **_facts_left_out(plan),
-        "considered": considered(plan),
+        "considered": quote_candidates(plan),
         "assumed": [str(each) for each in plan.assumed] or None,
         "warnings": [*filter(None, (prepared.note, prepared.of_intervals)), *quote.notes] or None,
         **left,
@@ -189,7 +195,7 @@ def _json_fields(value: object) -> dict[str, object]:
     """Return a considered mechanism, a number, or predictions at a distance, for JSON."""
     if isinstance(value, AtDistance):
         return asdict(value)
-    if isinstance(value, Number):
+    if isinstance(value, DescribedNumber):
         return {name: fact for name, fact in asdict(value).items() if fact not in (None, "", ())}
     assert isinstance(value, Considered)  # noqa: S101  everything else is plain
     charge = {"epsilon": float(value.charge.epsilon), "delta": float(value.charge.delta)}

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import field
-from typing import Protocol
 
 from sqlglot import exp
 
@@ -13,46 +12,24 @@ from dpsql.analysis.aggregate_functions import is_aggregate
 from dpsql.analysis.compiler import whole_number
 from dpsql.composition import terms
 from dpsql.composition.existence import without_existence
-from dpsql.composition.hidden_columns import Item, UnknownColumnsError
-from dpsql.composition.terms import Call, Fold, Form, Known, Opaque, Term, chosen, kept, listed, mapped
+from dpsql.composition.hidden_columns import FromItem, UnknownColumnsError
+from dpsql.composition.terms import (
+    CallTerm,
+    Fold,
+    FollowedRows,
+    Known,
+    LinearTerm,
+    Opaque,
+    QueryFollower,
+    Term,
+    choose_branch,
+    listed,
+    map_sql,
+    map_sql_apart,
+)
 from dpsql.language import all_of, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
-
-
-class FollowedRows(Protocol):
-    """The rows of a query, as the query around it sees them."""
-
-    columns: list[tuple[str, Term]]
-    filtered: bool
-    soft: bool
-
-    def handed(self, place: int, alias: str, name: str) -> Term:
-        """Return a column under an alias and a name."""
-
-
-class Following(Protocol):
-    """What reads queries inside of expressions."""
-
-    released: Mapping[str, Mapping[int, int | str]]
-    width: int
-    whole: list[bool]
-    aggregating: list[exp.Select | None]
-
-    def reads(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> bool:
-        """Whether a query names a released relation, or a common table expression."""
-
-    def outer_term(self, node: exp.Column) -> Term | None:
-        """Return what a name means in the queries around; None if none has it."""
-
-    def subquery(
-        self,
-        select: exp.Select,
-        ctes: Mapping[str, exp.CTE | None],
-        lookup: Callable[[exp.Column], Term | None],
-    ) -> FollowedRows:
-        """Follow a subquery, in which names of the query around may stand."""
-
 
 _ARITHMETIC: Mapping[type[exp.Expr], str] = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div"}
 _SMOOTH = {
@@ -60,9 +37,12 @@ _SMOOTH = {
     "power": "power",
     "pow": "power",
 }
-_SUMS = {"sum": "sum", "fsum": "sum", "kahan_sum": "sum", "sumkahan": "sum"}
-_AVERAGES = frozenset({"avg", "mean", "favg"})
-_ENDS = {"max": "max", "min": "min"}
+_FOLDS = {
+    **dict.fromkeys(("sum", "fsum", "kahan_sum", "sumkahan"), "sum"),
+    **dict.fromkeys(("avg", "mean", "favg"), "avg"),
+    "max": "max",
+    "min": "min",
+}
 _PICKS = frozenset({"lag", "lead", "first_value", "last_value", "nth_value", "first", "last", "any_value"})
 _SHIFTS = frozenset({"lag", "lead"})
 _WHOLE = frozenset(
@@ -81,11 +61,11 @@ _NAMES: dict[type[exp.Expr], str] = {
 
 
 @dataclass(slots=True)
-class Reader:
+class ExpressionReader:
     """Reads the expressions of one SELECT."""
 
-    tracer: Following
-    items: list[Item]
+    tracer: QueryFollower
+    items: list[FromItem]
     ctes: Mapping[str, exp.CTE | None]
     select: exp.Select
     aliases: dict[str, Term] = field(default_factory=dict)
@@ -156,7 +136,7 @@ class Reader:
 
     # -- names
 
-    def handed(self, item: Item, place: int) -> Term:
+    def handed(self, item: FromItem, place: int) -> Term:
         """Return a column of an item of FROM."""
         names = item.names or ()
         if item.traced is not None:
@@ -172,7 +152,7 @@ class Reader:
         if node.args.get("db") is not None:
             return Opaque("a name")
         found: list[Term] = []
-        nameless: list[Item] = []
+        nameless: list[FromItem] = []
         for item in self.items:
             if node.table and fold(node.table) != fold(item.alias):
                 continue
@@ -227,20 +207,24 @@ class Reader:
             return self._function(node)
         return self._other(node)
 
+    def _without_noise(self, inner: list[Term], node: exp.Expr) -> Term | None:
+        """Return an expression of known terms, or the term that is not understood; None: it has noise."""
+        if all(isinstance(term, Known) for term in inner):
+            return Known(self._sql(node))
+        return terms.first_opaque(*inner)
+
     def _other(self, node: exp.Expr) -> Term:
         children = [self.term(each) for each in node.iter_expressions()]
-        opaque = terms.first_opaque(*children)
-        if opaque is not None:
-            return opaque
-        if all(isinstance(term, Known) for term in children):
-            return Known(self._sql(node))
+        settled = self._without_noise(children, node)
+        if settled is not None:
+            return settled
         if isinstance(node, exp.Neg):
             (inner,) = children
-            if isinstance(inner, Form):
-                return terms.scaled(inner, "-1", self._sql(node))
-            return Call("neg", (inner,))
+            if isinstance(inner, LinearTerm):
+                return terms.scale(inner, "-1", self._sql(node))
+            return CallTerm("neg", (inner,))
         if isinstance(node, exp.Pow):
-            return Call("power", (self.term(node.this), self.term(node.expression)))
+            return CallTerm("power", (self.term(node.this), self.term(node.expression)))
         if isinstance(node, exp.Cast):
             return self._cast(node)
         if isinstance(node, (exp.Predicate, exp.Connector, exp.Not)):
@@ -253,10 +237,12 @@ class Reader:
         if name in _FLOATS:
             return terms.with_value(inner, self._sql(node))
         if name in _WHOLE:
-            return Call("round", (inner, Known("0")))
+            return CallTerm("round", (inner, Known("0")))
         if name == "DECIMAL":
             places = [each.name for each in kind.expressions]
-            return Call("round", (inner, Known(places[1] if len(places) > 1 else "3" if not places else "0")))
+            return CallTerm(
+                "round", (inner, Known(places[1] if len(places) > 1 else "3" if not places else "0"))
+            )
         return Opaque("text" if name in ("VARCHAR", "TEXT") else "a conversion")
 
     def _case(self, node: exp.Case) -> Term:
@@ -272,7 +258,7 @@ class Reader:
             texts = [self._sql(each) for each, _ in whens]
             if operand is not None:
                 texts = [f"({self._sql(operand)}) = ({text})" for text in texts]
-            return chosen(texts, branches, value, last)
+            return choose_branch(texts, branches, value, last)
         cut = self._cut(whens, default) if operand is None and default is not None else None
         if cut is not None:
             return cut
@@ -293,7 +279,7 @@ class Reader:
             ends[type(compared)] = end.sql
         if isinstance(inner, (Known, Opaque)):
             return inner
-        return Call("cut", (inner, *(Known(ends[kind]) for kind in (exp.LT, exp.GT))))
+        return CallTerm("cut", (inner, *(Known(ends[kind]) for kind in (exp.LT, exp.GT))))
 
     def _one_or_null(self, nodes: list[exp.Expr], value: str) -> Term:
         """Return a value that is NULL where noise says so, as where a divisor rounds to 0."""
@@ -309,39 +295,35 @@ class Reader:
         if name in ("coalesce", "ifnull"):
             branches = [self.term(each) for each in args]
             texts = [f"({self._sql(each)}) IS NOT NULL" for each in args[:-1]]
-            return chosen(texts, branches[:-1], self._sql(node), branches[-1])
+            return choose_branch(texts, branches[:-1], self._sql(node), branches[-1])
         if name in ("if", "iff") and len(args) == 3:
             if isinstance(self.term(args[0]), Known):
                 branch, last = self.term(args[1]), self.term(args[2])
-                return chosen([self._sql(args[0])], [branch], self._sql(node), last)
+                return choose_branch([self._sql(args[0])], [branch], self._sql(node), last)
             return self._one_or_null(args[1:], self._sql(node))
         if name == "nullif":
             return terms.with_value(self.term(args[0]), self._sql(node))
         children = [self.term(each) for each in args]
-        opaque = terms.first_opaque(*children)
-        if opaque is not None:
-            return opaque
-        if all(isinstance(term, Known) for term in children):
-            return Known(self._sql(node))
+        settled = self._without_noise(children, node)
+        if settled is not None:
+            return settled
         if name in _SMOOTH:
-            return Call(_SMOOTH[name], tuple(children))
+            return CallTerm(_SMOOTH[name], tuple(children))
         if name == "log":
-            return Call("log10" if len(children) == 1 else "log", tuple(children))
+            return CallTerm("log10" if len(children) == 1 else "log", tuple(children))
         if name == "round":
-            return Call("round", (children[0], children[1] if len(children) > 1 else Known("0")))
+            return CallTerm("round", (children[0], children[1] if len(children) > 1 else Known("0")))
         return Opaque(name)
 
     # -- aggregates and windows
 
     def _window(self, node: exp.Window) -> Term:
         function = node.this
-        parts = [*(node.args.get("partition_by") or [])]
-        order = node.args.get("order")
-        parts += [] if order is None else [each.this for each in order.expressions]
-        for named in self.select.args.get("windows") or []:
-            parts += named.args.get("partition_by") or []
-            own = named.args.get("order")
-            parts += [] if own is None else [each.this for each in own.expressions]
+        parts: list[exp.Expr] = []
+        for window in (node, *(self.select.args.get("windows") or [])):
+            parts += window.args.get("partition_by") or []
+            order = window.args.get("order")
+            parts += [] if order is None else [each.this for each in order.expressions]
         name = (function_name(function) or "").lower()
         found = [self.term(each) for each in parts]
         if not all(isinstance(term, Known) for term in found):
@@ -352,22 +334,20 @@ class Reader:
         ):
             return Opaque("this window")
         if name in _PICKS:
-            return self._picked(node, function, name)
+            return self._pick(node, function, name)
         return self._aggregate(function, name, node)
 
-    def _picked(self, node: exp.Window, function: exp.Anonymous, name: str) -> Term:
+    def _pick(self, node: exp.Window, function: exp.Anonymous, name: str) -> Term:
         first, *rest = function.expressions
         inner, more = self.term(first), [self.term(each) for each in rest]
         if self.filtered:
             return Opaque(f"{name} over rows that noise chose")
-        if isinstance(inner, Known) and all(isinstance(term, Known) for term in more):
-            return Known(self._sql(node))
-        opaque = terms.first_opaque(inner, *more)
-        if opaque is not None:
-            return opaque
+        settled = self._without_noise([inner, *more], node)
+        if settled is not None:
+            return settled
         self.tracer.whole.append(self.soft)
         default = more[1] if name in _SHIFTS and len(more) > 1 else None
-        if not all(isinstance(term, Known) for term in more[:1]) or isinstance(default, (Call, Fold)):
+        if not all(isinstance(term, Known) for term in more[:1]) or isinstance(default, (CallTerm, Fold)):
             return Opaque(name)
         offset = [self._sql(each) for each in rest[:1]]
 
@@ -375,10 +355,10 @@ class Reader:
             listed_args = [sql, *offset, *([] if other is None else [other])]
             return self._over(node, f"{name}({', '.join(listed_args)})")
 
-        if isinstance(inner, Form) or (isinstance(inner, Known) and isinstance(default, Form)):
+        if isinstance(inner, LinearTerm) or (isinstance(inner, Known) and isinstance(default, LinearTerm)):
             other = None if default is None else listed(default)
-            return Form(self._sql(node), (("1", picked(listed(inner), other)),))
-        return Opaque(name) if default is not None else mapped(inner, picked)
+            return LinearTerm(self._sql(node), (("1", picked(listed(inner), other)),))
+        return Opaque(name) if default is not None else map_sql(inner, picked)
 
     def _aggregate(self, function: exp.Anonymous, name: str, window: exp.Window | None) -> Term:
         """Return an aggregate of rows, or of the rows of a window."""
@@ -387,34 +367,28 @@ class Reader:
         if self.filtered:
             return Opaque(f"{name} over rows that noise chose")
         inner = [Known("") if isinstance(each, exp.Star) else self.term(each) for each in args]
-        if all(isinstance(term, Known) for term in inner):
-            return Known(self._sql(whole))
-        opaque = terms.first_opaque(*inner)
-        if opaque is not None:
-            return opaque
+        settled = self._without_noise(inner, whole)
+        if settled is not None:
+            return settled
         if name == "count":
             return Known(self._sql(whole))
         self.tracer.whole.append(self.soft)
         self.tracer.aggregating.append(None if window is not None else self.select)
-        if len(inner) != 1 or name not in (*_SUMS, *_AVERAGES, *_ENDS, *_PICKS):
+        op = _FOLDS.get(name)
+        if len(inner) != 1 or op is None:
             return Opaque(name)
         there = f"FILTER (WHERE ({self._sql(args[0])}) IS NOT NULL)"
 
         def over(sql: str) -> str:
             return sql if window is None else self._over(window, sql)
 
-        if isinstance(inner[0], Form) and name not in _ENDS:
-            if name in _PICKS:
-                return Opaque(name)
+        if isinstance(inner[0], LinearTerm) and op not in ("max", "min"):
             form = f"flatten({over(f'list({listed(inner[0])}) {there}')})"
             factor = "1"
-            if name in _AVERAGES:
+            if op == "avg":
                 factor = f"1 / CAST({over(f'COUNT({self._sql(args[0])})')} AS DOUBLE)"
-            return Form(self._sql(whole), ((factor, form),))
-        op = _SUMS.get(name) or _ENDS.get(name) or ("avg" if name in _AVERAGES else "")
-        if not op:
-            return Opaque(name)
-        return Fold(op, mapped(inner[0], lambda sql: over(f"list({sql}) {there}")))
+            return LinearTerm(self._sql(whole), ((factor, form),))
+        return Fold(op, map_sql(inner[0], lambda sql: over(f"list({sql}) {there}")))
 
     def _over(self, window: exp.Window, sql: str) -> str:
         """Return other SQL over the same window."""
@@ -425,7 +399,7 @@ class Reader:
     def _subquery(self, node: exp.Expr) -> Term:
         if not self.tracer.reads(node, self.ctes):
             names = [self._column(each) for each in all_of(node, exp.Column)]
-            noisy = any(isinstance(term, (Form, Call, Fold)) for term in names)
+            noisy = any(isinstance(term, (LinearTerm, CallTerm, Fold)) for term in names)
             return Opaque("a correlated subquery") if noisy else Known(self._sql(node))
         if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Select):
             return Opaque("a subquery")
@@ -447,9 +421,9 @@ class Reader:
 
         if isinstance(term, Known):
             return Known(self._sql(node))
-        if isinstance(term, Form):
-            return Form(self._sql(node), kept(term, alone).parts)  # type: ignore[union-attr]  # a form too
-        return kept(term, alone)
+        if isinstance(term, LinearTerm):
+            return LinearTerm(self._sql(node), map_sql_apart(term, alone).parts)  # type: ignore[union-attr]  # a form too
+        return map_sql_apart(term, alone)
 
     def _sql(self, node: exp.Expr) -> str:
         return terms.sql_of(node)

@@ -20,12 +20,12 @@ from dpsql.analysis import Output, Plan
 from dpsql.analysis.compiler import function_name
 from dpsql.language import all_of, walk_tree
 from dpsql.lazy_dataclass import dataclass
-from dpsql.places import distinct
+from dpsql.places import make_distinct
 from dpsql.policy import fold
 
-Steps = Mapping[str, Mapping[str, Fraction]]
+ColumnSteps = Mapping[str, Mapping[str, Fraction]]
 """What `steps_of` returns, by the folded names of the relations."""
-Named = tuple[str, str]
+ColumnFinder = tuple[str, str]
 """A relation and its column, by their folded names."""
 _DEEPEST = 32
 _DIGITS = 10**12
@@ -39,7 +39,7 @@ def steps_of(plan: Plan) -> dict[str, Fraction]:
     return {name: plan.step(output) for name, output in _named(plan)}
 
 
-def counts_of(plans: Mapping[str, Plan]) -> frozenset[Named]:
+def counts_of(plans: Mapping[str, Plan]) -> frozenset[ColumnFinder]:
     """Return the relations and columns that hold counts, by their folded names."""
     return frozenset(
         (name, column)
@@ -51,11 +51,11 @@ def counts_of(plans: Mapping[str, Plan]) -> frozenset[Named]:
 
 def _named(plan: Plan) -> Iterator[tuple[str, Output]]:
     """Yield the outputs of a release with their folded names, of which the second `n` is `n_1`."""
-    names = distinct([output.name for output in plan.outputs], fold=True)
+    names = make_distinct([output.name for output in plan.outputs], fold=True)
     yield from zip(map(fold, names), plan.outputs, strict=True)
 
 
-def compare_half_way(tree: exp.Query, steps: Steps) -> None:
+def compare_half_way(tree: exp.Query, steps: ColumnSteps) -> None:
     """Change the comparisons of a query over released relations; the tree is changed."""
     for select in all_of(tree, exp.Select):
         for node in _comparisons(select):
@@ -65,12 +65,14 @@ def compare_half_way(tree: exp.Query, steps: Steps) -> None:
                 _compare(node, select, steps)
 
 
-def guard_divisors(tree: exp.Query, steps: Steps, counts: Collection[Named]) -> list[Named]:
+def guard_divisors(
+    tree: exp.Query, steps: ColumnSteps, counts: Collection[ColumnFinder]
+) -> list[ColumnFinder]:
     """Let quotients be NULL where the released count that they are divided by rounds to 0.
 
     `counts` has the relations and columns of the counts; those that are divided by are returned.
     """
-    found = dict[Named, None]()
+    found = dict[ColumnFinder, None]()
     for select in all_of(tree, exp.Select):
         for node in _nodes(select):
             column = _divisor(node.expression) if isinstance(node, (exp.Div, exp.IntDiv, exp.Mod)) else None
@@ -105,7 +107,7 @@ class _Lattice:
 
     constant: Fraction = Fraction(0)
     step: Fraction = Fraction(0)
-    of: frozenset[Named] = frozenset()
+    of: frozenset[ColumnFinder] = frozenset()
     """The relations and columns of the numbers."""
     merged: bool = False
     """Whether it aggregates numbers of several groups."""
@@ -150,7 +152,7 @@ def _nodes(select: exp.Select) -> Iterator[exp.Expr]:
                 yield from walk_tree(item, lambda node: isinstance(node, (exp.Query, exp.Subquery)))
 
 
-def _compare(node: exp.Expr, select: exp.Select, steps: Steps) -> None:
+def _compare(node: exp.Expr, select: exp.Select, steps: ColumnSteps) -> None:
     """Move the threshold of a comparison; `=` becomes BETWEEN."""
     left, right = (_lattice(side, select, steps) for side in (node.this, node.expression))
     both = _difference(left, right)
@@ -174,7 +176,7 @@ def _compare(node: exp.Expr, select: exp.Select, steps: Steps) -> None:
     node.replace(exp.paren(made, copy=False))
 
 
-def _between(node: exp.Between, select: exp.Select, steps: Steps) -> None:
+def _between(node: exp.Between, select: exp.Select, steps: ColumnSteps) -> None:
     value = _lattice(node.this, select, steps)
     for key, sign in (("low", 1), ("high", -1)):
         both = _difference(value, _lattice(node.args[key], select, steps))
@@ -240,7 +242,7 @@ def _number(value: Fraction) -> exp.Expr | None:
     return literal if value >= 0 else exp.paren(exp.Neg(this=literal), copy=False)
 
 
-def _lattice(node: exp.Expr, select: exp.Select, steps: Steps) -> _Lattice | None:
+def _lattice(node: exp.Expr, select: exp.Select, steps: ColumnSteps) -> _Lattice | None:
     """Return the values that an expression can have; None where nothing is known."""
     node = node.unnest()
     value = _constant(node)
@@ -267,10 +269,10 @@ def _lattice(node: exp.Expr, select: exp.Select, steps: Steps) -> _Lattice | Non
     return None
 
 
-_Found = tuple[Named, Fraction]
+_Found = tuple[ColumnFinder, Fraction]
 
 
-def _column(column: exp.Column, select: exp.Select, steps: Steps, depth: int) -> _Found | None:
+def _column(column: exp.Column, select: exp.Select, steps: ColumnSteps, depth: int) -> _Found | None:
     """Return the released number that a column of a SELECT bears, with its step; None of other columns."""
     first = select.args.get("from_")
     items = [first.this] if first is not None else []
@@ -286,7 +288,7 @@ def _column(column: exp.Column, select: exp.Select, steps: Steps, depth: int) ->
     return found[0] if len(found) == 1 else None
 
 
-def _of_item(item: exp.Expr, steps: Steps, depth: int) -> Callable[[str], _Found | None] | None:
+def _of_item(item: exp.Expr, steps: ColumnSteps, depth: int) -> Callable[[str], _Found | None] | None:
     """Return what finds the released number of a column of an item of FROM by its folded name."""
     alias = item.args.get("alias")
     titles = [fold(each.name) for each in alias.args.get("columns") or ()] if alias is not None else []
@@ -328,7 +330,7 @@ def _within(node: exp.Expr, other: exp.Expr) -> bool:
     return above is other
 
 
-def _of_query(query: exp.Expr, steps: Steps, depth: int) -> Callable[[str], _Found | None] | None:
+def _of_query(query: exp.Expr, steps: ColumnSteps, depth: int) -> Callable[[str], _Found | None] | None:
     """Return what finds the released number that a column of a SELECT shows as it is."""
     inner = query.unnest()
     if not isinstance(inner, exp.Select):
@@ -336,7 +338,7 @@ def _of_query(query: exp.Expr, steps: Steps, depth: int) -> Callable[[str], _Fou
 
     def find(title: str) -> _Found | None:
         names = [item.alias_or_name for item in inner.expressions]
-        for name, item in zip(distinct(names, fold=True), inner.expressions, strict=True):
+        for name, item in zip(make_distinct(names, fold=True), inner.expressions, strict=True):
             bare = item.unalias().unnest()
             if fold(name) == title and not isinstance(bare, exp.Star):
                 return _column(bare, inner, steps, depth) if isinstance(bare, exp.Column) else None

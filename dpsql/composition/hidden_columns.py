@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.analysis import function_name
-from dpsql.composition.terms import Fold, Form, Known, NoIntervalError, Term, forms_of, inside
+from dpsql.composition.terms import Fold, Known, LinearTerm, NoIntervalError, Term, forms_of, inside
 from dpsql.language import all_of, copy_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
@@ -42,7 +42,7 @@ class UnknownColumnsError(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class Item:
+class FromItem:
     """One item of a FROM clause: a relation, or a SELECT that is traced."""
 
     alias: str
@@ -56,7 +56,7 @@ class Item:
     """Folded names of the columns that USING merges with those of earlier items."""
 
 
-Reference = tuple[Item, int]
+Reference = tuple[FromItem, int]
 """A column of an item of the FROM clause, by its place."""
 
 
@@ -147,7 +147,7 @@ class Tracer:
             found[names[i]] = None if later or clause.args.get("recursive") else cte
         return found
 
-    def _items(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> list[Item]:
+    def _items(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> list[FromItem]:
         clause = select.args.get("from_")
         if clause is None:
             raise UnknownColumnsError
@@ -162,14 +162,14 @@ class Tracer:
             items.append(item)
         return items
 
-    def _item(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> Item:
+    def _item(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> FromItem:
         alias, renamed = node.alias_or_name, node.alias_column_names
         plain = all(not value or name in ("this", "alias") for name, value in node.args.items())
         if isinstance(node, exp.Table) and plain and isinstance(node.this, exp.Identifier):
             if fold(node.name) not in ctes:
                 names = self.columns(node.name)
                 known = names is not None
-                return Item(alias, with_names(names, renamed), node.name if known else "", names or ())
+                return FromItem(alias, with_names(names, renamed), node.name if known else "", names or ())
             cte = ctes[fold(node.name)]
             renamed = [] if cte is None else list(with_names(tuple(cte.alias_column_names), renamed) or ())
             made = None if cte is None else exp.Subquery(this=copy_tree(cte.this))
@@ -184,16 +184,16 @@ class Tracer:
 
     def _derived(
         self, alias: str, node: exp.Expr | None, renamed: list[str], ctes: Mapping[str, exp.CTE | None]
-    ) -> Item:
+    ) -> FromItem:
         """Trace a SELECT in parentheses; the columns of anything else are not known."""
         if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Select):
             with suppress(UnknownColumnsError):
                 traced = self.select(node.this, ctes)
                 names = with_names(tuple(name for name, _ in traced.columns), renamed)
-                return Item(alias, names, traced=traced)
-        return Item(alias, None)
+                return FromItem(alias, names, traced=traced)
+        return FromItem(alias, None)
 
-    def _star(self, node: exp.Expr, items: list[Item]) -> list[tuple[str, Reference | None]]:
+    def _star(self, node: exp.Expr, items: list[FromItem]) -> list[tuple[str, Reference | None]]:
         star = node.this if isinstance(node, exp.Column) else node
         if any(star.args.values()):
             raise UnknownColumnsError
@@ -213,7 +213,7 @@ def with_names(names: tuple[str, ...] | None, new: list[str]) -> tuple[str, ...]
     return None if names is None else (*new, *names[len(new) :])
 
 
-def _resolved(node: exp.Column, items: list[Item]) -> Reference | None:
+def _resolved(node: exp.Column, items: list[FromItem]) -> Reference | None:
     """Return what a column means; None if that is not certain."""
     if node.args.get("db") is not None:
         return None
@@ -246,7 +246,7 @@ _Lists = tuple[list[int], NDArray[np.int64], FloatArray]
 
 
 @dataclass(slots=True, eq=False)
-class Sum:
+class SumOfNumbers:
     """A sum of released numbers in one row."""
 
     value: float
@@ -292,16 +292,16 @@ class Hidden:
         found = self.found.column(term.sql)[row].as_py()
         return None if found is None else float(found)
 
-    def size(self, leaf: Form, row: int) -> int:
+    def size(self, leaf: LinearTerm, row: int) -> int:
         """Return how many elements a list of forms has."""
         values = self.found.column(leaf.value)[row].as_py()
         return 0 if values is None else len(values)
 
-    def leaf(self, term: Term, row: int, at: int | None = None) -> Sum:
+    def leaf(self, term: Term, row: int, at: int | None = None) -> SumOfNumbers:
         """Return a form, one of a list of forms, or a value without noise; raise if it is NULL."""
         if isinstance(term, Known):
-            return Sum(self.scalar(term, row), {})
-        assert isinstance(term, Form)  # noqa: S101  the caller has looked
+            return SumOfNumbers(self.scalar(term, row), {})
+        assert isinstance(term, LinearTerm)  # noqa: S101  the caller has looked
         found = self.found.column(term.value)[row].as_py()
         found = found if at is None or found is None else found[at]
         if found is None:
@@ -312,9 +312,9 @@ class Hidden:
         weights: dict[int, float] = {}
         for each in listed:
             weights[each["p"]] = weights.get(each["p"], 0.0) + each["w"]
-        return Sum(float(found), {name: weight for name, weight in weights.items() if weight})
+        return SumOfNumbers(float(found), {name: weight for name, weight in weights.items() if weight})
 
-    def form(self, term: Form, row: int, value: float) -> Sum:
+    def form(self, term: LinearTerm, row: int, value: float) -> SumOfNumbers:
         """Return a form of which the value is known."""
         weights: dict[int, float] = {}
         for factor, form in term.parts:
@@ -325,7 +325,7 @@ class Hidden:
             for at in range(ends[row], ends[row + 1]):
                 name = int(names[at])
                 weights[name] = weights.get(name, 0.0) + float(by) * float(own[at])
-        return Sum(value, {name: weight for name, weight in weights.items() if weight})
+        return SumOfNumbers(value, {name: weight for name, weight in weights.items() if weight})
 
     def _lists(self, name: str) -> _Lists:
         """Return where the lists of a hidden column begin and end, and what they hold."""
@@ -353,9 +353,9 @@ def floats(column: pa.ChunkedArray) -> FloatArray:
     return found
 
 
-def leaves_of(term: Term, *, folded: bool = False) -> Iterator[tuple[Form, bool]]:
+def leaves_of(term: Term, *, folded: bool = False) -> Iterator[tuple[LinearTerm, bool]]:
     """Yield the forms in a term, in order, and whether they are lists of forms."""
-    if isinstance(term, Form):
+    if isinstance(term, LinearTerm):
         yield term, folded
     for each in inside(term):
         yield from leaves_of(each, folded=folded or isinstance(term, Fold))

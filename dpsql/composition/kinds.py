@@ -19,14 +19,14 @@ from dpsql.analysis.compiled_relation import Cte, cte_named
 from dpsql.analysis.nested_queries import partial_unit_refusal
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
-from dpsql.composition.equivalent_blocks import one_row, with_scalars
+from dpsql.composition.equivalent_blocks import has_one_row, with_scalars
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
 
-class Kind(Enum):
+class BlockKind(Enum):
     """What the rows of a block are."""
 
     PUBLIC = "public"
@@ -41,14 +41,14 @@ class Kind(Enum):
     """An aggregate over owned rows for each row of the block around it."""
 
 
-_RELEASED = frozenset({Kind.RELEASE, Kind.POST})
+_RELEASED = frozenset({BlockKind.RELEASE, BlockKind.POST})
 _OUTSIDE = ("where", "group")
 """The clauses that are read before the groups are counted."""
 _CLAUSES = ("expressions", *_OUTSIDE, "having", "qualify", "order", "limit", "offset", "distinct", "windows")
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseBlock:
     """A release block, and the common table expressions that it may name."""
 
     select: exp.Select
@@ -57,7 +57,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ScalarValue:
     """A scalar subquery over released rows, which a release reads as a constant once it is known."""
 
     subquery: exp.Subquery
@@ -72,18 +72,18 @@ class Kinds:
     query: Query
     policy: Policy
     provenance: Provenance
-    of_select: dict[int, Kind] = field(default_factory=dict)
+    of_select: dict[int, BlockKind] = field(default_factory=dict)
     """The kind of each SELECT, by the `id` of its node."""
-    releases: list[Release] = field(default_factory=list)
+    releases: list[ReleaseBlock] = field(default_factory=list)
     """The release blocks; one inside another comes first."""
     ctes: list[Cte] = field(default_factory=list)
     """The common table expressions that are named; a table that names one has its place as meta `cte`."""
     uses: list[int] = field(default_factory=list)
     """How often each of them is named."""
-    of_cte: list[Kind] = field(default_factory=list)
-    values: list[Value] = field(default_factory=list)
+    of_cte: list[BlockKind] = field(default_factory=list)
+    values: list[ScalarValue] = field(default_factory=list)
     """The scalar subqueries over released rows that expressions over private rows use."""
-    unused: list[Release] = field(default_factory=list)
+    unused: list[ReleaseBlock] = field(default_factory=list)
     """The release blocks in common table expressions that nothing refers to."""
     _known: list[Cte] = field(default_factory=list)
     _run: bool = True
@@ -108,7 +108,7 @@ class Kinds:
         for cte in self._known:
             if not any(cte.query is named.query for named in self.ctes):
                 kind = self.relation(cte.query, cte.visible)
-                if kind is Kind.OWNED:
+                if kind is BlockKind.OWNED:
                     self.provenance.compiler().query(cte.query, cte.visible, 1)
         self.releases, self.uses = releases, [*uses, *(0 for _ in self.ctes[len(uses) :])]
 
@@ -117,7 +117,7 @@ class Kinds:
         self._known += found[len(outer) :]
         return found
 
-    def relation(self, node: exp.Expr, ctes: tuple[Cte, ...], *, root: bool = False) -> Kind:
+    def relation(self, node: exp.Expr, ctes: tuple[Cte, ...], *, root: bool = False) -> BlockKind:
         """Return the kind of a query or of an item of FROM."""
         match node:
             case exp.Select():
@@ -126,7 +126,7 @@ class Kinds:
                 inner = self._ctes(node, ctes)
                 sides = [(side, self.relation(side, inner)) for side in (node.this, node.expression)]
                 found = self._together(sides)
-                return Kind.POST if found is Kind.RELEASE else found
+                return BlockKind.POST if found is BlockKind.RELEASE else found
             case exp.Subquery():
                 inner = self._ctes(node, ctes)
                 return self._with_joins(node, self.relation(node.this, inner, root=root), ctes)
@@ -134,18 +134,18 @@ class Kinds:
                 return self._with_joins(node, self._table(node, ctes), ctes)
         return self._together([(n, self.relation(n, ctes)) for n in _queries(node)])
 
-    def _with_joins(self, node: exp.Expr, kind: Kind, ctes: tuple[Cte, ...]) -> Kind:
+    def _with_joins(self, node: exp.Expr, kind: BlockKind, ctes: tuple[Cte, ...]) -> BlockKind:
         joins = node.args.get("joins") or ()
         return self._together([(node, kind), *((j.this, self.relation(j.this, ctes)) for j in joins)])
 
-    def _table(self, node: exp.Table, ctes: tuple[Cte, ...]) -> Kind:
+    def _table(self, node: exp.Table, ctes: tuple[Cte, ...]) -> BlockKind:
         cte = cte_named(node.name, ctes) if node.args.get("db") is None else None
         if cte is not None:
             return self._cte(node, cte)
         table = self.policy.table(node.name) if node.name.isascii() else None
-        return Kind.PUBLIC if table is None or table.public else Kind.OWNED
+        return BlockKind.PUBLIC if table is None or table.public else BlockKind.OWNED
 
-    def _cte(self, node: exp.Table, cte: Cte) -> Kind:
+    def _cte(self, node: exp.Table, cte: Cte) -> BlockKind:
         place = next((i for i, known in enumerate(self.ctes) if known.query is cte.query), len(self.ctes))
         if place == len(self.ctes):
             kind = self.relation(cte.query, cte.visible)
@@ -159,10 +159,10 @@ class Kinds:
             cte.query.parent.meta["cte"] = place
         return self.of_cte[place]
 
-    def _together(self, parts: list[tuple[exp.Expr, Kind]]) -> Kind:
+    def _together(self, parts: list[tuple[exp.Expr, BlockKind]]) -> BlockKind:
         """Return the kind of rows that are joined or united."""
         kinds = {kind for _, kind in parts}
-        owned = next((node for node, kind in parts if kind is Kind.OWNED), None)
+        owned = next((node for node, kind in parts if kind is BlockKind.OWNED), None)
         if owned is not None and kinds & _RELEASED:
             if self._doubts:
                 raise self._doubts[0]
@@ -172,60 +172,70 @@ class Kinds:
                 f"count {_name(owned)} in a release of its own, and join the two",
             )
         if owned is not None:
-            return Kind.OWNED
+            return BlockKind.OWNED
         if len(parts) == 1:
             return parts[0][1]
-        return Kind.POST if kinds & _RELEASED else Kind.PUBLIC
+        return BlockKind.POST if kinds & _RELEASED else BlockKind.PUBLIC
 
     # -- one SELECT
 
     def _select(
         self, node: exp.Select, outer: tuple[Cte, ...], *, root: bool = False, tied: bool = False
-    ) -> Kind:
+    ) -> BlockKind:
         """Return the kind of a block; `tied` says that it stands in an expression."""
         ctes = self._ctes(node, outer)
         with_scalars(
             node,
             ctes,
             released=lambda item: self._apart(item, ctes) in _RELEASED,
-            private=lambda item: self._apart(item, ctes) is Kind.OWNED,
+            private=lambda item: self._apart(item, ctes) is BlockKind.OWNED,
             known=lambda name: self._has(node, ctes, name),
         )
         first = node.args.get("from_")
         items = [] if first is None else [first.this]
         items += [join.this for join in node.args.get("joins") or ()]
         items += node.args.get("laterals") or []
-        rows = self._together([(item, self.relation(item, ctes)) for item in items]) if items else Kind.PUBLIC
-        if rows is Kind.OWNED:
+        rows = (
+            self._together([(item, self.relation(item, ctes)) for item in items])
+            if items
+            else BlockKind.PUBLIC
+        )
+        if rows is BlockKind.OWNED:
             kind = self._owned(node, ctes, root=root, tied=tied)
         else:
-            kind = self._computed(node, ctes, Kind.POST if rows in _RELEASED else rows)
+            kind = self._computed(node, ctes, BlockKind.POST if rows in _RELEASED else rows)
         self.of_select[id(node)] = kind
         return kind
 
-    def _computed(self, node: exp.Select, ctes: tuple[Cte, ...], rows: Kind) -> Kind:
+    def _computed(self, node: exp.Select, ctes: tuple[Cte, ...], rows: BlockKind) -> BlockKind:
         """Return the kind of a block over public or released rows."""
         found = [(sub, self._value(sub, ctes)) for sub, _ in _subqueries(node)]
         for sub, kind in found:
-            if kind is Kind.TIED:
+            if kind is BlockKind.TIED:
                 raise self.query.source.refuse(
                     "this would be a release for each row of the block around it",
                     sub,
                     "count in a release of its own, with GROUP BY, and join it",
                 )
         kinds = {rows, *(kind for _, kind in found)}
-        if Kind.OWNED in kinds and kinds & _RELEASED:
+        if BlockKind.OWNED in kinds and kinds & _RELEASED:
             self._together([*found, (node, rows)])
-        return Kind.OWNED if Kind.OWNED in kinds else Kind.POST if kinds & _RELEASED else Kind.PUBLIC
+        return (
+            BlockKind.OWNED
+            if BlockKind.OWNED in kinds
+            else BlockKind.POST
+            if kinds & _RELEASED
+            else BlockKind.PUBLIC
+        )
 
-    def _value(self, node: exp.Expr, ctes: tuple[Cte, ...]) -> Kind:
+    def _value(self, node: exp.Expr, ctes: tuple[Cte, ...]) -> BlockKind:
         """Return the kind of a subquery in an expression."""
         inner = node.unnest() if isinstance(node, exp.Subquery) else node
         if isinstance(inner, exp.Select):
             return self._select(inner, ctes, tied=True)
         return self.relation(inner, ctes)
 
-    def _owned(self, node: exp.Select, ctes: tuple[Cte, ...], *, root: bool, tied: bool) -> Kind:
+    def _owned(self, node: exp.Select, ctes: tuple[Cte, ...], *, root: bool, tied: bool) -> BlockKind:
         """Return the kind of a block over private rows."""
         group = node.args.get("group")
         having = node.args.get("having")
@@ -233,14 +243,14 @@ class Kinds:
         releasing = group is not None or any(contains_aggregate(part) for part in judged)
         note = str(node.meta.get("note", ""))
         if releasing and tied and self.provenance.outside(node, ctes) is not None:
-            releasing, kind = False, Kind.TIED
+            releasing, kind = False, BlockKind.TIED
         elif releasing and group is not None and not root:
             roles, computed = {UnitRole.EXACT}, False
             try:
                 roles, computed = self.provenance.roles(node, ctes)
             except QueryRefused as refused:
                 self._doubts.append(refused)
-            releasing, kind = UnitRole.EXACT not in roles, Kind.OWNED
+            releasing, kind = UnitRole.EXACT not in roles, BlockKind.OWNED
             if releasing and UnitRole.PARTIAL in roles:
                 raise partial_unit_refusal(self.query.source, group)
             if releasing and UnitRole.NULLABLE in roles:
@@ -251,12 +261,12 @@ class Kinds:
                 )
             note = "grouped by a function of the privacy unit, not by it" if computed else note
         else:
-            kind = Kind.OWNED
+            kind = BlockKind.OWNED
         for sub, after in _subqueries(node, skipped=("limit", "offset")):
             self._below(sub, ctes, allowed=releasing and after, key=_within(sub, group))
         if releasing:
-            self.releases.append(Release(node, ctes, note))
-            return Kind.RELEASE
+            self.releases.append(ReleaseBlock(node, ctes, note))
+            return BlockKind.RELEASE
         return kind
 
     def _below(self, sub: exp.Expr, ctes: tuple[Cte, ...], *, allowed: bool, key: bool) -> None:
@@ -272,23 +282,23 @@ class Kinds:
         scalar = isinstance(sub, exp.Subquery) and not isinstance(sub.parent, above)
         if not scalar or key or not self._run or not self._one_number(inner, ctes):
             raise below(self.query.source, sub)
-        self.values.append(Value(sub, len(self.releases)))  # type: ignore[arg-type]  # a Subquery, as seen
+        self.values.append(ScalarValue(sub, len(self.releases)))  # type: ignore[arg-type]  # a Subquery, as seen
 
     def _one_number(self, node: exp.Expr, ctes: tuple[Cte, ...]) -> bool:
         """Return whether a query over released rows is one number, as far as its aggregates show."""
         if not isinstance(node, exp.Select) or len(node.expressions) != 1:
             return False
         inside = self.provenance.ctes(node, ctes)
-        if not one_row(node, inside):
+        if not has_one_row(node, inside):
             return False
-        if self.of_select.get(id(node)) is not Kind.RELEASE:
+        if self.of_select.get(id(node)) is not BlockKind.RELEASE:
             return True
         try:
             return self.provenance.numeric(node, inside)
         except QueryRefused:
             return True  # it is refused where it is analysed
 
-    def _apart(self, item: exp.Expr, ctes: tuple[Cte, ...]) -> Kind | None:
+    def _apart(self, item: exp.Expr, ctes: tuple[Cte, ...]) -> BlockKind | None:
         """Return the kind of an item of FROM, without taking note of it; None if it is refused."""
         apart = Kinds(self.query, self.policy, self.provenance)
         try:

@@ -64,7 +64,7 @@ End = Literal["equal", "low", "high"]
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class OpenParameter:
     """A parameter: its type, and values to prepare the statement with, the best first."""
 
     type: pa.DataType
@@ -85,17 +85,17 @@ def _places(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
 
 def parameters_of(
     text: str, policy: Policy, database: SchemaDatabase, given: Sequence[pa.DataType | None]
-) -> tuple[Parameter, ...]:
+) -> tuple[OpenParameter, ...]:
     """Return the parameters of a statement; `given` are the types that the client announced."""
     tokens = Outline.of(text).tokens
     places = list(_places(tokens))
     around = _Around(tokens, policy, database)
-    found: list[Parameter | None] = [None] * max((number for _, number in places), default=0)
+    found: list[OpenParameter | None] = [None] * max((number for _, number in places), default=0)
     for i, number in places:
         if found[number - 1] is None:
             announced = given[number - 1] if number <= len(given) else None
             found[number - 1] = around.parameter(i, announced)
-    return tuple(one or Parameter(pa.string(), ("a",)) for one in found)
+    return tuple(one or OpenParameter(pa.string(), ("a",)) for one in found)
 
 
 class _Around:
@@ -113,7 +113,7 @@ class _Around:
             for name, sql_type in database.columns(table.name):
                 self.columns.setdefault(fold(name), (table.name, name, sql_type))
 
-    def parameter(self, i: int, given: pa.DataType | None) -> Parameter:
+    def parameter(self, i: int, given: pa.DataType | None) -> OpenParameter:
         """Return the parameter at a token; its type is `given`, if the client announced it."""
         option = self._option(i)
         if option is not None:
@@ -134,12 +134,12 @@ class _Around:
             return self._of(column[2], given, self._values(column, end))
         return self._of(VARCHAR, given, self._dummies(VARCHAR))
 
-    def _of(self, sql_type: SqlType, given: pa.DataType | None, dummies: tuple[object, ...]) -> Parameter:
+    def _of(self, sql_type: SqlType, given: pa.DataType | None, dummies: tuple[object, ...]) -> OpenParameter:
         """Return a parameter of a type, unless the client announced another one."""
         own = self.database.arrow_type(str(sql_type))
         if given is None or given == own:
-            return Parameter(own, dummies)
-        return Parameter(given, (*_dummies_of(given), *dummies))
+            return OpenParameter(own, dummies)
+        return OpenParameter(given, (*_dummies_of(given), *dummies))
 
     # -- the tokens
 
@@ -265,7 +265,7 @@ def _dummies_of(kind: pa.DataType, end: End = "equal") -> tuple[object, ...]:
     return ("a",)
 
 
-def attempts(parameters: Sequence[Parameter]) -> Iterator[tuple[object, ...]]:
+def attempts(parameters: Sequence[OpenParameter]) -> Iterator[tuple[object, ...]]:
     """Yield dummies for all parameters: their first values, then their last ones, then NULLs."""
     if not parameters:
         yield ()

@@ -14,15 +14,15 @@ from sqlglot import exp
 from dpsql.analysis import Output, Plan, engine_sql, put_domains
 from dpsql.composition.derived import (
     Errors,
-    filled,
+    fill_details,
+    follow_derived,
+    keep_numeric,
     numbers_of,
-    numeric,
     run_with_errors,
-    with_derived,
     with_details,
 )
-from dpsql.composition.existence import left_out, told, with_groups
-from dpsql.composition.half_way import Steps, compare_half_way, counts_of, guard_divisors, steps_of
+from dpsql.composition.existence import describe_existence, leaves_out, with_groups
+from dpsql.composition.half_way import ColumnSteps, compare_half_way, counts_of, guard_divisors, steps_of
 from dpsql.composition.hidden_columns import HIDDEN, Traced, trace
 from dpsql.composition.kinds import below
 from dpsql.composition.parts import Parts
@@ -30,21 +30,21 @@ from dpsql.composition.prepared import (
     DerivedColumn,
     ErrorBar,
     Existence,
+    OuterRelation,
     PreparedComposed,
     PreparedPrivate,
-    Relation,
     ReleasedValue,
 )
-from dpsql.composition.refusals import refused
+from dpsql.composition.refusals import refuse_unbound
 from dpsql.composition.release_words import total_guarantee
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
 from dpsql.language import AllGroups, Query, all_of, copy_tree, name_columns
-from dpsql.places import DETAILS, FREE, Places, distinct, laid_out
-from dpsql.planning import COVERS_LESS, choose, doubles
+from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
+from dpsql.planning import COVERS_LESS, choose, to_doubles
 from dpsql.policy import Policy, fold
-from dpsql.release import Release, ends_of, held_together, places_of
+from dpsql.release import Release, ends_of, hold_at_once, places_of
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
 
@@ -62,7 +62,7 @@ def compose(
     if parts.outer is None:
         return planned[0]
     distinct: list[PreparedPrivate] = []
-    relations: list[Relation] = []
+    relations: list[OuterRelation] = []
     database = planned[0].counting.engines.schema_database
     for part, one in zip(parts.releases, planned, strict=True):
         place = next((i for i, other in enumerate(distinct) if other.key == one.key), len(distinct))
@@ -70,7 +70,7 @@ def compose(
             distinct.append(one)
         elif one.plan.selected:  # it is one release, with one interval of each number
             distinct[place] = _as_selected(distinct[place])
-        relations.append(Relation(part.name, place, columns_of(one.plan)))
+        relations.append(OuterRelation(part.name, place, columns_of(one.plan)))
     types = {relation.name: relation.columns for relation in relations}
     outer = copy_tree(parts.outer)
     name_columns(outer)
@@ -97,8 +97,8 @@ def compose(
         except UnboundQuery:
             continue
         if tuple(name for name, _ in found if not name.startswith(HIDDEN)) == names:
-            return _told(with_details(query, parts.details, numeric(made, found), why))
-    return _told(with_details(query, parts.details, plain, why))
+            return _note_intervals(with_details(query, parts.details, keep_numeric(made, found), why))
+    return _note_intervals(with_details(query, parts.details, plain, why))
 
 
 @contextmanager
@@ -107,17 +107,17 @@ def _binding(query: Query) -> Iterator[None]:
     try:
         yield
     except UnboundQuery as problem:
-        raise refused(query, problem) from None
+        raise refuse_unbound(query, problem) from None
 
 
 def _value(
     query: Query,
     tree: exp.Query,
     at: exp.Expr,
-    relations: Sequence[Relation],
+    relations: Sequence[OuterRelation],
     policy: Policy,
     database: SchemaDatabase,
-    steps: Steps,
+    steps: ColumnSteps,
 ) -> ReleasedValue:
     """Return a value that releases read; refuse one that is no number."""
     made = copy_tree(tree)
@@ -144,7 +144,7 @@ def columns_of(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
         kind = BIGINT if output.kind == "rank" else DOUBLE
         kind = output.quantile.type if output.quantile is not None else kind
         columns.append((output.name, plan.key_types[output.of] if output.kind == "key" else kind))
-    names = distinct([name for name, _ in columns], fold=True)
+    names = make_distinct([name for name, _ in columns], fold=True)
     return tuple((name, kind) for name, (_, kind) in zip(names, columns, strict=True))
 
 
@@ -168,10 +168,10 @@ def _with_bars(
         return plain, {}
     known = [] if traced is None else [name for name, _ in traced.columns]
     if len(known) != len(names) or any(a and fold(a) != fold(b) for a, b in zip(known, names, strict=True)):
-        return with_derived(plain, copy_tree(outer), columns)
+        return follow_derived(plain, copy_tree(outer), columns)
     assert traced is not None  # noqa: S101  it has these columns
     keys: list[int] = []
-    shown: dict[int, tuple[Relation, Output, int]] = {}
+    shown: dict[int, tuple[OuterRelation, Output, int]] = {}
     for place in range(len(names)):
         relation_name, column = traced.origin(place) or ("", "")
         relation = released.get(fold(relation_name))
@@ -189,21 +189,21 @@ def _with_bars(
     )
     barred = engine_sql(copy_tree(traced.select))
     plain = replace(plain, traced=barred, barred=barred, keys=tuple(keys), bars=bars)
-    return with_derived(plain, traced.select, columns)
+    return follow_derived(plain, traced.select, columns)
 
 
 def _bar(
     plain: PreparedComposed,
     names: Sequence[str],
     place: int,
-    shown: Mapping[int, tuple[Relation, Output, int]],
+    shown: Mapping[int, tuple[OuterRelation, Output, int]],
     traced: Traced,
 ) -> ErrorBar:
     """Return the error bar of the measure at a place; `shown` has all columns of measures and of details."""
     relation, output, index = shown[place]
     outputs = plain.parts[relation.release].plan.outputs
     number = sum(o.kind == "count" for o in outputs[:index])
-    row, base = traced.row(place), distinct(names)[place]
+    row, base = traced.row(place), make_distinct(names)[place]
 
     def own(kind: str) -> int | None:
         for other, (of, detail, _) in shown.items():
@@ -228,17 +228,19 @@ def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Re
     return None if found is None else float(found)
 
 
-def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
+def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
     """Run the outer query over the releases of a statement; return the statement's own release."""
-    releases = tuple(_shown(part, one) for part, one in zip(prepared.parts, releases, strict=True))
+    releases = tuple(
+        _with_shown_intervals(part, one) for part, one in zip(prepared.parts, releases, strict=True)
+    )
     types = {relation.name: relation.columns for relation in prepared.relations}
     read = with_groups(prepared, dict(enumerate(releases)))
     released = {relation.name: read[relation.release].rows for relation in prepared.relations}
-    gone = left_out(prepared, dict(enumerate(releases)))
+    gone = leaves_out(prepared, dict(enumerate(releases)))
     found, errors = run_with_errors(prepared, [*read.values()], types, released, groups_left_out=gone)
     rows = found.select([i for i, name in enumerate(found.column_names) if not name.startswith(HIDDEN)])
-    table, places = _detailed(prepared, [*read.values()], found, rows, errors)
-    rows, table = filled(prepared, [*read.values()], found, (rows, table, places), errors)
+    table, places = _add_details(prepared, [*read.values()], found, rows, errors)
+    rows, table = fill_details(prepared, [*read.values()], found, (rows, table, places), errors)
     own = {
         "rows": rows,
         "table": table,
@@ -250,8 +252,8 @@ def composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Relea
         "noises": None,
         "parts": releases,
     }
-    together = _together(prepared, releases)
-    own["warnings"] = (*together.warnings, *told(prepared, releases), *errors.notes)
+    together = _join_facts(prepared, releases)
+    own["warnings"] = (*together.warnings, *describe_existence(prepared, releases), *errors.notes)
     return replace(together, **own)
 
 
@@ -262,15 +264,15 @@ def layout_of(
 
     `free` has what stands beside all numbers of a row, each with the place of a column that shows it.
     """
-    return laid_out(
+    return lay_out(
         prepared.columns, prepared.keys, [(n.place, n.own) for n in numbers_of(prepared)], free or {}
     )
 
 
-def _shown(part: PreparedPrivate, release: Release) -> Release:
+def _with_shown_intervals(part: PreparedPrivate, release: Release) -> Release:
     """Return a release with the intervals that a statement shows, which may be those of all at once."""
     return (
-        held_together(release, ends_of(part.plan.outputs, places_of(release))) if part.plan.wide else release
+        hold_at_once(release, ends_of(part.plan.outputs, places_of(release))) if part.plan.wide else release
     )
 
 
@@ -280,7 +282,7 @@ def _as_selected(part: PreparedPrivate) -> PreparedPrivate:
     return replace(part, counting=replace(part.counting, plan=plan), method=choose(plan))
 
 
-def _told(prepared: PreparedComposed) -> PreparedComposed:
+def _note_intervals(prepared: PreparedComposed) -> PreparedComposed:
     """Return a statement whose releases say what noise does to the intervals that are shown, if any are."""
     barred, parts = {bar.release for bar in prepared.bars}, list[PreparedPrivate]()
     barred |= {release for release, _ in prepared.numbers if prepared.derived and prepared.chosen}
@@ -301,7 +303,7 @@ def _all_at_once(plan: Plan) -> str:
     return f"released numbers decide what is shown, so intervals hold for {of} at once"
 
 
-def _detailed(
+def _add_details(
     prepared: PreparedComposed,
     releases: Sequence[Release],
     found: pa.Table,
@@ -330,7 +332,7 @@ def _detailed(
     for bar, number in zip(numbers_of(prepared), places.numbers, strict=True):
         if isinstance(bar, DerivedColumn):
             made = zip(number.details, errors.of[bar.place], strict=True)
-            columns |= {to: doubles(values) for to, values in made if to is not None}
+            columns |= {to: to_doubles(values) for to, values in made if to is not None}
             continue
         release, numbers = releases[bar.release], within[bar.row]
         there = ~np.isnan(numbers)
@@ -341,7 +343,7 @@ def _detailed(
             if place is not None:
                 known = release.table.column(place).to_numpy()
                 values[there] = known[numbers[there].astype(np.int64)]
-            columns[to] = doubles(values)
+            columns[to] = to_doubles(values)
     ordering = places_of(first).ordering if len(releases) == 1 else None
     every = enumerate(numbers_of(prepared))
     ordered = (i for i, bar in every if isinstance(bar, ErrorBar) and bar.number == ordering)
@@ -349,7 +351,7 @@ def _detailed(
     return pa.table([columns[place] for place in range(len(names))], names=names), places
 
 
-def _together(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
+def _join_facts(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
     """Return one release with the facts of several."""
     first = releases[0]
     if len(releases) == 1:

@@ -14,17 +14,17 @@ from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.rank_spellings import rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.block import separate
-from dpsql.composition.block_clauses import Written, divided
+from dpsql.composition.block_clauses import Written, divide_epsilon
 from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_counts, with_existing
 from dpsql.composition.existence import EXISTENCE, readers
-from dpsql.composition.kinds import Kinds, Release, below
+from dpsql.composition.kinds import Kinds, ReleaseBlock, below
 from dpsql.composition.release_blocks import (
-    apart,
     everything,
-    fused,
+    fuse,
     put,
-    released_alone,
+    select_alone,
+    split_quantiles,
     standalone,
     without_private,
 )
@@ -98,10 +98,10 @@ def release_blocks(query: Query, policy: Policy, catalog: Catalog) -> list[Query
 
 
 @dataclass(frozen=True, slots=True)
-class _Block:
+class _BlockPart:
     """A release of a block, its query, the position of the block in the text, and the name for it."""
 
-    release: Release
+    release: ReleaseBlock
     query: Query
     at: int
     mark: str
@@ -140,29 +140,29 @@ class _Splitter:
         Nothing is appended for a statement that is its one release, or whose blocks depend on the defaults.
         """
         for release in self.kinds.unused:
-            for query in self._separated(release, "unused")[0]:
+            for query in self._separate(release, "unused")[0]:
                 self._plan(query)
         tree = self.query.tree
         if not self.kinds.releases or _is_arg_max(self.query):
             return Parts((ReleasePart("r0", replace(self.query, inner={})),))
         # A release inside another one stands before it.
-        blocks: list[_Block] = []
+        blocks: list[_BlockPart] = []
         listed: list[Query] = []
         for number, release in enumerate(self.kinds.releases):
             self._take_values(number, tree)
-            queries, rest = self._separated(release, _mark(number))
+            queries, rest = self._separate(release, _mark(number))
             if rest is None and release.select is tree and not self.values:
                 return Parts((ReleasePart("r0", replace(queries[0], inner={}), release.note),))
             at = _position(self.query, release.select)
             marks = (_mark(number), *(f"{_mark(number)}.{i}" for i in range(1, len(queries))))
-            blocks[:0] = [_Block(release, q, at, mark) for q, mark in zip(queries, marks, strict=True)]
+            blocks[:0] = [_BlockPart(release, q, at, mark) for q, mark in zip(queries, marks, strict=True)]
             listed += queries
             rest = rest or everything(_mark(number), self.source.position(release.select))
             tree = put(rest, release.select, tree)
         if not self.planned:
             plain += listed
         # Of blocks at one position the later one, which is around the other, is the first.
-        return self._composed(sorted(blocks, key=lambda b: b.at), without_private(tree, self.kinds))
+        return self._compose(sorted(blocks, key=lambda b: b.at), without_private(tree, self.kinds))
 
     def queries(self) -> list[Query]:
         """Return the release blocks as statements of their own."""
@@ -171,7 +171,7 @@ class _Splitter:
         found, tree = [], self.query.tree
         for number, release in enumerate((*self.kinds.unused, *self.kinds.releases)):
             self._take_values(number - len(self.kinds.unused), tree)
-            queries, rest = self._separated(release, _mark(number))
+            queries, rest = self._separate(release, _mark(number))
             found += queries
             rest = rest or everything(_mark(number), self.source.position(release.select))
             tree = put(rest, release.select, tree)
@@ -184,19 +184,19 @@ class _Splitter:
                 break
             select = value.subquery.unnest()
             assert isinstance(select, exp.Select)  # noqa: S101  so it was judged
-            self.values.append((released_alone(select, tree, self.kinds), value.subquery))
+            self.values.append((select_alone(select, tree, self.kinds), value.subquery))
             value.subquery.replace(value_of(len(self.values) - 1))
 
-    def _separated(self, release: Release, name: str) -> tuple[list[Query], exp.Select | None]:
+    def _separate(self, release: ReleaseBlock, name: str) -> tuple[list[Query], exp.Select | None]:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
-        whole = self._fused(release) or self._query(release)
+        whole = self._fuse(release) or self._query(release)
         selects, asked = readers(release.select, self.query.tree)
         query, rest = separate(whole, self.policy, self.catalog, name, readers=selects, asked=asked)
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
         inside = next((t for t in all_of(query.tree, exp.Table) if t.name.startswith(_MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
-        releases, rest = apart(query, rest, name)
+        releases, rest = split_quantiles(query, rest, name)
         if decided is not None:
             titles = [item.alias for item in releases[0].tree.expressions]
             places = tuple(titles.index(title) for title in decided[0])
@@ -222,15 +222,15 @@ class _Splitter:
             "the owner declares the key in [tables.NAME.domain], or list its values in WHERE",
         )
 
-    def _fused(self, release: Release) -> Query | None:
+    def _fuse(self, release: ReleaseBlock) -> Query | None:
         """Return a release block with the selection of the block around it, where that can be answered."""
         select = release.select
-        both = fused(release, self.kinds, self.written.options(select), self.written.clause(select))
+        both = fuse(release, self.kinds, self.written.options(select), self.written.clause(select))
         if both is None:
             return None
         try:
             found = self._query(release, both.select)
-            plain = apart(*separate(found, self.policy, self.catalog), "")[0][0]
+            plain = split_quantiles(*separate(found, self.policy, self.catalog), "")[0][0]
             selection = self._plan(plain).selection
         except QueryRefused:
             return None
@@ -239,7 +239,7 @@ class _Splitter:
         both.move()
         return found
 
-    def _query(self, release: Release, select: exp.Select | None = None) -> Query:
+    def _query(self, release: ReleaseBlock, select: exp.Select | None = None) -> Query:
         """Return a release block as a statement of its own, without its part of epsilon and delta."""
         if release.select is self.query.tree and release.select.args.get("with_") is None:
             select = release.select  # it is one already, and the last release that is taken out
@@ -258,7 +258,7 @@ class _Splitter:
             running.check()
         return analyse(query, self.policy, self.catalog, complete(query.options, self.defaults))
 
-    def _composed(self, blocks: Sequence[_Block], outer: exp.Query) -> Parts:
+    def _compose(self, blocks: Sequence[_BlockPart], outer: exp.Query) -> Parts:
         """Return the parts; equal blocks are one release."""
         same = self._equal([block.query for block in blocks]) if len(blocks) > 1 else [(0, ())]
         kept = [i for i, (first, _) in enumerate(same) if first == i]
@@ -270,7 +270,7 @@ class _Splitter:
             _name_releases(tree, marks, names)
             check_outer(self.query, self.policy, tree, names.values())
         own = [blocks[i].query.options for i in kept]
-        options = divided(self.written.total, self.defaults, own, self.filters)
+        options = divide_epsilon(self.written.total, self.defaults, own, self.filters)
         return Parts(
             tuple(
                 ReleasePart(

@@ -29,7 +29,7 @@ from dpsql.composition import (
     schema_of,
     selected_parts,
 )
-from dpsql.composition.open_parameters import Parameter, parameters_of
+from dpsql.composition.open_parameters import OpenParameter, parameters_of
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import (
     Explained,
@@ -40,19 +40,19 @@ from dpsql.composition.prepared import (
     PreparedPrivate,
     PreparedProbe,
     PreparedPublic,
-    listed,
+    list_parameters,
     plan_key,
     scopes,
 )
 from dpsql.composition.refining import Refining
-from dpsql.composition.refusals import Amounts, beside, hinted, is_paid, rewrite, tried
+from dpsql.composition.refusals import Amounts, is_paid, keep_tried, rewrite, with_beside, with_own_hints
 from dpsql.composition.show_describe import describe_table
 from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge
 from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
 from dpsql.lazy_dataclass import dataclass
-from dpsql.planning import by_default_error, choose, least_epsilon
+from dpsql.planning import choose, least_epsilon, options_of_default_error
 from dpsql.release import reuse_key
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpsql.composition.prepared import Key
+    from dpsql.composition.prepared import PlanKey
     from dpsql.database import Database, Engines
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -117,7 +117,7 @@ class Planner:
         `parsed` is the text as `parsed` returns it, if somebody has parsed it already.
         """
         try:
-            return self._prepared(text, parameters, parsed)
+            return self._prepare(text, parameters, parsed)
         except (QueryRefused, QuerySyntaxError) as error:
             refused = error
         raise self.with_offer(text, refused, parameters)
@@ -128,13 +128,13 @@ class Planner:
         """Return the error of a statement with what else is refused in it and what would be accepted."""
         offering = self._offering(parameters)
         refused.obstacles = offering.amounts.put_into(refused.obstacles)
-        refused.obstacles = beside(text, refused, offering)
-        refused.obstacles = hinted(text, refused)
+        refused.obstacles = with_beside(text, refused, offering)
+        refused.obstacles = with_own_hints(text, refused)
         offer = rewrite(text, refused, offering)
         if offer is not None:
             refused.rewrite, refused.obstacles = offer
         if refused.rewrite is None:  # else the changes were tried together
-            refused.obstacles = tried(text, refused, offering, offering.analysed)
+            refused.obstacles = keep_tried(text, refused, offering, offering.analysed)
         return refused
 
     def _offering(self, parameters: Parameters) -> _Offering:
@@ -146,7 +146,7 @@ class Planner:
         """Prepare a statement; refuse a public one as well that the schema database cannot bind."""
         with running_statement() as running:
             running.check()
-        prepared = self._prepared(text, parameters)
+        prepared = self._prepare(text, parameters)
         if isinstance(prepared, PreparedPublic):
             try:
                 prepared.engines.schema_database.plan(prepared.sql)
@@ -158,7 +158,7 @@ class Planner:
         """Parse a statement, and put the policy's views into it."""
         return put_views(parse(text, parameters), self.policy)
 
-    def _prepared(self, text: str, parameters: Parameters, parsed: Statement | None = None) -> Prepared:
+    def _prepare(self, text: str, parameters: Parameters, parsed: Statement | None = None) -> Prepared:
         engines = self.database.engines()
         key, plans = self._key(text, parameters), KeptPlans(self.database, self.analyst)
         if parsed is None and (found := plans.find(key, engines)) is not None:
@@ -186,8 +186,8 @@ class Planner:
                 self.described(statement)
         return PreparedCommand(text, statement)
 
-    def _key(self, text: str, parameters: Parameters) -> Key:
-        return plan_key(text, listed(parameters), self.defaults, scopes(self.policy, self.analyst))
+    def _key(self, text: str, parameters: Parameters) -> PlanKey:
+        return plan_key(text, list_parameters(parameters), self.defaults, scopes(self.policy, self.analyst))
 
     def query(
         self, text: str, query: Query, engines: Engines
@@ -196,7 +196,7 @@ class Planner:
         refused: list[QueryRefused] = []
         planned: list[PreparedPrivate] = []
         blocks: list[Query] = []
-        with self._surveyed(query, engines, refused, blocks):
+        with self._survey_refusal(query, engines, refused, blocks):
             if not is_private(query, self.policy):
                 sql = public_sql(query, self.policy, engines.schema_database)
                 return PreparedPublic(text, sql, engines, query.views)
@@ -205,7 +205,7 @@ class Planner:
         counted: list[PlannedCount | None] = []
         for part in parts.releases if not refused else ():
             counted.append(None)
-            with self._surveyed(part.query, engines, refused, [part.query]):
+            with self._survey_refusal(part.query, engines, refused, [part.query]):
                 counted[-1] = self._counting(part.query, engines, self.defaults)
         plans = [counting.plan for counting in counted if counting is not None]
         if len(plans) == len(counted) and plans:
@@ -216,7 +216,7 @@ class Planner:
             ]
         for part, counting in zip(parts.releases, counted, strict=True) if counted else ():
             if counting is not None:
-                with self._surveyed(part.query, engines, refused, [part.query]):
+                with self._survey_refusal(part.query, engines, refused, [part.query]):
                     planned.append(self._priced(text, part.query, counting, self.defaults))
         if refused:
             refused[0].obstacles = order_obstacles(refused)
@@ -227,7 +227,7 @@ class Planner:
         return self.priced(made) if any(part.values for part in made.parts) else made
 
     @contextmanager
-    def _surveyed(
+    def _survey_refusal(
         self,
         query: Query,
         engines: Engines,
@@ -282,21 +282,23 @@ class Planner:
 
         An answer that is stored keeps the kept ladder it was made with: a newer one makes it no dearer.
         """
-        made = self._chosen(text, query, counting, defaults)
+        made = self._choose_method(text, query, counting, defaults)
         ladders = counting.engines.schema_database.kept_ladders
         if ladders is None or not made.reusable or made.price == Charge():
             return made
         for earlier in islice(ladders.earlier(made.plan.compiled.tables), _EARLIER):
             with suppress(QueryRefused, Untranslatable):
-                before = self._chosen(text, query, counting.with_ladders(earlier), defaults)
+                before = self._choose_method(text, query, counting.with_ladders(earlier), defaults)
                 if before.price == Charge():
                     return before
         return made
 
-    def _chosen(self, text: str, query: Query, counting: PlannedCount, defaults: Options) -> PreparedPrivate:
+    def _choose_method(
+        self, text: str, query: Query, counting: PlannedCount, defaults: Options
+    ) -> PreparedPrivate:
         options, engines = counting.plan.options, counting.engines
         if options.error is not None and "error" not in query.options.at:
-            counting = counting.with_options(by_default_error(counting.plan, defaults.epsilon))
+            counting = counting.with_options(options_of_default_error(counting.plan, defaults.epsilon))
         if counting.plan.options.error is not None:
             most = self.policy.budget.max_epsilon_per_query
             counting = counting.at_epsilon(least_epsilon(counting.plan, most))
@@ -339,7 +341,7 @@ class Planner:
                     return PreparedProbe(schema, preview=True)
         return None
 
-    def parameters(self, text: str, types: Sequence[pa.DataType | None]) -> tuple[Parameter, ...]:
+    def parameters(self, text: str, types: Sequence[pa.DataType | None]) -> tuple[OpenParameter, ...]:
         """Return the parameters of a statement; `types` are those that are known."""
         return parameters_of(text, self.policy, self.database.engines().schema_database, types)
 

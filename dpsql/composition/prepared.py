@@ -25,7 +25,7 @@ from dpsql.ledger import RefinementStep
 from dpsql.places import Own
 from dpsql.planning import WIDE, Method
 from dpsql.policy import Policy
-from dpsql.release.reuse import settled
+from dpsql.release.reuse import is_settled
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class PreparedComposed:
     query: Query
     parts: tuple[PreparedPrivate, ...]
     """The distinct releases, in the order in which they were written."""
-    relations: tuple[Relation, ...]
+    relations: tuple[OuterRelation, ...]
     """What the outer query calls the released rows."""
     outer: str
     """The outer query in the SQL of the schema database."""
@@ -164,7 +164,7 @@ class ReleasedValue:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class OuterRelation:
     """A relation of the outer query: its name, its release, and the names and types of its columns."""
 
     name: str
@@ -336,10 +336,12 @@ def question_key(prepared: Prepared) -> str:
 LONGEST = 16_384
 """The most characters of a text whose plan is kept."""
 
-Key = tuple[object, ...]
+PlanKey = tuple[object, ...]
 
 
-def plan_key(text: str, values: Iterable[object], defaults: Options, filters: tuple[Filter, ...] = ()) -> Key:
+def plan_key(
+    text: str, values: Iterable[object], defaults: Options, filters: tuple[Filter, ...] = ()
+) -> PlanKey:
     """Return the key of a statement: equal values of different types have different keys.
 
     `filters` are those of the scopes that are charged, by which a statement is laid out: analysts with
@@ -361,7 +363,7 @@ def holds_later(
     texts = [text, *(views[name].sql for name in read)]
     if any(len(each) > LONGEST or _clock().search(each) for each in texts):
         return False
-    return settled(prepared.engines.stamps)
+    return is_settled(prepared.engines.stamps)
 
 
 @cache
@@ -382,7 +384,7 @@ class KeptPlans:
     database: Database
     analyst: str
 
-    def find(self, key: Key, engines: Engines) -> PreparedPrivate | PreparedComposed | None:
+    def find(self, key: PlanKey, engines: Engines) -> PreparedPrivate | PreparedComposed | None:
         """Return the plan that was made on these engines; None if there is none."""
         found = self.database.plans.get((*key, self.analyst))
         if found is not None and found.engines is not engines:
@@ -390,7 +392,7 @@ class KeptPlans:
             return None
         return found
 
-    def keep(self, key: Key, prepared: PreparedPrivate | PreparedComposed) -> None:
+    def keep(self, key: PlanKey, prepared: PreparedPrivate | PreparedComposed) -> None:
         """Keep a plan, if it holds later.
 
         What is stored may have been made with an earlier kept ladder: then another plan may be better later.
@@ -401,7 +403,7 @@ class KeptPlans:
             self.database.plans.put((*key, self.analyst), prepared, self.analyst)
 
 
-def listed(parameters: Parameters) -> tuple[object, ...]:
+def list_parameters(parameters: Parameters) -> tuple[object, ...]:
     """Return the values of a statement's parameters, with their names if they have names."""
     if parameters is None:
         return ()

@@ -14,7 +14,7 @@ from dpsql.analysis import is_private, put_views
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import NotSupportedError, ProgrammingError, QueryRefused
 from dpsql.estimates import LaplaceNoise, Measurement, from_measurement
-from dpsql.estimates.noise_laws import Law, Source
+from dpsql.estimates.noise_laws import Law, NoiseDraw
 from dpsql.estimates.predictions import half_width, stddev
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge
@@ -101,7 +101,7 @@ class RefinedCount:
         """Draw the less noisy value, given the released one."""
         value = run.refine(self.mechanism, self.place, self.released)
         noise = LaplaceNoise(self.mechanism.scales[-1], self.mechanism.resolution)
-        source = Source(Law("laplace"), float(noise.scale), 2.0**-self.mechanism.resolution)
+        source = NoiseDraw(Law("laplace"), float(noise.scale), 2.0**-self.mechanism.resolution)
         measured = Measurement(value, noise, self.quote.half_width, source, self.place)
         alone = from_measurement(measured)
         estimate = alone.at_once(alone)  # there is no other number

@@ -61,7 +61,7 @@ def rewrite(
         return None
     error: QueryRefused | QuerySyntaxError | None = refused
     spelled = [_Edit(*edit) for edit in Outline.of(text).respellings()]
-    candidate, made = _edited(text, spelled), [spelled]
+    candidate, made = _apply_edits(text, spelled), [spelled]
     later, fixes = list[Obstacle](), list[Fix]()
     if spelled:
         error = _refusal(candidate, prepare)
@@ -71,18 +71,18 @@ def rewrite(
             return _offered(whole, refused, later, fixes) if candidate != text else None
         found = [o.fix for o in error.obstacles if o.fix is not None]
         edits, used = _edits(candidate, found)
-        changed = _edited(candidate, edits)
+        changed = _apply_edits(candidate, edits)
         if changed == candidate:
             return None
         candidate, fixes = changed, fixes + used
         made.append(edits)
         error = _refusal(candidate, prepare)
         if error is not None:
-            later += [o for one in error.obstacles if (o := _moved_back(one, candidate, text, made))]
+            later += [o for one in error.obstacles if (o := _move_back(one, candidate, text, made))]
     return None
 
 
-def tried(
+def keep_tried(
     text: str,
     refused: QueryRefused | QuerySyntaxError,
     prepare: Callable[[str], object],
@@ -103,7 +103,7 @@ def tried(
             return _refusal(hint, prepare) is None
         if fix is None or fix.option or one.unknown or not any(t in hint for t in _texts(fix)):
             return True
-        candidate = _edited(text, _edits(text, [fix])[0])
+        candidate = _apply_edits(text, _edits(text, [fix])[0])
         error = _refusal(candidate, analyse)
         if isinstance(refused, QuerySyntaxError):
             return not isinstance(error, QuerySyntaxError)
@@ -130,7 +130,7 @@ def is_statement(hint: str) -> bool:
     return _STATEMENT.match(hint) is not None and ".." not in hint
 
 
-def beside(
+def with_beside(
     text: str, refused: QueryRefused | QuerySyntaxError, prepare: Callable[[str], object]
 ) -> tuple[Obstacle, ...]:
     """Return the obstacles, of a wrong option with those of the statement without its options."""
@@ -155,7 +155,7 @@ def _offered(
     fixes: Sequence[Fix],
 ) -> Rewrite:
     """Return an accepted statement as the rewrite; one that asks something else as a hint."""
-    found = _merged(refused, later)
+    found = _merge_obstacles(refused, later)
     if not any(f.asks for f in fixes):
         return Rewrite(whole, found)
     return Rewrite(
@@ -163,12 +163,12 @@ def _offered(
     )
 
 
-def hinted(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacle, ...]:
+def with_own_hints(text: str, refused: QueryRefused | QuerySyntaxError) -> tuple[Obstacle, ...]:
     """Return the obstacles; of a spelling of another dialect, the hint is dpsql's own."""
     if len(text) > _LONGEST:
         return refused.obstacles
     spelled = Outline.of(text).respellings()
-    refused = _repaired(text, refused)
+    refused = _repair(text, refused)
     out = []
     for one in refused.obstacles:
         # A refusal to refine a release may point into the statement of that release.
@@ -183,13 +183,13 @@ def _refusal(text: str, prepare: Callable[[str], object]) -> QueryRefused | Quer
     try:
         prepare(text)
     except (QueryRefused, QuerySyntaxError) as error:
-        return _repaired(text, error)
+        return _repair(text, error)
     except ProgrammingError as error:  # the change took a parameter's marker away
         return QueryRefused(str(error))
     return None
 
 
-def _repaired(text: str, error: QueryRefused | QuerySyntaxError) -> QueryRefused | QuerySyntaxError:
+def _repair(text: str, error: QueryRefused | QuerySyntaxError) -> QueryRefused | QuerySyntaxError:
     """Return the error; of a text that does not parse, with the change after which it does."""
     if isinstance(error, QuerySyntaxError) and error.obstacles[0].fix is None:
         found = repair(text, error)
@@ -233,13 +233,15 @@ def _rank(text: str) -> int:
     return _CLAUSES.index(word) + 1 if word in _CLAUSES else 0
 
 
-def _edited(text: str, edits: Sequence[_Edit]) -> str:
+def _apply_edits(text: str, edits: Sequence[_Edit]) -> str:
     for start, end, new in reversed(edits):
         text = text[:start] + new + text[end:]
     return text
 
 
-def _merged(refused: QueryRefused | QuerySyntaxError, later: Sequence[Obstacle]) -> tuple[Obstacle, ...]:
+def _merge_obstacles(
+    refused: QueryRefused | QuerySyntaxError, later: Sequence[Obstacle]
+) -> tuple[Obstacle, ...]:
     """Return the obstacles with later ones, in reading order; what does not exist is named alone."""
     first = refused.obstacles
     if isinstance(refused, QuerySyntaxError) or first[0].message.startswith("there is no table "):
@@ -257,7 +259,7 @@ def _offset(one: Obstacle, text: str) -> int:
     return lines[one.line - 1] + one.col - 1
 
 
-def _moved_back(one: Obstacle, candidate: str, text: str, made: Sequence[Sequence[_Edit]]) -> Obstacle | None:
+def _move_back(one: Obstacle, candidate: str, text: str, made: Sequence[Sequence[_Edit]]) -> Obstacle | None:
     """Return an obstacle of a candidate at its place in the analyst's text; None if it is about a change."""
     at = _offset(one, candidate)
     for edits in reversed(made):
@@ -378,7 +380,7 @@ _NEAR = re.compile(r'syntax error at or near "([^"\n]{1,100})"')
 _ELAPSED = re.compile(r"(?is)(DAY|EPOCH)S?\s+FROM\s+(AVG|MIN|MAX|MEDIAN)\s*\((.*)\)")
 
 
-def refused(query: Query, problem: UnboundQuery) -> QueryRefused:
+def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
     """Return the refusal of a statement whose outer query does not bind.
 
     The engine saw released columns alone. Its words are told where nothing better is known of them: they are

@@ -21,7 +21,7 @@ from sqlglot import exp
 from dpsql.analysis.compiler import call_arguments, conjuncts, function_name, whole_number
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.composition.block_columns import free_function, is_measure
-from dpsql.composition.kinds import Kind, Kinds, Release
+from dpsql.composition.kinds import BlockKind, Kinds, ReleaseBlock
 from dpsql.language import Clause, Options, Query, all_of, copy_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
@@ -52,7 +52,9 @@ def release_of(measure: exp.Expr) -> tuple[object, ...]:
     return (name if name in _EXTREMES else "", value, condition, *named)
 
 
-def apart(query: Query, outer: exp.Select | None, name: str) -> tuple[list[Query], exp.Select | None]:
+def split_quantiles(
+    query: Query, outer: exp.Select | None, name: str
+) -> tuple[list[Query], exp.Select | None]:
     """Return the releases of a plain block, and the SELECT over them; that of the i-th is called `name.i`.
 
     The first one has the name itself, and the selection of the block.
@@ -75,7 +77,7 @@ def apart(query: Query, outer: exp.Select | None, name: str) -> tuple[list[Query
     listed = [first, *quantiles]
     made = [_release(query, keys, items, len(listed), main=not i) for i, items in enumerate(listed)]
     table = outer.args["from_"].this
-    table.replace(_joined(keys, listed, [name, *(f"{name}.{i}" for i in range(1, len(listed)))]))
+    table.replace(_join(keys, listed, [name, *(f"{name}.{i}" for i in range(1, len(listed)))]))
     return made, outer
 
 
@@ -119,7 +121,7 @@ def _by_units(measure: exp.Expr) -> bool:
     return free_function(node) is not None or any(isinstance(each, exp.Distinct) for each in node.expressions)
 
 
-def _joined(keys: list[exp.Expr], listed: list[list[exp.Expr]], names: list[str]) -> exp.Subquery:
+def _join(keys: list[exp.Expr], listed: list[list[exp.Expr]], names: list[str]) -> exp.Subquery:
     """Return the releases joined by their keys, as one relation with the name of the first."""
     columns = [exp.column(key.alias, table="m0", quoted=True) for key in keys]
     tables = [_table(name, f"m{i}") for i, name in enumerate(names)]
@@ -149,7 +151,7 @@ def _table(name: str, alias: str) -> exp.Table:
     return made
 
 
-_RELEASED = (Kind.RELEASE, Kind.POST)
+_RELEASED = (BlockKind.RELEASE, BlockKind.POST)
 
 
 def everything(name: str, at: int) -> exp.Select:
@@ -197,7 +199,7 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
     return made
 
 
-def released_alone(select: exp.Select, tree: exp.Query, kinds: Kinds) -> exp.Select:
+def select_alone(select: exp.Select, tree: exp.Query, kinds: Kinds) -> exp.Select:
     """Return a SELECT over released rows with the common table expressions of the tree that it needs."""
     made = copy_tree(select)
     there = {cte.meta["cte"]: cte for cte in all_of(tree, exp.CTE) if "cte" in cte.meta}
@@ -265,7 +267,7 @@ def without_private(tree: exp.Query, kinds: Kinds) -> exp.Query:
 
 def _kept(cte: exp.Expr, named: set[object], kinds: Kinds) -> bool:
     place = cte.meta.get("cte")
-    return place in named and place is not None and kinds.of_cte[place] is not Kind.OWNED
+    return place in named and place is not None and kinds.of_cte[place] is not BlockKind.OWNED
 
 
 _PLAIN = frozenset({"expressions", "from_", "where", "order", "limit", "offset", "with_", "kind"})
@@ -287,7 +289,7 @@ class Fused:
             self.outer.set("where", None)
 
 
-def fused(release: Release, kinds: Kinds, options: Options, clause: Clause) -> Fused | None:
+def fuse(release: ReleaseBlock, kinds: Kinds, options: Options, clause: Clause) -> Fused | None:
     """Return a release block with the selection of the block around it; None if it has none to give."""
     block = release.select
     outer = _around(block, kinds)
@@ -335,7 +337,7 @@ def _around(block: exp.Select, kinds: Kinds) -> exp.Select | None:
     alias = holder.args.get("alias")
     outer = holder.parent.parent
     plain = not holder.args.get("joins") and not (alias is not None and alias.args.get("columns"))
-    if not plain or not isinstance(outer, exp.Select) or kinds.of_select.get(id(outer)) is not Kind.POST:
+    if not plain or not isinstance(outer, exp.Select) or kinds.of_select.get(id(outer)) is not BlockKind.POST:
         return None
     return outer
 

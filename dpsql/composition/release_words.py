@@ -217,7 +217,7 @@ def _write_decimal(billionths: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class DescribedNumber:
     """A number of the select list, or the one that orders the groups without being selected."""
 
     name: str
@@ -259,7 +259,7 @@ class Number:
         return "; ".join([*said, self.predicted] if self.predicted else said)
 
 
-def number_texts(found: list[Number]) -> list[str]:
+def number_texts(found: list[DescribedNumber]) -> list[str]:
     """Write numbers for cells of EXPLAIN, each with what is cut unless an earlier one says the same."""
     first: dict[object, str] = {}
     texts = []
@@ -270,7 +270,7 @@ def number_texts(found: list[Number]) -> list[str]:
     return texts
 
 
-def describe_numbers(plan: Plan, quote: Quote) -> list[Number]:
+def describe_numbers(plan: Plan, quote: Quote) -> list[DescribedNumber]:
     """Describe the numbers of the select list, and the one that orders the groups if it is not selected."""
     if plan.cells is not None:
         return _quantiles(plan, plan.cells, quote)
@@ -292,7 +292,7 @@ def describe_numbers(plan: Plan, quote: Quote) -> list[Number]:
     ]
 
 
-def _number(plan: Plan, quote: Quote, output: Output) -> Number:
+def _number(plan: Plan, quote: Quote, output: Output) -> DescribedNumber:
     count, formula, unit = plan.counts[output.of], output.formula, plan.unit
     if plan.values is not None:
         return _of_values(plan, plan.values, quote, output)
@@ -303,7 +303,7 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
     if " / n" in predicted:
         rows = "units" if count.argument is not None and count.argument.per_group else "rows"
         predicted += f", n being the number of {rows}"
-    made = Number(
+    made = DescribedNumber(
         output.name,
         what_of(count, formula, unit),
         None if argument is None else (float(argument.low), float(argument.high)),
@@ -319,14 +319,16 @@ def _number(plan: Plan, quote: Quote, output: Output) -> Number:
     return _searched(plan, made, count) if plan.ladders else made
 
 
-def _of_values(plan: Plan, values: ValuesOfGroup, quote: Quote, output: Output) -> Number:
+def _of_values(plan: Plan, values: ValuesOfGroup, quote: Quote, output: Output) -> DescribedNumber:
     """Describe a number of different values, which follows from the numbers of units that have each."""
     what = f"number of different values of {values.text}, of {values.size:,} that are declared"
     moves = f"one {plan.unit} moves the number of units of each value by at most 1"
-    return Number(output.name, what, None, None, None, 1.0, 1.0, moves, (), (), quote.errors.get(output, ""))
+    return DescribedNumber(
+        output.name, what, None, None, None, 1.0, 1.0, moves, (), (), quote.errors.get(output, "")
+    )
 
 
-def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:
+def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[DescribedNumber]:
     """Describe the quantiles, or extremes, of a column."""
     found = []
     for output in plan.outputs:
@@ -335,7 +337,7 @@ def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:
             continue
         low, high = quantile.ends
         found.append(
-            Number(
+            DescribedNumber(
                 output.name,
                 quantile_of(quantile, part),
                 None if quantile.searched else (float(low), float(high)),
@@ -352,7 +354,7 @@ def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[Number]:
     return found
 
 
-def _searched(plan: Plan, number: Number, count: ReleasedAggregate) -> Number:
+def _searched(plan: Plan, number: DescribedNumber, count: ReleasedAggregate) -> DescribedNumber:
     """Return what is known of a number before its bounds are found: the plan has the largest ones."""
     found = _searches(plan)
     values = count.argument is not None and count.argument.searched

@@ -22,15 +22,23 @@ from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.planning import (
     BoundSearches,
     NoisyResult,
-    details,
+    add_sentence_on_ends,
+    build_details,
+    build_rows,
+    ends_at_once,
     noises_of,
     outside_of,
-    rows,
-    together,
-    with_ends,
-    with_left_out,
+    widen_by_left_out,
 )
-from dpsql.release import Release, charged_again, from_bytes, question, renamed, reuse_key, to_bytes
+from dpsql.release import (
+    Release,
+    from_bytes,
+    question,
+    rename_columns,
+    reuse_key,
+    to_bytes,
+    why_charged_again,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +54,14 @@ class Releasing:
     def stored(self, prepared: PreparedPrivate | PreparedComposed) -> tuple[Release, ...] | None:
         """Return the releases of a statement, if all are stored; else None."""
         parts, found = self._found(prepared)
-        return None if len(found) < len(parts) else _placed(prepared, found)
+        return None if len(found) < len(parts) else _place_releases(prepared, found)
 
     def keys(
         self, prepared: PreparedPrivate | PreparedComposed, releases: tuple[Release, ...]
     ) -> tuple[str, ...]:
         """Return the reuse keys of the releases of a statement, given these releases."""
         known = dict(enumerate(releases))
-        return tuple(_filled(prepared, part, known).key for part in prepared.parts)
+        return tuple(_fill_values(prepared, part, known).key for part in prepared.parts)
 
     def priced(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
         """Return a statement with its price now: what is stored costs nothing.
@@ -63,7 +71,7 @@ class Releasing:
         read = frozenset[int]().union(*(_needed(prepared, part) for part in prepared.parts))
         known, parts = dict[int, Release](), list(prepared.parts)
         for place in _in_order(prepared):
-            part = _filled(prepared, prepared.parts[place], known)
+            part = _fill_values(prepared, prepared.parts[place], known)
             if place in read and (stored := self._find(part)) is not None:
                 known[place] = _release(stored, part)
             found = place in known if place in read else self._is_stored(part)
@@ -81,7 +89,7 @@ class Releasing:
         parts = {place: prepared.parts[place] for place in _in_order(prepared)}
         found: dict[int, Release] = {}
         for place, part in parts.items():
-            parts[place] = filled = _filled(prepared, part, found)
+            parts[place] = filled = _fill_values(prepared, part, found)
             release = self._stored(filled)
             if release is not None:
                 found[place] = release
@@ -113,7 +121,7 @@ class Releasing:
         elif shared:
             self.ledger.share(keys, self.analyst)
         found |= {place: release for place, part in shared.items() if (release := self._stored(part))}
-        return _placed(prepared, found)
+        return _place_releases(prepared, found)
 
     def _check_agreed(self, charge: Charge) -> None:
         """Refuse a charge above the one that was agreed."""
@@ -155,10 +163,10 @@ class Releasing:
         again = dict[int, str]()
 
         def run(place: int, part: PreparedPrivate) -> Paid[Release]:
-            filled = _filled(prepared, part, known)
+            filled = _fill_values(prepared, part, known)
             if place not in again:
                 again[place] = self._charged_again(text, place, filled)
-            paid = _noisy(text, filled)
+            paid = _count_and_run(text, filled)
             known[place] = paid.value
             return paid
 
@@ -177,7 +185,7 @@ class Releasing:
         reservation = self.ledger.reserve_all(
             analyst=self.analyst,
             statement=text,
-            requests=[_request(part, place + 1, places) for place, part in parts.items()],
+            requests=[_request_of(part, place + 1, places) for place, part in parts.items()],
             shared=shared,
             facts=facts,
         )
@@ -195,7 +203,9 @@ class Releasing:
         if not part.reusable:
             return ""
         alike = "" if part.query.parameters else text  # equal texts may ask of other values
-        return charged_again(part.key, self.ledger.asked(question(part.key), alike, self.analyst, place + 1))
+        return why_charged_again(
+            part.key, self.ledger.asked(question(part.key), alike, self.analyst, place + 1)
+        )
 
 
 def _has_key(part: PreparedPrivate) -> bool:
@@ -205,7 +215,7 @@ def _has_key(part: PreparedPrivate) -> bool:
 
 def _release(stored: StoredRelease, part: PreparedPrivate) -> Release:
     """Return a stored release with the names that a statement gives to its columns."""
-    release = renamed(from_bytes(stored.payload), part.plan)
+    release = rename_columns(from_bytes(stored.payload), part.plan)
     return replace(release, reused=stored.when, number=stored.number, receipt=str(stored.event))
 
 
@@ -226,7 +236,7 @@ def _needed(prepared: PreparedPrivate | PreparedComposed, part: PreparedPrivate)
     return frozenset[int]().union(*(prepared.values[value].releases for value in part.values))
 
 
-def _filled(
+def _fill_values(
     prepared: PreparedPrivate | PreparedComposed, part: PreparedPrivate, known: Mapping[int, Release]
 ) -> PreparedPrivate:
     """Return a release with the values that it reads, and the key of that question, once they are known."""
@@ -240,41 +250,41 @@ def _filled(
     return replace(part, counting=counting, key=key)
 
 
-def _placed(
+def _place_releases(
     prepared: PreparedPrivate | PreparedComposed, found: Mapping[int, Release]
 ) -> tuple[Release, ...]:
     """Return the releases in the order of the statement, with its notes."""
     return tuple(
-        _noted(_noted(found[place], part.of_intervals), part.note)
+        _add_note(_add_note(found[place], part.of_intervals), part.note)
         for place, part in enumerate(prepared.parts)
     )
 
 
-def _noted(release: Release, note: str) -> Release:
+def _add_note(release: Release, note: str) -> Release:
     """Return a release with a note on the statement among its warnings."""
     return replace(release, warnings=(note, *release.warnings)) if note else release
 
 
-def _request(part: PreparedPrivate, place: int, places: int) -> Request:
+def _request_of(part: PreparedPrivate, place: int, places: int) -> Request:
     quote = part.method.quote
     selection = words_of_selection(part.plan)
     return Request(selection, quote.mechanism, quote.charge, part.refines, place, places, quote.loss)
 
 
-def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
+def _count_and_run(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     """Count and run the mechanism; called by `Running.finish` after the charge was written."""
-    plan, run, found = _answered(prepared)
-    answer = with_left_out(plan, found)
-    shown = rows(plan, answer, run)
-    charge = _priced(prepared, run.loss)
-    table, places = details(plan, answer, shown)
+    plan, run, found = _run_method(prepared)
+    answer = widen_by_left_out(plan, found)
+    shown = build_rows(plan, answer, run)
+    charge = _charge_said(prepared, run.loss)
+    table, places = build_details(plan, answer, shown)
     said = words_of_release(plan, prepared.method, prepared.refines, answer)
-    said["properties"] = with_ends(said["properties"], plan, answer)
+    said["properties"] = add_sentence_on_ends(said["properties"], plan, answer)
     release = Release(
         rows=shown,
         table=table,
         places=places,
-        together=together(plan, answer, places),
+        together=ends_at_once(plan, answer, places),
         charge=charge,
         statement=text,
         scale=prepared.method.quote.scale,
@@ -287,7 +297,7 @@ def _noisy(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     return Paid(release, charge, to_bytes(release), key, run.loss, run.level)
 
 
-def _priced(prepared: PreparedPrivate, loss: PrivacyLoss) -> Charge:
+def _charge_said(prepared: PreparedPrivate, loss: PrivacyLoss) -> Charge:
     """Return what an answer is said to cost: by the price that the statement names if costs are divided."""
     layout, quote = prepared.plan.layout, prepared.method.quote
     if layout.order is None or prepared.refines is not None:
@@ -298,7 +308,7 @@ def _priced(prepared: PreparedPrivate, loss: PrivacyLoss) -> Charge:
     return Charge(charge.epsilon * plan.price / plan.epsilon, charge.delta)
 
 
-def _answered(prepared: PreparedPrivate) -> tuple[Plan, Run, NoisyResult]:
+def _run_method(prepared: PreparedPrivate) -> tuple[Plan, Run, NoisyResult]:
     """Count and run the method; where bounds are to be found, first find them, then count with them.
 
     The kernel runs each step on the counts, and adds up the loss within what the method was quoted for.

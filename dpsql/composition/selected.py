@@ -21,13 +21,21 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import Plan
-from dpsql.composition.dependence import CLEAN, NONE, Around, Names, Rows, Value, both
+from dpsql.composition.dependence import (
+    CLEAN,
+    NONE,
+    Dependence,
+    QueryContext,
+    RelationRows,
+    ReleaseNames,
+    merge_dependences,
+)
 from dpsql.composition.parts import Parts
-from dpsql.composition.selecting import NotFollowedError, Reader
+from dpsql.composition.selecting import DependenceReader, NotFollowedError
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.language import AllGroups, Scalar, all_of
 from dpsql.lazy_dataclass import dataclass
-from dpsql.places import distinct
+from dpsql.places import make_distinct
 from dpsql.policy import fold
 
 _NOT_FOLLOWED = (RecursionError, ValueError, TypeError, AttributeError, LookupError)
@@ -35,7 +43,7 @@ _NOT_FOLLOWED = (RecursionError, ValueError, TypeError, AttributeError, LookupEr
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class ReleasedRelation:
     """A released relation, as the outer query sees it."""
 
     name: str
@@ -43,17 +51,17 @@ class Released:
     """The names and kinds of its columns (see `analysis.Output`)."""
     ordered: bool
     """Whether noise orders its rows."""
-    reads: Names = NONE
+    reads: ReleaseNames = NONE
     """The released relations whose numbers it reads as constants."""
 
 
 @dataclass(frozen=True, slots=True)
-class Selected:
+class SelectedByNoise:
     """What an outer query shows because of noise."""
 
-    releases: Names = NONE
+    releases: ReleaseNames = NONE
     """The released relations of which noise decides what is shown of their intervals."""
-    mixed: Names = NONE
+    mixed: ReleaseNames = NONE
     """Those of which one column shows ends of intervals, of the one or the other, that noise chose."""
 
 
@@ -66,12 +74,14 @@ def selected_parts(parts: Parts, plans: Sequence[Plan], catalog: SchemaDatabase)
         return tuple(plans)
     reads = _reads(parts)
     released = [
-        Released(
+        ReleasedRelation(
             part.name,
             tuple(
                 (name, output.kind)
                 for name, output in zip(
-                    distinct([output.name for output in plan.outputs], fold=True), plan.outputs, strict=True
+                    make_distinct([output.name for output in plan.outputs], fold=True),
+                    plan.outputs,
+                    strict=True,
                 )
             ),
             not isinstance(plan.selection, (AllGroups, Scalar)),
@@ -79,7 +89,7 @@ def selected_parts(parts: Parts, plans: Sequence[Plan], catalog: SchemaDatabase)
         )
         for part, plan in zip(parts.releases, plans, strict=True)
     ]
-    found = selected(parts.outer, released, catalog.public_columns)
+    found = find_selected(parts.outer, released, catalog.public_columns)
     return tuple(
         replace(
             plan,
@@ -90,7 +100,7 @@ def selected_parts(parts: Parts, plans: Sequence[Plan], catalog: SchemaDatabase)
     )
 
 
-def _reads(parts: Parts) -> dict[str, Names]:
+def _reads(parts: Parts) -> dict[str, ReleaseNames]:
     """Return for each released relation those whose numbers it reads as constants, through others too."""
     own = {fold(part.name): part.name for part in parts.releases}
     read = [
@@ -103,48 +113,52 @@ def _reads(parts: Parts) -> dict[str, Names]:
     return found
 
 
-def selected(
-    outer: exp.Query, released: Sequence[Released], public: Callable[[str], tuple[str, ...] | None]
-) -> Selected:
+def find_selected(
+    outer: exp.Query, released: Sequence[ReleasedRelation], public: Callable[[str], tuple[str, ...] | None]
+) -> SelectedByNoise:
     """Return the released relations of which noise decides what is shown of their intervals.
 
     `public` returns the columns of a public table by its name, None for others.
     """
     try:
-        return _selected(outer, released, public)
+        return _find_selected(outer, released, public)
     except (*_NOT_FOLLOWED, NotFollowedError):
         names = _named(outer, released)
-        return Selected(names, _mixed([both(rows.values) for rows in map(_released, released)], names))
+        return SelectedByNoise(
+            names, _find_mixed([merge_dependences(rows.values) for rows in map(_released, released)], names)
+        )
 
 
-def _selected(
-    outer: exp.Query, released: Sequence[Released], public: Callable[[str], tuple[str, ...] | None]
-) -> Selected:
+def _find_selected(
+    outer: exp.Query, released: Sequence[ReleasedRelation], public: Callable[[str], tuple[str, ...] | None]
+) -> SelectedByNoise:
     names = _named(outer, released)
-    rows = Reader({fold(r.name): _released(r) for r in released}, public, names).query(outer, Around())
-    found = (rows.present | both(rows.values).chosen) & names
-    mixed = (_mixed([value], names) for value in rows.values if rows.present or value.chosen)
-    return Selected(found, NONE.union(*mixed))
+    rows = DependenceReader({fold(r.name): _released(r) for r in released}, public, names).query(
+        outer, QueryContext()
+    )
+    found = (rows.present | merge_dependences(rows.values).chosen) & names
+    mixed = (_find_mixed([value], names) for value in rows.values if rows.present or value.chosen)
+    return SelectedByNoise(found, NONE.union(*mixed))
 
 
-def _mixed(values: Sequence[Value], names: Names) -> Names:
+def _find_mixed(values: Sequence[Dependence], names: ReleaseNames) -> ReleaseNames:
     """Return the relations of which values hold ends of intervals, if there are several."""
-    found = both(values).ends & names
+    found = merge_dependences(values).ends & names
     return found if len(found) > 1 else NONE
 
 
-def _named(outer: exp.Query, released: Sequence[Released]) -> Names:
+def _named(outer: exp.Query, released: Sequence[ReleasedRelation]) -> ReleaseNames:
     """Return the released relations that a query names."""
     used = {fold(table.name) for table in all_of(outer, exp.Table)}
     return frozenset(each.name for each in released if fold(each.name) in used)
 
 
-def _released(relation: Released) -> Rows:
+def _released(relation: ReleasedRelation) -> RelationRows:
     noise = relation.reads | {relation.name}
-    number, end = Value(noise), Value(noise, frozenset({relation.name}))
+    number, end = Dependence(noise), Dependence(noise, frozenset({relation.name}))
     columns = tuple(
         (fold(name), CLEAN if kind == "key" else end if kind in ("low", "high") else number)
         for name, kind in relation.columns
     )
     # Its own selection is in the intervals that it is released with; constants that it reads are not.
-    return Rows(columns, number, relation.reads, noise if relation.ordered else relation.reads)
+    return RelationRows(columns, number, relation.reads, noise if relation.ordered else relation.reads)

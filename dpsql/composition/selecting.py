@@ -1,6 +1,7 @@
 """Follow an outer query through its tree: which releases' noise its rows and columns depend on.
 
-See `composition.selected` for what this is for. What is not understood depends on all releases.
+`composition.selected` asks for it, to find the releases whose intervals must hold at once. What is not
+understood depends on all releases.
 """
 
 from __future__ import annotations
@@ -13,7 +14,16 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiler import function_name, whole_number
 from dpsql.analysis.public_domains import is_domain_table
-from dpsql.composition.dependence import CLEAN, NONE, Around, Names, Rows, Scope, Value, both
+from dpsql.composition.dependence import (
+    CLEAN,
+    NONE,
+    Dependence,
+    QueryContext,
+    RelationRows,
+    ReleaseNames,
+    SelectScope,
+    merge_dependences,
+)
 from dpsql.language import all_of, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
@@ -73,21 +83,21 @@ _FUNCTIONS_BY_ROW = frozenset({"round", "abs", "ceil", "ceiling", "floor", "form
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class DependenceReader:
     """Reads queries over released relations and public tables; `names` are those of the releases."""
 
-    released: Mapping[str, Rows]
+    released: Mapping[str, RelationRows]
     public: Callable[[str], tuple[str, ...] | None]
-    names: Names
+    names: ReleaseNames
 
     @property
-    def unknown(self) -> Value:
+    def unknown(self) -> Dependence:
         """What is not understood."""
-        return Value(self.names, self.names, self.names)
+        return Dependence(self.names, self.names, self.names)
 
     # -- queries
 
-    def query(self, node: exp.Expr, around: Around) -> Rows:
+    def query(self, node: exp.Expr, around: QueryContext) -> RelationRows:
         """Return the rows of a query."""
         around = self._with(node, around)
         if isinstance(node, exp.Select):
@@ -96,10 +106,10 @@ class Reader:
             return self._set_operation(node, around)
         if isinstance(node, exp.Subquery):
             rows = self._named(self.query(node.this, around), node)
-            return self._cut(rows, node, [], around.inside(Scope([("", rows)])))
+            return self._cut(rows, node, [], around.inside(SelectScope([("", rows)])))
         raise NotFollowedError
 
-    def _with(self, node: exp.Expr, around: Around) -> Around:
+    def _with(self, node: exp.Expr, around: QueryContext) -> QueryContext:
         clause = node.args.get("with_")
         if clause is None:
             return around
@@ -112,41 +122,44 @@ class Reader:
                 ctes[name] = self._named(self.query(cte.this, replace(around, ctes=ctes)), cte)
         return replace(around, ctes=ctes)
 
-    def _recursive(self, cte: exp.Expr, around: Around) -> Rows:
+    def _recursive(self, cte: exp.Expr, around: QueryContext) -> RelationRows:
         """Return the rows of a query that may read itself: clean if nothing in it has noise."""
         own = fold(cte.alias)
         for table in all_of(cte.this, exp.Table):
             name = fold(table.name)
             known = around.ctes.get(name) if name != own else None
-            noisy = known is not None and (known.present or known.order or both(known.values).noise)
+            noisy = known is not None and (
+                known.present or known.order or merge_dependences(known.values).noise
+            )
             if name in self.released or noisy:
-                return Rows(None, self.unknown, self.names, self.names)
-        return Rows(None)
+                return RelationRows(None, self.unknown, self.names, self.names)
+        return RelationRows(None)
 
-    def _set_operation(self, node: exp.SetOperation, around: Around) -> Rows:
+    def _set_operation(self, node: exp.SetOperation, around: QueryContext) -> RelationRows:
         if any(value for name, value in node.args.items() if name not in _OF_SET_OPERATION):
             raise NotFollowedError
         left, right = self.query(node.this, around), self.query(node.expression, around)
-        sides = (both(left.values), both(right.values))
+        sides = (merge_dependences(left.values), merge_dependences(right.values))
         present = left.present | right.present
         if not isinstance(node, exp.Union):  # a row stays by the values of the other side
             present |= sides[0].noise | sides[1].noise
         columns = None
         if left.columns is not None and right.columns is not None and not node.args.get("by_name"):
             columns = tuple(
-                (name, both([a, b])) for (name, a), (_, b) in zip(left.columns, right.columns, strict=True)
+                (name, merge_dependences([a, b]))
+                for (name, a), (_, b) in zip(left.columns, right.columns, strict=True)
             )
-        rows = Rows(columns, both(sides), present, left.order | right.order)
-        return self._cut(rows, node, [], around.inside(Scope([("", rows)])))
+        rows = RelationRows(columns, merge_dependences(sides), present, left.order | right.order)
+        return self._cut(rows, node, [], around.inside(SelectScope([("", rows)])))
 
-    def _select(self, node: exp.Select, around: Around) -> Rows:
+    def _select(self, node: exp.Select, around: QueryContext) -> RelationRows:
         if any(value for name, value in node.args.items() if name not in _KNOWN):
             raise NotFollowedError
-        scope = Scope()
+        scope = SelectScope()
         inner, present = around.inside(scope), set(self._from(node, scope, around))
         for window in node.args.get("windows") or []:
             scope.windows |= self._parts(window, inner).noise
-        listed: list[tuple[str, Value]] = []
+        listed: list[tuple[str, Dependence]] = []
         for item in node.expressions:
             named = self._items(item, scope, inner)
             listed += named
@@ -163,50 +176,54 @@ class Reader:
         distinct = node.args.get("distinct")
         if distinct is not None and distinct.args.get("on") is not None:
             present |= self._value(distinct.args["on"], inner).noise | order | scope.order
-        rows = Rows(tuple(listed), CLEAN, frozenset(present) | scope.present, order | scope.order)
+        rows = RelationRows(tuple(listed), CLEAN, frozenset(present) | scope.present, order | scope.order)
         return self._limited(rows, node, inner)
 
-    def _cut(self, rows: Rows, node: exp.Expr, listed: list[tuple[str, Value]], around: Around) -> Rows:
+    def _cut(
+        self, rows: RelationRows, node: exp.Expr, listed: list[tuple[str, Dependence]], around: QueryContext
+    ) -> RelationRows:
         """Return the rows behind the ORDER BY and LIMIT of a set operation, or of parentheses."""
         order = self._ordering(node, listed or list(rows.columns or ()), around)
         return self._limited(replace(rows, order=rows.order | order), node, around)
 
-    def _limited(self, rows: Rows, node: exp.Expr, around: Around) -> Rows:
+    def _limited(self, rows: RelationRows, node: exp.Expr, around: QueryContext) -> RelationRows:
         limits = [node.args[name] for name in ("limit", "offset") if node.args.get(name) is not None]
         if not limits:
             return rows
-        noise = both(self._parts(limit, around) for limit in limits).noise
+        noise = merge_dependences(self._parts(limit, around) for limit in limits).noise
         return replace(rows, present=rows.present | rows.order | noise)
 
-    def _ordering(self, node: exp.Expr, listed: list[tuple[str, Value]], around: Around) -> Names:
+    def _ordering(
+        self, node: exp.Expr, listed: list[tuple[str, Dependence]], around: QueryContext
+    ) -> ReleaseNames:
         clause = node.args.get("order")
         if clause is None:
             return NONE
-        return both(self._term(term.this, listed, around) for term in clause.expressions).noise
+        return merge_dependences(self._term(term.this, listed, around) for term in clause.expressions).noise
 
-    def _term(self, node: exp.Expr, listed: list[tuple[str, Value]], around: Around) -> Value:
+    def _term(self, node: exp.Expr, listed: list[tuple[str, Dependence]], around: QueryContext) -> Dependence:
         """Return the value of a term of ORDER BY or GROUP BY, which may be a place in the select list."""
         place = whole_number(node.unnest())
         if place is not None and 1 <= place <= len(listed):
             return listed[place - 1][1]
         if isinstance(node, exp.Var):  # ALL
-            return both(value for _, value in listed)
+            return merge_dependences(value for _, value in listed)
         return self._value(node, around)
 
     def _grouping(
-        self, group: exp.Expr, node: exp.Select, listed: list[tuple[str, Value]], around: Around
-    ) -> Names:
+        self, group: exp.Expr, node: exp.Select, listed: list[tuple[str, Dependence]], around: QueryContext
+    ) -> ReleaseNames:
         """Return the noise in what rows are grouped by: it decides which groups there are."""
         found = [self._term(term, listed, around) for term in group.expressions]
         if group.args.get("all"):
             found += [self._value(item, around) for item in node.expressions if not contains_aggregate(item)]
         more = {name: value for name, value in group.args.items() if name not in ("expressions", "all")}
         found += [self._parts(each, around) for each in _nodes(more)]
-        return both(found).noise
+        return merge_dependences(found).noise
 
     # -- FROM
 
-    def _from(self, node: exp.Select, scope: Scope, around: Around) -> Names:
+    def _from(self, node: exp.Select, scope: SelectScope, around: QueryContext) -> ReleaseNames:
         """Put the items of FROM into a scope; return the noise of the conditions under which they meet."""
         clause, noise = node.args.get("from_"), NONE
         if clause is not None:
@@ -217,7 +234,7 @@ class Reader:
             noise |= self._item(lateral, scope, around)
         return noise
 
-    def _join(self, join: exp.Expr, scope: Scope, around: Around) -> Names:
+    def _join(self, join: exp.Expr, scope: SelectScope, around: QueryContext) -> ReleaseNames:
         method, kind = join.args.get("method"), join.args.get("kind")
         if join.args.get("pivots") or method not in (None, "", "ASOF", "NATURAL", "POSITIONAL"):
             raise NotFollowedError
@@ -227,13 +244,13 @@ class Reader:
         if join.args.get("on") is not None:
             noise |= self._value(join.args["on"], inner).noise
         for name in join.args.get("using") or []:
-            noise |= both(scope.found("", fold(name.name))[0]).noise
+            noise |= merge_dependences(scope.found("", fold(name.name))[0]).noise
         if method == "NATURAL":
             mine = [rows for _, rows in scope.items[len(before) :]]
             shared = _shared([rows for _, rows in before], mine)
-            noise |= both(v for name in shared for v in scope.found("", name)[0]).noise
+            noise |= merge_dependences(v for name in shared for v in scope.found("", name)[0]).noise
             if any(rows.columns is None for _, rows in scope.items):
-                noise |= both(scope.values).noise
+                noise |= merge_dependences(scope.values).noise
         if method == "POSITIONAL":
             noise |= scope.order | scope.present
         if kind in ("SEMI", "ANTI"):  # its rows decide, and are not shown
@@ -241,13 +258,13 @@ class Reader:
             scope.items[len(before) :] = []
         return noise
 
-    def _item(self, node: exp.Expr, scope: Scope, around: Around) -> Names:
+    def _item(self, node: exp.Expr, scope: SelectScope, around: QueryContext) -> ReleaseNames:
         """Add an item of FROM to a scope; return the noise of what is in it besides."""
         if any(value for name, value in node.args.items() if name not in _OF_ITEM):
             raise NotFollowedError
         inner, noise, alias = around.inside(scope), NONE, fold(node.alias_or_name)
         if is_domain_table(node):
-            rows = Rows(None)
+            rows = RelationRows(None)
         elif isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier):
             rows = self._named(self._table(node, around), node)
         elif isinstance(node, (exp.Subquery, exp.Lateral)) and isinstance(
@@ -259,26 +276,28 @@ class Reader:
             return self._more(node, scope, around, noise)
         elif isinstance(node, (exp.Table, exp.Unnest, exp.Lateral, exp.Values)):
             made = self._parts(node, inner)
-            rows = Rows(None, made, made.noise, made.noise)
+            rows = RelationRows(None, made, made.noise, made.noise)
         else:
             raise NotFollowedError
         scope.items.append((alias, rows))
         return self._more(node, scope, around, noise)
 
-    def _more(self, node: exp.Expr, scope: Scope, around: Around, noise: Names) -> Names:
+    def _more(
+        self, node: exp.Expr, scope: SelectScope, around: QueryContext, noise: ReleaseNames
+    ) -> ReleaseNames:
         for join in node.args.get("joins") or []:
             noise |= self._join(join, scope, around)
         return noise
 
-    def _table(self, node: exp.Table, around: Around) -> Rows:
+    def _table(self, node: exp.Table, around: QueryContext) -> RelationRows:
         name = fold(node.name)
         for known in (around.ctes, self.released):
             if name in known:
                 return known[name]
         columns = self.public(node.name)
-        return Rows(None if columns is None else tuple((fold(each), CLEAN) for each in columns))
+        return RelationRows(None if columns is None else tuple((fold(each), CLEAN) for each in columns))
 
-    def _named(self, rows: Rows, node: exp.Expr) -> Rows:
+    def _named(self, rows: RelationRows, node: exp.Expr) -> RelationRows:
         """Return rows with the names that an alias gives to their columns."""
         names = [fold(name) for name in node.alias_column_names]
         if not names or rows.columns is None:
@@ -289,7 +308,9 @@ class Reader:
 
     # -- expressions
 
-    def _items(self, node: exp.Expr, scope: Scope, around: Around) -> list[tuple[str, Value]]:
+    def _items(
+        self, node: exp.Expr, scope: SelectScope, around: QueryContext
+    ) -> list[tuple[str, Dependence]]:
         """Return the columns that an item of a select list makes."""
         star = node.this if isinstance(node, exp.Column) else node
         if isinstance(star, exp.Star):
@@ -297,7 +318,9 @@ class Reader:
             items = [rows for alias, rows in scope.items if not own or alias == own]
             changed = any(value for name, value in star.args.items() if name not in ("except_", "replace"))
             if changed or any(rows.columns is None for rows in items):
-                rest = both([*(v for rows in items for v in rows.values), self._parts(star, around)])
+                rest = merge_dependences(
+                    [*(v for rows in items for v in rows.values), self._parts(star, around)]
+                )
                 names = {name for rows in items for name, _ in rows.columns or ()}
                 # Which columns come is not known: every name that there is may be any of them.
                 return [*((name, rest) for name in sorted(names)), ("", rest)]
@@ -312,28 +335,28 @@ class Reader:
                 if name not in left_out
             ]
         if any(_is_columns(each) for each in walk_tree(node)):
-            rest = both([*scope.values, self._value(node, around)])
+            rest = merge_dependences([*scope.values, self._value(node, around)])
             return [*((name, rest) for _, rows in scope.items for name, _ in rows.columns or ()), ("", rest)]
         return [(fold(node.alias_or_name), self._value(node, around))]
 
-    def _value(self, node: exp.Expr, around: Around) -> Value:
+    def _value(self, node: exp.Expr, around: QueryContext) -> Dependence:
         """Return what the value of an expression depends on."""
         if isinstance(node, exp.Column):
             return self._column(node, around)
         if isinstance(node, exp.Exists):
             rows = self.query(node.this, around)
-            return Value(rows.present)
+            return Dependence(rows.present)
         if isinstance(node, (exp.Query, exp.Subquery)):
             rows = self.query(node, around)
-            made, there = both(rows.values), rows.present | rows.order
-            return Value(made.noise | there, made.ends, made.chosen | (made.ends if there else NONE))
+            made, there = merge_dependences(rows.values), rows.present | rows.order
+            return Dependence(made.noise | there, made.ends, made.chosen | (made.ends if there else NONE))
         if _is_columns(node):
-            return both([*(v for scope in around.scopes[:1] for v in scope.values)])
+            return merge_dependences([*(v for scope in around.scopes[:1] for v in scope.values)])
         if isinstance(node, exp.Lambda):
             names = frozenset(fold(each.name) for each in node.expressions)
             return self._parts(node, replace(around, parameters=around.parameters | names))
         made = self._parts(node, around)
-        scope = around.scopes[0] if around.scopes else Scope()
+        scope = around.scopes[0] if around.scopes else SelectScope()
         if isinstance(node, exp.Window):
             made = replace(made, noise=made.noise | scope.windows | scope.order | scope.present)
         elif isinstance(node, (exp.Func, exp.Anonymous)) and not _by_row(node):
@@ -344,35 +367,37 @@ class Reader:
             return made
         return replace(made, chosen=made.chosen | made.ends)
 
-    def _conditions(self, node: exp.Expr, around: Around) -> Value:
+    def _conditions(self, node: exp.Expr, around: QueryContext) -> Dependence:
         """Return what decides which part of a CASE is shown."""
         if isinstance(node, exp.If):
             return self._value(node.this, around)
         asked = [] if node.this is None else [node.this]
-        return both(self._value(each, around) for each in [*asked, *(i.this for i in node.args["ifs"])])
+        return merge_dependences(
+            self._value(each, around) for each in [*asked, *(i.this for i in node.args["ifs"])]
+        )
 
-    def _parts(self, node: exp.Expr, around: Around) -> Value:
+    def _parts(self, node: exp.Expr, around: QueryContext) -> Dependence:
         """Return what the parts of a node depend on together."""
-        return both(self._value(each, around) for each in _nodes(node.args))
+        return merge_dependences(self._value(each, around) for each in _nodes(node.args))
 
-    def _column(self, node: exp.Column, around: Around) -> Value:
+    def _column(self, node: exp.Column, around: QueryContext) -> Dependence:
         if isinstance(node.this, exp.Star):
-            return both(value for scope in around.scopes for value in scope.values)
+            return merge_dependences(value for scope in around.scopes for value in scope.values)
         table, name = fold(node.table), fold(node.name)
         if not table and name in around.parameters:
             return CLEAN
-        possible: list[Value] = []
+        possible: list[Dependence] = []
         for scope in around.scopes:
             found, certain = scope.found(table, name)
             possible += found
             if certain and possible:
-                return both(possible)
+                return merge_dependences(possible)
         for scope in around.scopes if table else ():  # a field of a column
             found = [*scope.found("", table)[0], *scope.found("", fold(node.parts[0].name))[0]]
             if found:
-                return both([*possible, *found])
+                return merge_dependences([*possible, *found])
         # A name that only a relation with unknown columns can have is one of these.
-        return both(possible) if possible else self.unknown
+        return merge_dependences(possible) if possible else self.unknown
 
 
 def _by_row(node: exp.Expr) -> bool:
@@ -392,6 +417,6 @@ def _nodes(args: Mapping[str, object]) -> Iterator[exp.Expr]:
                 yield each
 
 
-def _shared(one: Iterable[Rows], other: Iterable[Rows]) -> set[str]:
+def _shared(one: Iterable[RelationRows], other: Iterable[RelationRows]) -> set[str]:
     mine, theirs = ({name for rows in side for name, _ in rows.columns or ()} for side in (one, other))
     return mine & theirs

@@ -26,7 +26,7 @@ from dpsql.analysis import (
 )
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.explain import COLUMNS as CERTIFICATE
-from dpsql.composition.kinds import Kind, Kinds
+from dpsql.composition.kinds import BlockKind, Kinds
 from dpsql.composition.outer import columns_of, layout_of
 from dpsql.composition.parts import parts_of
 from dpsql.composition.prepared import (
@@ -163,7 +163,7 @@ def _columns(
         for name, kind in database.described({}, public_sql(query, policy, database)):
             yield name, kind, "public"
         return
-    if Kinds.of(query, policy, database).of_select[id(query.tree)] is Kind.OWNED:
+    if Kinds.of(query, policy, database).of_select[id(query.tree)] is BlockKind.OWNED:
         relation = Provenance(query.source, policy, database).compiler().query(query.tree, (), 1)
         for column in relation.columns:
             yield column.name, str(column.type), "declared" if column.domain is not None else ""

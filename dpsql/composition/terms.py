@@ -1,16 +1,17 @@
 """What a column over released numbers is, as a term of these numbers: as SQL, and for draws of their noise.
 
 A released number of a row is named by a whole number: its row times the number of released columns, plus its
-column. A `Form` is a sum of released numbers with weights: SQL of lists of such names with weights, so that
-the engine itself tells of which rows a value is made, whatever the window, the join or the group. A `Call`
-is a function of terms, a `Fold` an aggregate of a function. `Known` values have no noise, `Opaque` ones no
-interval.
+column. A `LinearTerm` is a sum of released numbers with weights: SQL of lists of such names with weights, so
+that the engine itself tells of which rows a value is made, whatever the window, the join or the group. A
+`CallTerm` is a function of terms, a `Fold` an aggregate of a function. `Known` values have no noise, `Opaque`
+ones no interval.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LinearTerm:
     """A sum of released numbers with weights, and something without noise."""
 
     value: str
@@ -45,7 +46,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallTerm:
     """A function of terms."""
 
     op: str
@@ -68,21 +69,21 @@ class Opaque:
     """The step that has no error, in words."""
 
 
-Term = Known | Form | Call | Fold | Opaque
+Term = Known | LinearTerm | CallTerm | Fold | Opaque
 
 _LINEAR = {"add": ("1", "1"), "sub": ("1", "-1")}
 
 
-def number(row: str, columns: int, column: int, value: str) -> Form:
+def number(row: str, columns: int, column: int, value: str) -> LinearTerm:
     """Return a released number, given the SQL of its row's number and of its value."""
     name = f"CAST({row} * {columns} + {column} AS BIGINT)"
     one = f"CASE WHEN {value} IS NULL THEN NULL ELSE [{{'p': {name}, 'w': CAST(1 AS DOUBLE)}}] END"
-    return Form(value, (("1", one),))
+    return LinearTerm(value, (("1", one),))
 
 
 def is_linear(*terms: Term) -> bool:
     """Whether all terms are sums of released numbers, or have no noise."""
-    return all(isinstance(term, (Known, Form)) for term in terms)
+    return all(isinstance(term, (Known, LinearTerm)) for term in terms)
 
 
 def first_opaque(*terms: Term) -> Opaque | None:
@@ -92,7 +93,7 @@ def first_opaque(*terms: Term) -> Opaque | None:
 
 def listed(term: Term) -> str:
     """Return SQL of the one list of a sum of released numbers."""
-    if not isinstance(term, Form):
+    if not isinstance(term, LinearTerm):
         return EMPTY
     made = [form if factor == "1" else _times(form, factor) for factor, form in term.parts]
     return made[0] if len(made) == 1 else f"flatten([{', '.join(made)}])"
@@ -102,9 +103,9 @@ def _times(form: str, factor: str) -> str:
     return f"list_transform({form}, lambda x: {{'p': x.p, 'w': x.w * ({factor})}})"
 
 
-def scaled(term: Form, factor: str, value: str) -> Form:
+def scale(term: LinearTerm, factor: str, value: str) -> LinearTerm:
     """Return a multiple of a sum."""
-    return Form(value, tuple((_product(own, factor), form) for own, form in term.parts))
+    return LinearTerm(value, tuple((_product(own, factor), form) for own, form in term.parts))
 
 
 def _product(one: str, other: str) -> str:
@@ -123,19 +124,21 @@ def arithmetic(op: str, left: Term, right: Term, value: str) -> Term:
     if op in _LINEAR and is_linear(left, right):
         parts: list[tuple[str, str]] = []
         for term, sign in zip((left, right), _LINEAR[op], strict=True):
-            if isinstance(term, Form):
+            if isinstance(term, LinearTerm):
                 parts += [(_product(own, sign), form) for own, form in term.parts]
-        return Form(value, tuple(parts))
-    if op == "mul" and isinstance(right, Form) and isinstance(left, Known):
-        return scaled(right, f"CAST({left.sql} AS DOUBLE)", value)
-    if op == "mul" and isinstance(left, Form) and isinstance(right, Known):
-        return scaled(left, f"CAST({right.sql} AS DOUBLE)", value)
-    if op == "div" and isinstance(left, Form) and isinstance(right, Known):
-        return scaled(left, f"1 / CAST({right.sql} AS DOUBLE)", value)
-    return Call(op, (left, right))
+        return LinearTerm(value, tuple(parts))
+    if op == "mul" and isinstance(right, LinearTerm) and isinstance(left, Known):
+        return scale(right, f"CAST({left.sql} AS DOUBLE)", value)
+    if op == "mul" and isinstance(left, LinearTerm) and isinstance(right, Known):
+        return scale(left, f"CAST({right.sql} AS DOUBLE)", value)
+    if op == "div" and isinstance(left, LinearTerm) and isinstance(right, Known):
+        return scale(left, f"1 / CAST({right.sql} AS DOUBLE)", value)
+    return CallTerm(op, (left, right))
 
 
-def chosen(conditions: list[str], branches: list[Term], value: str, default: Term | None = None) -> Term:
+def choose_branch(
+    conditions: list[str], branches: list[Term], value: str, default: Term | None = None
+) -> Term:
     """Return the term of which a condition without noise holds, the first one."""
     every = [*branches, *([] if default is None else [default])]
     opaque = first_opaque(*every)
@@ -150,55 +153,55 @@ def chosen(conditions: list[str], branches: list[Term], value: str, default: Ter
         return f"CASE {whens}{'' if default is None else f' ELSE {texts[-1]}'} END"
 
     if is_linear(*every):
-        return Form(value, (("1", case([listed(term) for term in every])),))
-    return Call("pick", (Known(case([str(i) for i in range(len(every))])), *every))
+        return LinearTerm(value, (("1", case([listed(term) for term in every])),))
+    return CallTerm("pick", (Known(case([str(i) for i in range(len(every))])), *every))
 
 
-def mapped(term: Term, each: Callable[[str], str]) -> Term:
+def map_sql(term: Term, each: Callable[[str], str]) -> Term:
     """Return a term with other SQL for its values, lists and factors; lists are made one before."""
     match term:
         case Known(sql):
             return Known(each(sql))
-        case Form(value):
-            return Form(each(value), (("1", each(listed(term))),))
-        case Call(op, args):
-            return Call(op, tuple(mapped(arg, each) for arg in args))
+        case LinearTerm(value):
+            return LinearTerm(each(value), (("1", each(listed(term))),))
+        case CallTerm(op, args):
+            return CallTerm(op, tuple(map_sql(arg, each) for arg in args))
         case Fold(op, arg):
-            return Fold(op, mapped(arg, each))
+            return Fold(op, map_sql(arg, each))
     return term
 
 
-def kept(term: Term, each: Callable[[str], str]) -> Term:
+def map_sql_apart(term: Term, each: Callable[[str], str]) -> Term:
     """Return a term with other SQL for its values, lists and factors, each by itself."""
     match term:
         case Known(sql):
             return Known(each(sql))
-        case Form(value, parts):
-            return Form(
+        case LinearTerm(value, parts):
+            return LinearTerm(
                 each(value), tuple((own if own == "1" else each(own), each(form)) for own, form in parts)
             )
-        case Call(op, args):
-            return Call(op, tuple(kept(arg, each) for arg in args))
+        case CallTerm(op, args):
+            return CallTerm(op, tuple(map_sql_apart(arg, each) for arg in args))
         case Fold(op, arg):
-            return Fold(op, kept(arg, each))
+            return Fold(op, map_sql_apart(arg, each))
     return term
 
 
 def with_value(term: Term, value: str) -> Term:
     """Return a term whose value is that of other SQL, which is NULL or the same."""
-    if isinstance(term, Form):
-        return Form(value, term.parts)
+    if isinstance(term, LinearTerm):
+        return LinearTerm(value, term.parts)
     return Known(value) if isinstance(term, Known) else term
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Write a name in SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def named(alias: str, name: str) -> str:
     """Write a column of an item of FROM, which may have no alias."""
-    return f"{quoted(alias)}.{quoted(name)}" if alias else quoted(name)
+    return f"{quote_name(alias)}.{quote_name(name)}" if alias else quote_name(name)
 
 
 def sql_of(node: exp.Expr) -> str:
@@ -254,11 +257,11 @@ Leaf = FloatArray | list[FloatArray]
 
 def value_of(term: Term, leaves: Iterator[Leaf], constants: Mapping[str, object]) -> FloatArray:
     """Return a term for draws of its forms, which are taken in order."""
-    if isinstance(term, Form):
+    if isinstance(term, LinearTerm):
         return np.asarray(next(leaves))
     if isinstance(term, Known):
         return np.asarray(_number(constants[term.sql]))
-    if isinstance(term, Call):
+    if isinstance(term, CallTerm):
         if term.op == "pick":
             index, *branches = term.args
             made = [value_of(each, leaves, constants) for each in branches]
@@ -270,16 +273,16 @@ def value_of(term: Term, leaves: Iterator[Leaf], constants: Mapping[str, object]
             return np.clip(value_of(term.args[0], leaves, constants), least, most)
         args = [value_of(each, leaves, constants) for each in term.args]
         if term.op == "round":
-            return _rounded(args[0], int(args[1]))
+            return _round_draws(args[0], int(args[1]))
         if term.op in _POSITIVE:
             args[-1] = np.maximum(args[-1], 0)
         return np.asarray(_FUNCTIONS[term.op](*args), dtype=np.float64)
     if isinstance(term, Fold):
-        return _folded(term, leaves, constants)
+        return _fold(term, leaves, constants)
     raise NoIntervalError
 
 
-def _folded(term: Fold, leaves: Iterator[Leaf], constants: Mapping[str, object]) -> FloatArray:
+def _fold(term: Fold, leaves: Iterator[Leaf], constants: Mapping[str, object]) -> FloatArray:
     """Return an aggregate of the values of each element."""
     lists = [next(leaves) for _ in forms_of(term.arg)]
     if not lists or not len(lists[0]):
@@ -295,9 +298,9 @@ def _element(value: object, at: int) -> object:
     return value[at] if isinstance(value, list) else value
 
 
-def forms_of(term: Term) -> Iterator[Form]:
+def forms_of(term: Term) -> Iterator[LinearTerm]:
     """Yield the forms in a term, in order."""
-    if isinstance(term, Form):
+    if isinstance(term, LinearTerm):
         yield term
     for each in inside(term):
         yield from forms_of(each)
@@ -305,12 +308,12 @@ def forms_of(term: Term) -> Iterator[Form]:
 
 def inside(term: Term) -> tuple[Term, ...]:
     """Return the terms that a term is a function of."""
-    if isinstance(term, Call):
+    if isinstance(term, CallTerm):
         return term.args
     return (term.arg,) if isinstance(term, Fold) else ()
 
 
-def _rounded(values: FloatArray, digits: int) -> FloatArray:
+def _round_draws(values: FloatArray, digits: int) -> FloatArray:
     """Return rounded draws; there is no interval if the grid is coarser than they are spread."""
     step = 10.0**-digits
     low, high = np.quantile(values, [0.025, 0.975])
@@ -323,3 +326,37 @@ def _number(value: object) -> float:
     if value is None or isinstance(value, str):
         raise NoIntervalError
     return float(value)  # type: ignore[arg-type]  # a number of the engine
+
+
+class FollowedRows(Protocol):
+    """The rows of a query, as the query around it sees them."""
+
+    columns: list[tuple[str, Term]]
+    filtered: bool
+    soft: bool
+
+    def handed(self, place: int, alias: str, name: str) -> Term:
+        """Return a column under an alias and a name."""
+
+
+class QueryFollower(Protocol):
+    """What reads queries inside of expressions."""
+
+    released: Mapping[str, Mapping[int, int | str]]
+    width: int
+    whole: list[bool]
+    aggregating: list[exp.Select | None]
+
+    def reads(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> bool:
+        """Whether a query names a released relation, or a common table expression."""
+
+    def outer_term(self, node: exp.Column) -> Term | None:
+        """Return what a name means in the queries around; None if none has it."""
+
+    def subquery(
+        self,
+        select: exp.Select,
+        ctes: Mapping[str, exp.CTE | None],
+        lookup: Callable[[exp.Column], Term | None],
+    ) -> FollowedRows:
+        """Follow a subquery, in which names of the query around may stand."""

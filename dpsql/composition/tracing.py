@@ -15,17 +15,17 @@ from dataclasses import field, replace
 from sqlglot import exp
 
 from dpsql.analysis import function_name
-from dpsql.composition.expressions import Reader
+from dpsql.composition.expressions import ExpressionReader
 from dpsql.composition.hidden_columns import (
     HIDDEN,
     Columns,
-    Item,
+    FromItem,
     Tracer,
     UnknownColumnsError,
     check_stars,
     with_names,
 )
-from dpsql.composition.terms import Form, Known, Opaque, Term, kept, listed, named
+from dpsql.composition.terms import Known, LinearTerm, Opaque, Term, listed, map_sql_apart, named
 from dpsql.language import all_of, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
@@ -53,7 +53,7 @@ _KNOWN = frozenset(
 
 
 @dataclass(eq=False, slots=True)
-class Rows:
+class FollowedSelect:
     """A query whose columns are followed."""
 
     node: exp.Expr
@@ -84,18 +84,18 @@ class Rows:
 
         if isinstance(term, Known):
             return Known(shown)
-        made = kept(term, own) if not isinstance(term, Form) else term
-        if isinstance(term, Form):
+        made = map_sql_apart(term, own) if not isinstance(term, LinearTerm) else term
+        if isinstance(term, LinearTerm):
             parts = tuple((f if f == "1" else own(f), own(form)) for f, form in term.parts)
-            made = Form(shown, parts)
+            made = LinearTerm(shown, parts)
         return made
 
 
 @dataclass(eq=False, slots=True)
-class United(Rows):
+class FollowedUnion(FollowedSelect):
     """The rows of several queries, one after the other."""
 
-    branches: list[Rows] = field(default_factory=list)
+    branches: list[FollowedSelect] = field(default_factory=list)
 
     def hidden(self, sql: str) -> str:
         """Return the name of a hidden column of all branches: `sql` is the place of a column of numbers."""
@@ -110,7 +110,7 @@ class United(Rows):
 
 @dataclass(slots=True)
 class TermTracer(Tracer):
-    """Follows the SELECTs of a query; see the module."""
+    """Follows the columns of the SELECTs of a query to terms of released numbers."""
 
     released: Mapping[str, Mapping[int, int | str]] = field(default_factory=dict)
     """By their folded names the columns of released relations: the number of a released number among all of
@@ -124,7 +124,7 @@ class TermTracer(Tracer):
     around: tuple[Callable[[exp.Column], Term | None], ...] = ()
     """What the names of the queries around a subquery mean."""
 
-    def query(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> Rows:
+    def query(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> FollowedSelect:
         """Follow a query."""
         if isinstance(node, exp.Select):
             return self.rows(node, ctes)
@@ -132,7 +132,7 @@ class TermTracer(Tracer):
             return self._united(node, ctes)
         raise UnknownColumnsError
 
-    def _united(self, node: exp.Union, ctes: Mapping[str, exp.CTE | None]) -> Rows:
+    def _united(self, node: exp.Union, ctes: Mapping[str, exp.CTE | None]) -> FollowedSelect:
         known = {"this", "expression", "distinct", "order", "limit", "offset", "with_"}
         if any(value for name, value in node.args.items() if name not in known):
             raise UnknownColumnsError
@@ -140,10 +140,10 @@ class TermTracer(Tracer):
         if own.keys() & ctes.keys():
             raise UnknownColumnsError
         inner = {**ctes, **own}
-        branches: list[Rows] = []
+        branches: list[FollowedSelect] = []
         for side in (node.this, node.expression):
             each = self.query(side.unnest(), inner)
-            branches += each.branches if isinstance(each, United) else [each]
+            branches += each.branches if isinstance(each, FollowedUnion) else [each]
             if isinstance(each.node, exp.Select):
                 _check_union_branch(each.node, inner)
         if len({len(branch.columns) for branch in branches}) > 1:
@@ -155,9 +155,9 @@ class TermTracer(Tracer):
         chosen = bool(node.args.get("limit")) and not all(isinstance(term, Known) for _, term in columns)
         filtered = chosen or any(branch.filtered for branch in branches)
         soft = any(branch.soft for branch in branches)
-        return United(node, columns, filtered, self.numbers, soft, branches=branches)
+        return FollowedUnion(node, columns, filtered, self.numbers, soft, branches=branches)
 
-    def rows(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> Rows:
+    def rows(self, select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> FollowedSelect:
         """Follow one SELECT."""
         if any(value for name, value in select.args.items() if name not in _KNOWN):
             raise UnknownColumnsError
@@ -167,7 +167,7 @@ class TermTracer(Tracer):
         inner = {**ctes, **own}
         items = self._items(select, inner)
         check_stars(select, [item.alias for item in items if item.traced is not None])
-        reader = Reader(self, items, inner, select)
+        reader = ExpressionReader(self, items, inner, select)
         if not reader.grouped_by_known():  # hidden columns could divide the groups of GROUP BY ALL
             raise UnknownColumnsError
         found: list[tuple[str, Term]] = []
@@ -184,18 +184,18 @@ class TermTracer(Tracer):
             found.append((name, term))
             if isinstance(node, exp.Alias):
                 reader.aliases.setdefault(fold(name), term)
-        return Rows(select, found, reader.chosen_by_noise(), self.numbers, reader.soft)
+        return FollowedSelect(select, found, reader.chosen_by_noise(), self.numbers, reader.soft)
 
     def _derived(
         self, alias: str, node: exp.Expr | None, new: list[str], ctes: Mapping[str, exp.CTE | None]
-    ) -> Item:
+    ) -> FromItem:
         """Follow a query in parentheses; the columns of anything else are not known."""
         if isinstance(node, exp.Subquery):
             with suppress(UnknownColumnsError):
                 rows = self.query(node.this, ctes)
                 names = with_names(tuple(name for name, _ in rows.columns), new)
-                return Item(alias, names, traced=rows)  # type: ignore[arg-type]  # read by `Reader` alone
-        return Item(alias, None, relation="" if node is None or self.reads(node, ctes) else "-")
+                return FromItem(alias, names, traced=rows)  # type: ignore[arg-type]  # read by `ExpressionReader` alone
+        return FromItem(alias, None, relation="" if node is None or self.reads(node, ctes) else "-")
 
     def outer_term(self, node: exp.Column) -> Term | None:
         """Return what a name means in the queries around; None if none has it."""
@@ -207,7 +207,7 @@ class TermTracer(Tracer):
         select: exp.Select,
         ctes: Mapping[str, exp.CTE | None],
         lookup: Callable[[exp.Column], Term | None],
-    ) -> Rows:
+    ) -> FollowedSelect:
         """Follow a subquery, in which names of the query around may stand."""
         return replace(self, around=(*self.around, lookup)).rows(select, ctes)
 
@@ -229,14 +229,14 @@ def _check_union_branch(select: exp.Select, ctes: Mapping[str, exp.CTE | None]) 
 def _united_term(place: int, terms: Sequence[Term]) -> Term:
     if all(isinstance(term, Known) for term in terms):
         return Known("")
-    if all(isinstance(term, (Known, Form)) for term in terms):
-        return Form("", (("1", str(place)),))
+    if all(isinstance(term, (Known, LinearTerm)) for term in terms):
+        return LinearTerm("", (("1", str(place)),))
     return Opaque("a union")
 
 
-def traced_rows(
+def trace_rows(
     tree: exp.Expr, columns: Columns, released: Mapping[str, Mapping[int, int | str]], width: int
-) -> tuple[Rows, bool, bool] | None:
+) -> tuple[FollowedSelect, bool, bool] | None:
     """Follow a query, whose tree is changed; None if its columns are not known.
 
     Beside it stands whether something is aggregated of which groups that do not exist were left out, and

@@ -1,8 +1,8 @@
 """The Python connector, as PEP 249 specifies it.
 
-`connect` (``connection``) opens a `Connection`; its `Cursor` (``cursor``, ``rows``) runs statements and
-returns rows, Arrow data and the `Release`. `Connection.explain` returns the price before (``explanation``).
-``typecodes`` has PEP 249's types.
+`connect` opens a `Connection`, whose `explain` returns the price of a statement before it runs
+(``connection``). Its `Cursor` (``cursor``) runs statements and returns rows, Arrow data and the `Release`.
+``rows`` has PEP 249's types, and the rows of a result.
 """
 
 from dpsql.dbapi.connection import Connection, Explanation, connect

@@ -6,9 +6,9 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from dpsql.dbapi.rows import Row, Rows, data_frame
+from dpsql.dbapi.rows import ResultRows, Row, data_frame
 from dpsql.errors import DataError, InterfaceError, NotSupportedError
-from dpsql.places import distinct, renamed_columns
+from dpsql.places import make_distinct, renamed_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpsql.checked import CheckedCounts
-    from dpsql.dbapi.rows import Column
+    from dpsql.dbapi.rows import ResultColumn
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
     from dpsql.ledger import Budget
@@ -61,14 +61,14 @@ class Cursor:
         self.connection = connection
         self.arraysize = 1
         self._session = session
-        self._rows: Rows | None = None
+        self._rows: ResultRows | None = None
         self._release: Release | None = None
         self._closed = False
 
     # -- the result
 
     @property
-    def description(self) -> tuple[Column, ...] | None:
+    def description(self) -> tuple[ResultColumn, ...] | None:
         """The result's columns, seven fields each (PEP 249); None before there is a result."""
         return None if self._rows is None else self._rows.columns
 
@@ -196,7 +196,7 @@ class Cursor:
             told = f"polars has no two columns of one name: another {old!r} is called {new!r}"
             warnings.warn(told, UserWarning, stacklevel=2)
         with self._tell_opening(), _convert_errors("polars"):
-            return polars.DataFrame(table.rename_columns(distinct(table.column_names)))
+            return polars.DataFrame(table.rename_columns(make_distinct(table.column_names)))
 
     def show(self, width: int | None = None) -> None:
         """Print the whole result as the command line does: numbers with their ±, bars, the price.
@@ -279,7 +279,7 @@ class Cursor:
 
     def _take(self, answer: StatementResult) -> None:
         # A statement without a result (SET) answers a table without columns.
-        self._rows = Rows(answer.table) if answer.table.num_columns else None
+        self._rows = ResultRows(answer.table) if answer.table.num_columns else None
         self._release = answer.release
 
     def _forget(self) -> None:
@@ -289,11 +289,11 @@ class Cursor:
     def _tell_opening(self) -> AbstractContextManager[None]:
         """Let what fails in a block say how the stored answer is opened."""
         # Imported here: there is an answer, so it is loaded.
-        from dpsql.release import told  # noqa: PLC0415
+        from dpsql.release import telling_opening  # noqa: PLC0415
 
-        return told(self._release)
+        return telling_opening(self._release)
 
-    def _result(self) -> Rows:
+    def _result(self) -> ResultRows:
         self._check_open()
         if self._rows is None:
             raise InterfaceError("there is nothing to fetch: execute a statement with a result first")

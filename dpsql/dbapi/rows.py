@@ -1,4 +1,4 @@
-"""Type codes of `Cursor.description`, comparable with PEP 249's type objects; its constructors of values."""
+"""The rows of a result, and PEP 249's types: codes of columns, type objects, constructors of values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Column = tuple[str, str, None, None, int | None, int | None, None]
+ResultColumn = tuple[str, str, None, None, int | None, int | None, None]
 """name, type_code, display_size, internal_size, precision, scale, null_ok."""
 
 
@@ -76,7 +76,7 @@ _NAMES = {
 }
 
 
-def describe(schema: pa.Schema) -> tuple[Column, ...]:
+def describe(schema: pa.Schema) -> tuple[ResultColumn, ...]:
     """Return the columns of a result as PEP 249 defines them: seven fields each, unknown ones None."""
     return tuple((field.name, *_code(field.type), None) for field in schema)
 
@@ -143,7 +143,7 @@ _AHEAD = 256
 """How many rows are converted together when they are fetched one at a time."""
 
 
-class Rows:
+class ResultRows:
     """A result and the position up to which it was read. Reading never runs the statement again."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -153,7 +153,7 @@ class Rows:
         """Rows from `position` on that are converted already, the next one last."""
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[ResultColumn, ...]:
         """The result's columns in PEP 249's form."""
         return describe(self.table.schema)
 

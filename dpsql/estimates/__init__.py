@@ -2,20 +2,18 @@
 
 Pure functions of released values or public parameters; nothing here reads private data or draws randomness.
 
-* `combine`: counts with standard deviations and intervals from a release, in one call;
-* `hits`: the same for the hits of a sparse vector, whose intervals hold given the hit; `reached` for groups
-  that are shown because their noisy numbers of units reach a threshold;
-* `blue`: the best linear unbiased estimate that `combine` uses;
-* `measurement`, `box`, `half_widths`: measurements, and the laws of box, Laplace and Gaussian noise;
-* `error_model`, `intervals`: the noises in an error, and intervals that cover it, from the exact formulas
-  of `closed_form` or the numeric `law`;
-* `significance`: p-values of gaps;
-* `moments`: averages, sums and variances from the noisy moments of a column, by `half_widths` and `fieller`;
+* `combined_counts`: counts with standard deviations, intervals and p-values from a release, in one call;
+* `threshold_counts`: the same for the hits of a sparse vector, whose intervals hold given the hit, and for
+  groups that are shown because their noisy numbers of units reach a threshold;
+* `linear_estimates`: the best linear unbiased estimate that both use, and the noises in its error;
+* `noise_laws`: measurements, the laws of their noises, and variances of noises on their grid;
+* `noise_quantiles`, `box_law`: intervals that cover Laplace, Gaussian and box noise, and sums of noises;
+* `noise_terms`: the errors of sums and ratios of measured numbers;
+* `moments`: averages, sums and variances from the noisy moments of a column;
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
-* `plan`: budget shares and predicted errors before spending;
-* `sparse_vector`: predicted hits, errors, coverage and charge of a sparse vector run;
-* `variance`: variances of the noises on their grid;
+* `predictions`: budget shares and predicted errors before spending;
+* `sparse_vector_law`: predicted hits, errors, coverage and charge of a sparse vector run;
 * `wording`: predicted errors in words.
 """
 

@@ -42,7 +42,7 @@ from dpsql.estimates.noise_laws import (
     noise_variance,
     positive,
 )
-from dpsql.estimates.noise_quantiles import Term
+from dpsql.estimates.noise_quantiles import NoiseTerm
 from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]
@@ -361,23 +361,23 @@ class ErrorModel:
         rest = (known + (precision - known) * (1 - moved)) / precision
         return a / (a + mine), mine / (a + mine), [moved / (a + w) / precision for w in v], rest
 
-    def terms(self, group: int) -> tuple[Term, ...]:
+    def terms(self, group: int) -> tuple[NoiseTerm, ...]:
         """Return the weighted independent noises in the error of an item of this group, but one for all."""
         scales, counts, _ = self.groups()
         rho, own, shares, reference = self.weights(group)
         laplace = self.gaps.noise == "laplace"
-        found = [Term(laplace, rho * (1 - shares[group]) * scales[group])]
+        found = [NoiseTerm(laplace, rho * (1 - shares[group]) * scales[group])]
         each = 0.0
         if isinstance(self.measuring, LaplaceNoise):
             measuring = float(self.measuring.scale)
             each = 0.0 if self.measuring.total else measuring
-            found.append(Term(True, shares[group] * measuring if self.measuring.total else 0.0))
-            found.append(Term(True, (own + rho * shares[group]) * each))
+            found.append(NoiseTerm(True, shares[group] * measuring if self.measuring.total else 0.0))
+            found.append(NoiseTerm(True, (own + rho * shares[group]) * each))
         for other, (scale, count) in enumerate(zip(scales, counts, strict=True)):
             others = count - (other == group)
-            found.append(Term(laplace, -rho * shares[other] * scale, others))
-            found.append(Term(True, rho * shares[other] * each, others))
-        found.append(Term(laplace, -rho * reference * float(self.gaps.threshold_scale or 0)))
+            found.append(NoiseTerm(laplace, -rho * shares[other] * scale, others))
+            found.append(NoiseTerm(True, rho * shares[other] * each, others))
+        found.append(NoiseTerm(laplace, -rho * reference * float(self.gaps.threshold_scale or 0)))
         return tuple(term for term in found if term.scale and term.count)
 
     def _floor_variance(self, gamma: float) -> NDArray[np.float64]:

@@ -1,8 +1,8 @@
 """What released numbers are made of: measured values with the joint law of their noises, and variances.
 
 Numbers of one draw share its law: under box noise they are not independent. Two numbers that use one measured
-value have its noise in common. From this the error of any expression over released numbers follows (see
-`linear_terms`).
+value have its noise in common. From this `noise_terms` computes the error
+of any expression over released numbers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Law:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class NoiseDraw:
     """A draw, and the size of its noise on some numbers.
 
     Attributes
@@ -64,7 +64,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class MeasuredNumber:
     """One measured number of each row of a release.
 
     Attributes
@@ -81,21 +81,21 @@ class Measured:
 
     place: int
     value: NDArray[np.float64]
-    sources: tuple[Source, ...]
+    sources: tuple[NoiseDraw, ...]
     source: NDArray[np.int64]
 
     @classmethod
-    def of(cls, place: int, value: NDArray[np.float64], source: Source) -> Measured:
+    def of(cls, place: int, value: NDArray[np.float64], source: NoiseDraw) -> MeasuredNumber:
         """Return the values of one draw."""
         return cls(place, value, (source,), np.zeros(len(value), dtype=np.int64))
 
-    def taken(self, rows: NDArray[np.int64]) -> Measured:
+    def taken(self, rows: NDArray[np.int64]) -> MeasuredNumber:
         """Return some rows, in the given order."""
         return replace(self, value=self.value[rows], source=self.source[rows])
 
-    def append(self, other: Measured) -> Measured:
+    def append(self, other: MeasuredNumber) -> MeasuredNumber:
         """Return the rows of this and those of another one, of the same number in other groups."""
-        return Measured(
+        return MeasuredNumber(
             self.place,
             np.concatenate([self.value, other.value]),
             (*self.sources, *other.sources),
@@ -107,12 +107,12 @@ class Measured:
 class Linear:
     """A number that is a sum of measured values with weights."""
 
-    terms: tuple[tuple[float, Measured], ...]
+    terms: tuple[tuple[float, MeasuredNumber], ...]
 
     @classmethod
-    def alone(cls, place: int, value: NDArray[np.float64], source: Source) -> Linear:
+    def alone(cls, place: int, value: NDArray[np.float64], source: NoiseDraw) -> Linear:
         """Return a number that was measured itself."""
-        return cls(((1.0, Measured.of(place, value, source)),))
+        return cls(((1.0, MeasuredNumber.of(place, value, source)),))
 
     @property
     def value(self) -> NDArray[np.float64]:
@@ -339,7 +339,7 @@ class Measurement:
     noise: MeasuringNoise
     half_width: float | None = None
     """Half the width of the interval around each value; None for a total."""
-    source: Source | None = None
+    source: NoiseDraw | None = None
     """The draw of the noise; None: what else it is on is not known."""
     place: int = 0
     """The place of the number among those that were measured."""

@@ -4,7 +4,7 @@ The error of an estimate is such a sum, with known weights. Nothing is simulated
 a grid of 64 standard deviations is one inverse FFT of the product of the characteristic functions, integrated
 term by term. Equal noises enter as a power, so k = 10,000 costs no more than k = 10.
 
-All intervals cover the noise, whose law is public. Offsets are defined as in `intervals`: the true value
+All intervals cover the noise, whose law is public. Offsets are named so that the true value
 lies in [estimate - low, estimate + high].
 
 The formulas are those of continuous noise; on the grid a half-width needs one step more.
@@ -27,7 +27,7 @@ _FREQUENCY = np.pi / _REACH * np.arange(_POINTS // 2 + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class NoiseTerm:
     """`count` independent noises of one kind, each multiplied by the same weight."""
 
     laplace: bool
@@ -43,7 +43,7 @@ class Term:
 
 
 @lru_cache(maxsize=1024)
-def quantiles(terms: tuple[Term, ...], tail: float) -> tuple[float, float]:
+def quantiles(terms: tuple[NoiseTerm, ...], tail: float) -> tuple[float, float]:
     """Return the points below and above which the sum of the terms lies with probability `tail` each.
 
     Accurate to 1e-4 of a standard deviation at usual levels. The density of one or two exponential terms
@@ -259,7 +259,7 @@ def laplace_half_width(weights: tuple[float, ...], confidence: float) -> float:
         return 0.0
     if len(sizes) == 1:
         return -sizes[0] * math.log1p(-confidence)
-    terms = tuple(Term(True, size / sizes[-1]) for size in sizes)
+    terms = tuple(NoiseTerm(True, size / sizes[-1]) for size in sizes)
     return sizes[-1] * quantiles(terms, (1 - confidence) / 2)[1]
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.estimates.box_law import box_half_width, cube_half_width
-from dpsql.estimates.noise_laws import Law, Source
-from dpsql.estimates.noise_quantiles import Term, count_offset, gaussian_half_width, quantiles
+from dpsql.estimates.noise_laws import Law, NoiseDraw
+from dpsql.estimates.noise_quantiles import NoiseTerm, count_offset, gaussian_half_width, quantiles
 from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]
@@ -49,7 +49,7 @@ class TermWeights:
         float64[terms, numbers].
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[NoiseDraw, ...]
     weights: FloatArray
 
     @property
@@ -198,7 +198,7 @@ def _box(dimension: int, pads: int, draws: int, stream: int) -> tuple[FloatArray
     return side, (largest + least) / 2 - 0.5
 
 
-def _alone(source: Source, confidence: float) -> float:
+def _alone(source: NoiseDraw, confidence: float) -> float:
     """Return the half-width of one measured number, as the number itself has it."""
     law = source.law
     if law.kind == "laplace":
@@ -220,7 +220,7 @@ def _laplace(scales: FloatArray, confidence: float) -> float:
     if len(values) > _MANY:
         values, counts = _merge_sizes(rounded)
     terms = tuple(
-        Term(True, value, count)
+        NoiseTerm(True, value, count)
         for value, count in zip(values.tolist(), counts.tolist(), strict=True)
         if value
     )
@@ -257,10 +257,10 @@ def _variance(law: Law, weights: FloatArray) -> FloatArray:
     return np.asarray(squared / 12 * own + shared * np.outer(whole, whole))
 
 
-def join_terms(terms: Sequence[dict[Key, tuple[Source, float]]]) -> TermWeights:
+def join_terms(terms: Sequence[dict[Key, tuple[NoiseDraw, float]]]) -> TermWeights:
     """Return terms as one matrix of weights, over all numbers that any of the terms is made of."""
     keys: dict[Key, int] = {}
-    sources: list[Source] = []
+    sources: list[NoiseDraw] = []
     for term in terms:
         for key, (source, _) in term.items():
             if key not in keys:
@@ -281,7 +281,7 @@ _TABLES: dict[object, tuple[float, float, NDArray[np.float64]]] = {}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sides:
+class CutSides:
     """What may be beyond the noise, of numbers with weights in both terms.
 
     Attributes
@@ -309,7 +309,9 @@ class RatioIntervals:
 
     confidence: float
 
-    def find(self, x: float, y: float, terms: TermWeights, sides: Sides | None) -> tuple[float, float] | None:
+    def find(
+        self, x: float, y: float, terms: TermWeights, sides: CutSides | None
+    ) -> tuple[float, float] | None:
         """Return the ends of the interval of x/y; None if it has no end.
 
         Notes

@@ -14,7 +14,7 @@ from dpsql.analysis.group_rules import MANY_GROUPS
 from dpsql.analysis.table_measures import group_measure
 from dpsql.errors import ProgrammingError
 from dpsql.estimates import KeptLadder, count_offset, decimal, figure, plural
-from dpsql.estimates.noise_quantiles import Term, quantiles
+from dpsql.estimates.noise_quantiles import NoiseTerm, quantiles
 from dpsql.kernel.mechanisms.ladder import thresholds
 from dpsql.lazy_dataclass import dataclass
 from dpsql.owner.ladder_releases import LADDER_SHARE, has_one_row
@@ -141,7 +141,7 @@ class KeptBound:
         ]
         if first < 2:
             return found
-        term = Term(True, float(2 / ladder.epsilon), first)
+        term = NoiseTerm(True, float(2 / ladder.epsilon), first)
         several = self._bin(0, ends[first], sum(ladder.bins[:first]), quantiles((term,), 0.025)[1])
         return [several, *found]
 

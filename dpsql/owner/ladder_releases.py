@@ -24,7 +24,7 @@ from dpsql.analysis.table_measures import (
     unit_measure,
     value_measure,
 )
-from dpsql.database import sealed
+from dpsql.database import run_sealed
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.check import NotCertified
@@ -317,7 +317,7 @@ def _measure_and_keep(
         return *own, measure_beyond(database, engines, values, of_values)
 
     try:
-        made = sealed(measured, otherwise=None)
+        made = run_sealed(measured, otherwise=None)
     except NotCertified:
         raise InternalError(_BUG) from None
     if made is None or not engines.unchanged(reads):

@@ -23,13 +23,21 @@ Nothing here decides what is private or what is charged: the kernel checks each 
 from __future__ import annotations
 
 from dpsql.planning.bound_search import BoundSearches
-from dpsql.planning.column_values import with_ends
-from dpsql.planning.cut_intervals import merge_properties, to_be_found
-from dpsql.planning.left_out import left_out_sentences, with_left_out
-from dpsql.planning.mechanism_choice import by_default_error, choose, considered, least_epsilon
+from dpsql.planning.column_values import add_sentence_on_ends
+from dpsql.planning.cut_intervals import describe_bounds_to_find, merge_properties
+from dpsql.planning.left_out import left_out_sentences, widen_by_left_out
+from dpsql.planning.mechanism_choice import choose, least_epsilon, options_of_default_error, quote_candidates
 from dpsql.planning.method import AtDistance, Considered, Method, NoisyResult, Quote
-from dpsql.planning.result_table import details, doubles, noises_of, outside_of, rows, sentences_of, together
-from dpsql.planning.shown_groups import COVERS_LESS, WIDE, by_noise
+from dpsql.planning.result_table import (
+    build_details,
+    build_rows,
+    ends_at_once,
+    noises_of,
+    outside_of,
+    sentences_of,
+    to_doubles,
+)
+from dpsql.planning.shown_groups import COVERS_LESS, WIDE, selects_by_noise
 
 __all__ = [
     "COVERS_LESS",
@@ -40,21 +48,21 @@ __all__ = [
     "Method",
     "NoisyResult",
     "Quote",
-    "by_default_error",
-    "by_noise",
+    "add_sentence_on_ends",
+    "build_details",
+    "build_rows",
     "choose",
-    "considered",
-    "details",
-    "doubles",
+    "describe_bounds_to_find",
+    "ends_at_once",
     "least_epsilon",
     "left_out_sentences",
     "merge_properties",
     "noises_of",
+    "options_of_default_error",
     "outside_of",
-    "rows",
+    "quote_candidates",
+    "selects_by_noise",
     "sentences_of",
-    "to_be_found",
-    "together",
-    "with_ends",
-    "with_left_out",
+    "to_doubles",
+    "widen_by_left_out",
 ]

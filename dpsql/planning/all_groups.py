@@ -27,17 +27,17 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
 from dpsql.planning.noise_shares import (
-    Block,
+    LaplaceBlock,
     Values,
-    difference,
     divide_into_blocks,
     errors_of_blocks,
     gaussian_noise,
     is_counts_only,
     law_of,
+    law_of_difference,
     source_of,
 )
-from dpsql.planning.shown_groups import by_noise, measured_in_all, notes, released
+from dpsql.planning.shown_groups import measure_all_groups, notes, places_to_release, selects_by_noise
 
 
 def needs_laplace(plan: Plan, places: Sequence[int]) -> bool:
@@ -57,7 +57,7 @@ class WholeDomain(KeepsQuote):
     @classmethod
     def of(cls, plan: Plan) -> WholeDomain:
         """Spend all of epsilon on one measurement of the counts that are shown, ordered by or compared."""
-        places = released(plan)
+        places = places_to_release(plan)
         if needs_laplace(plan, places):
             raise ValueError("sums that are bounded in all groups together have Laplace noise")
         noise = common_noise(plan.counts, places, plan.groups)
@@ -85,8 +85,8 @@ class WholeDomain(KeepsQuote):
         """Sentences for the analyst, as in `Quote`."""
         return notes(self.plan)
 
-    def quoted(self) -> Quote:
-        """See `Method`; of several counts it predicts the one with the most noise."""
+    def compute_quote(self) -> Quote:
+        """Return the price, and the predicted error: of several counts, of the one with most noise."""
         plan, found = self.plan, list(self.predicted())
         return Quote(
             Charge(plan.price),
@@ -136,7 +136,7 @@ class WholeDomain(KeepsQuote):
     @property
     def _holds_selected(self) -> bool:
         """Whether intervals are those of all groups at once: they hold for rows that noise selects."""
-        return self.plan.options.intervals is None and by_noise(self.plan)
+        return self.plan.options.intervals is None and selects_by_noise(self.plan)
 
     def tells_apart(self, confidence: Fraction) -> float | None:
         """Predict how far a group must be from the threshold, else from another group, to be placed right."""
@@ -180,7 +180,7 @@ class WholeDomain(KeepsQuote):
             if place in sources:
                 made_of = Linear.alone(place, values[place][rows], sources[place])
             else:
-                made_of = difference(self.noise.differences[place], values, sources, rows)
+                made_of = law_of_difference(self.noise.differences[place], values, sources, rows)
             width, kept = self.half_width(place), values[place][rows]
             wide = max(self.half_width(place, together=True), width)
             made[place] = Combined(
@@ -195,7 +195,7 @@ class WholeDomain(KeepsQuote):
 
     def run(self, run: Run) -> NoisyResult:
         """Measure all counts; which are shown depends on noisy values, keys and the public order alone."""
-        return measured_in_all(self.plan, (self,), run)
+        return measure_all_groups(self.plan, (self,), run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ class GaussianDomain(WholeDomain):
 
         A sum with a bound in all groups together is measured alone: its squares have a bound, too.
         """
-        places = released(plan)
+        places = places_to_release(plan)
         if needs_laplace(plan, places) and len(places) > 1:
             raise ValueError("sums that are bounded in all groups together have Laplace noise")
         noise = common_noise(plan.counts, places, plan.groups)
@@ -237,12 +237,14 @@ class EveryCount(KeepsQuote):
     """
 
     plan: Plan
-    blocks: tuple[Block, ...]
+    blocks: tuple[LaplaceBlock, ...]
 
     @classmethod
     def of(cls, plan: Plan) -> EveryCount:
         """Divide the statement's epsilon among its numbers, of which a unit changes all groups by so much."""
-        made = divide_into_blocks(plan, released(plan), plan.epsilon, lambda place: _total(plan, place))
+        made = divide_into_blocks(
+            plan, places_to_release(plan), plan.epsilon, lambda place: _total(plan, place)
+        )
         for block in made:
             block.noise(plan.groups)
         return cls(plan, tuple(made))
@@ -268,8 +270,8 @@ class EveryCount(KeepsQuote):
         """The predicted error of each number in words, as in `Quote`."""
         return errors_of_blocks(self.plan, self.blocks, self._predicted_level)
 
-    def quoted(self) -> Quote:
-        """See `Method`; of several counts it predicts the one with the most noise."""
+    def compute_quote(self) -> Quote:
+        """Return the price, and the predicted error: of several counts, of the one with most noise."""
         plan, found = self.plan, list(self.predicted())
         numbers = sum(len(block.places) for block in self.blocks)
         return Quote(
@@ -308,7 +310,7 @@ class EveryCount(KeepsQuote):
     def _level(self) -> Fraction:
         """The level of each interval; those of rows that noise selects hold for all groups at once."""
         level, plan = plan_requests.confidence_of(self.plan), self.plan
-        if plan.options.intervals is None and by_noise(plan):
+        if plan.options.intervals is None and selects_by_noise(plan):
             return 1 - (1 - level) / plan.groups
         return level
 
@@ -321,7 +323,7 @@ class EveryCount(KeepsQuote):
     def _predicted_level(self) -> Fraction:
         return self._all_level if self.plan.wide else self._level
 
-    def _block(self, place: int) -> Block:
+    def _block(self, place: int) -> LaplaceBlock:
         found = plan_requests.equal_place(self.plan, chain(*(block.places for block in self.blocks)), place)
         return next(block for block in self.blocks if found in block.places)
 
@@ -364,7 +366,7 @@ class EveryCount(KeepsQuote):
         Each number has independent noise, so positions decide only which groups the LIMIT keeps, and in what
         order they are released.
         """
-        return measured_in_all(self.plan, (self,), run)
+        return measure_all_groups(self.plan, (self,), run)
 
 
 def takes_all(plan: Plan, place: int) -> bool:

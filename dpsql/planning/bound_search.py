@@ -20,8 +20,8 @@ from dpsql.kernel.release import Run, score_change
 from dpsql.language import TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
-from dpsql.planning.cut_intervals import merge_properties, not_known, too_low
-from dpsql.planning.measured_excess import ExcessApart, WithExcess, beside
+from dpsql.planning.cut_intervals import describe_low_bounds, describe_unknown_cuts, merge_properties
+from dpsql.planning.measured_excess import ExcessApart, WithExcess, choose_with_excess
 from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
 
 SHARE = Fraction(1, 5)
@@ -71,10 +71,10 @@ class BoundSearches(KeepsQuote):
         share, layout = _share(plan), plan.layout
         rest, each = layout.part(1 - share), layout.ranged(share, times=len(plan.ladders))
         largest = excesses(plan, plan.ladders, [len(s.ladder.bounds) - 1 for s in plan.ladders])
-        return cls(plan, choose, beside(_rest(plan, rest), largest, choose), each, rest)
+        return cls(plan, choose, choose_with_excess(_rest(plan, rest), largest, choose), each, rest)
 
-    def quoted(self) -> Quote:
-        """See `Method`; the errors depend on the bounds, which are not known yet."""
+    def compute_quote(self) -> Quote:
+        """Return the price; the errors depend on the bounds, which are not known yet."""
         plan, found = self.plan, f"{float(self.epsilon) * len(self.plan.ladders):.4g}"
         if plan.layout.order is not None:
             found = f"{float(_share(plan)):g} of its cost"
@@ -156,14 +156,14 @@ class BoundSearches(KeepsQuote):
         """
         if plan.key_types or plan.values is not None or plan.cells is not None:
             return None
-        figures = [self._clipped(count, found) for count in plan.counts]
+        figures = [self._clip(count, found) for count in plan.counts]
         known = [figure for figure in figures if figure is not None]
         if len(known) < len(figures):
             return None
         order = None if plan.compiled.order is None else plan.compiled.order.terms
         return run_of_figures(searches, known, spending, order)
 
-    def _clipped(self, count: ReleasedAggregate, found: Sequence[int]) -> Figure | None:
+    def _clip(self, count: ReleasedAggregate, found: Sequence[int]) -> Figure | None:
         for place, (search, at) in enumerate(zip(self.plan.ladders, found, strict=True)):
             ladder = search.ladder
             step = clipped_step(count, ladder, ladder.bounds[at])
@@ -193,7 +193,7 @@ class BoundSearches(KeepsQuote):
         first = self.first.quote.loss
         for part in _PARTS_OF_REST:
             epsilon = self.first_epsilon if part == 1 else self.plan.layout.part(part * (1 - _share(plan)))
-            method = beside(_rest(plan, epsilon), beyond, self.choose)
+            method = choose_with_excess(_rest(plan, epsilon), beyond, self.choose)
             if self.plan.layout.order is None or is_within(method.quote.loss, first):
                 return method
         raise InternalError("no part of what was quoted is enough for these bounds")
@@ -207,11 +207,11 @@ class BoundSearches(KeepsQuote):
         measured = {each.search for each in beyond}
         low = [each for each in beyond if result.units_above.get(each.search, 0) > self._most_above(each)]
         pairs = enumerate(zip(self.plan.ladders, found, strict=True))
-        others = not_known(plan, [pair for place, pair in pairs if place not in measured])
+        others = describe_unknown_cuts(plan, [pair for place, pair in pairs if place not in measured])
         return replace(
             result,
             untold=frozenset(self._note(place) for place in range(len(found))),
-            left_out=merge_properties(result.left_out, too_low(plan, low), others),
+            left_out=merge_properties(result.left_out, describe_low_bounds(plan, low), others),
         )
 
     def _most_above(self, excess: Excess) -> float:

@@ -1,13 +1,15 @@
 """Release quantiles and extremes of a column, and how many of its declared values occur.
 
-All numbers of units are measured together, with one noise. q is half the width of intervals that hold for all
-of them at once. Then at least as many values occur as have a noisy number above q: of a value that no unit
-has, it is not above q if the intervals hold. At most all declared ones do. The value is how many noisy
-numbers are above q/2. Where q is less than a count, half a count takes its place: no number of units is
-between 0 and 1.
+*Quantiles and extremes* are chosen among public cells of the column (`OfCells`).
 
-*Private:* what is measured is the release of `GROUP BY x`, of which one unit moves each number by at most 1,
-all the same way, whatever values it has. Everything here is computed from that release.
+*How many values occur* (`DifferentValues`): the numbers of units of all declared values are measured
+together, with one noise. q is half the width of intervals that hold for all of them at once. Then at least as
+many values occur as have a noisy number above q: of a value that no unit has, it is not above q if the
+intervals hold. At most all declared ones do. The value is how many noisy numbers are above q/2. Where q is
+less than a count, half a count takes its place: no number of units is between 0 and 1.
+
+*Private:* what is measured of different values is the release of `GROUP BY x`, of which one unit moves each
+number by at most 1, all the same way, whatever values it has. Everything here is computed from that release.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from dpsql.planning import plan_requests
 from dpsql.planning.all_groups import MOST_GROUPS, EveryCount, WholeDomain, one_group_note
 from dpsql.planning.cut_intervals import add_sentence
 from dpsql.planning.method import AtDistance, KeepsQuote, NoisyResult, Quote
-from dpsql.planning.result_table import by_terms, of_cells
-from dpsql.planning.shown_groups import notes, wide
+from dpsql.planning.result_table import order_by_terms, values_of_cells
+from dpsql.planning.shown_groups import notes, warn_if_wide
 from dpsql.planning.unknown_keys import shown_note
 from dpsql.render.readable import slot
 
@@ -81,14 +83,14 @@ class OfCells(KeepsQuote):
                 size, layout.ranged(), lowest=lowest, groups_per_unit=_groups(plan)
             )
             return cls(plan, found, existing)
-        asked = [quantile.q for _, quantile in _asked(plan)]
+        asked = [quantile.q for _, quantile in _quantiles_of(plan)]
         levels = len(set(asked)).bit_length()
         each = layout.ranged(times=levels)
         made = mechanisms.Quantile.plan(size, levels * each, quantiles=asked, rows_per_unit=part.most)
         return cls(plan, made, existing)
 
-    def quoted(self) -> Quote:
-        """See `Method`; the error of a quantile is that of its rank."""
+    def compute_quote(self) -> Quote:
+        """Return the price, and the predicted errors: of a quantile that of its rank."""
         mechanism, existing, level = self.mechanism, self.existing, plan_requests.confidence_of(self.plan)
         outlook: dict[str, float | tuple[float, float] | AtDistance] = {}
         if isinstance(mechanism, mechanisms.Extreme):
@@ -100,7 +102,7 @@ class OfCells(KeepsQuote):
             outlook["rank_error"] = max(self._rank_errors(mechanism))
         loss, charge = mechanism.loss, Charge(self.plan.price)
         words = f"exponential mechanism over {_part(self.plan).cells.number:,} cells"
-        notes = (*self._sampled(), *self._notes(), *self._without_values(), *wide(self.plan))
+        notes = (*self._sampled(), *self._notes(), *self._without_values(), *warn_if_wide(self.plan))
         if existing is not None:
             loss, charge = existing.loss + loss, Charge(self.plan.price, existing.loss.delta)
             half = float(existing.loss.charge.epsilon)
@@ -139,13 +141,13 @@ class OfCells(KeepsQuote):
             return tuple(
                 f"{output.name} is the value that about {with_noun(mechanism.units, 'unit', 'reach')}, "
                 f"not the {word}: that is one {self.plan.unit}'s"
-                for output, _ in _asked(self.plan)
+                for output, _ in _quantiles_of(self.plan)
             )
         errors, grouped = (
             mechanism.rank_errors(plan_requests.confidence_of(self.plan)),
             bool(self.plan.key_types),
         )
-        for (output, quantile), error in zip(_asked(self.plan), errors, strict=True):
+        for (output, quantile), error in zip(_quantiles_of(self.plan), errors, strict=True):
             share = min(quantile.q, 1 - quantile.q)
             if share == 0:
                 found.append(f"{output.name} is near an end of the bounds: use MIN or MAX")
@@ -160,7 +162,7 @@ class OfCells(KeepsQuote):
         plan = self.plan
         if self.existing is not None or (not plan.key_types and plan.query.tree.args.get("where") is None):
             return ()
-        names = " and ".join(dict.fromkeys(output.name for output, _ in _asked(plan)))
+        names = " and ".join(dict.fromkeys(output.name for output, _ in _quantiles_of(plan)))
         where = "a group without values" if plan.key_types else "no values"
         return (f"{names} of {where} is some value of its range, where SQL has NULL: COUNT beside it tells",)
 
@@ -170,17 +172,17 @@ class OfCells(KeepsQuote):
         if isinstance(mechanism, mechanisms.Extreme):
             most = f"1 to {mechanism.most_units(level):,.0f}"
             words = f"the value that about {with_noun(mechanism.units, 'unit', 'reach')}, {most}"
-            return {output: words for output, _ in _asked(self.plan)}
-        share = _left_out(self.plan)[1]
+            return {output: words for output, _ in _quantiles_of(self.plan)}
+        share = _rows_left_out(self.plan)[1]
         more = f", and by {share:.2%} of the rows of its group" if share else ""
         return {
             output: f"its rank is off by at most {with_noun(figure(error), 'row')}{more}"
-            for (output, _), error in zip(_asked(self.plan), self._rank_errors(mechanism), strict=True)
+            for (output, _), error in zip(_quantiles_of(self.plan), self._rank_errors(mechanism), strict=True)
         }
 
     def _rank_errors(self, mechanism: mechanisms.Quantile) -> list[float]:
         """Predict the errors of the ranks: of the choice, and of rows that are left out on either side."""
-        rows, level = _left_out(self.plan)[0], plan_requests.confidence_of(self.plan)
+        rows, level = _rows_left_out(self.plan)[0], plan_requests.confidence_of(self.plan)
         errors = zip(mechanism.rank_errors(level), mechanism.quantiles, strict=True)
         return [error + rows * float(max(q, 1 - q)) for error, q in errors]
 
@@ -194,14 +196,14 @@ class OfCells(KeepsQuote):
         chosen, order = run.draw(self.mechanism, groups), np.arange(len(groups))
         if isinstance(selection, AllGroups):
             if self.existing is not None:
-                order = by_terms(run.keys(groups), selection.order)
+                order = order_by_terms(run.keys(groups), selection.order)
             order = order[: selection.limit]
-        asked = [quantile for _, quantile in _asked(self.plan)]
+        asked = [quantile for _, quantile in _quantiles_of(self.plan)]
         cells = {quantile: chosen[order, i] for i, quantile in enumerate(asked)}
         return NoisyResult(groups.take(order), (None,) * len(self.plan.counts), cells=cells)
 
 
-def _left_out(plan: Plan) -> tuple[float, float]:
+def _rows_left_out(plan: Plan) -> tuple[float, float]:
     """Return how many rows a bound leaves out of all, or which share of a group; 0 if nobody knows."""
     left = next((each for each in plan.left_out if each is not None), None)
     if left is None or not left.kept.current or plan.options.cut == "NOISE_ONLY":
@@ -219,7 +221,7 @@ def _part(plan: Plan) -> CellRows:
     return part
 
 
-def _asked(plan: Plan) -> list[tuple[Output, Quantile]]:
+def _quantiles_of(plan: Plan) -> list[tuple[Output, Quantile]]:
     """Return the columns that show quantiles, and these."""
     return [(o, o.quantile) for o in plan.outputs if o.quantile is not None]
 
@@ -241,7 +243,7 @@ def _groups(plan: Plan) -> int:
     return min(plan.groups_per_unit or plan.groups, plan.groups)
 
 
-def with_ends(found: dict[str, str], plan: Plan, answer: NoisyResult) -> dict[str, str]:
+def add_sentence_on_ends(found: dict[str, str], plan: Plan, answer: NoisyResult) -> dict[str, str]:
     """Return the sentences on an answer with that on quantiles at an end of the bounds, if there is one."""
     text = _sentence_on_ends(plan, answer)
     return add_sentence(found, slot("cut"), text) if text else found
@@ -273,7 +275,7 @@ def _sentence_on_ends(plan: Plan, answer: NoisyResult) -> str:
 
 
 def _write_value(quantile: Quantile, cell: int) -> str:
-    found = of_cells(quantile, np.array([cell]))[0].as_py()
+    found = values_of_cells(quantile, np.array([cell]))[0].as_py()
     return decimal(Fraction(found)) if quantile.type.numeric else str(found)
 
 
@@ -315,8 +317,8 @@ class DifferentValues(KeepsQuote):
             raise InternalError("these numbers have no intervals that hold at once")
         return float(ends[1][0])
 
-    def quoted(self) -> Quote:
-        """See `Method`; the error depends on how many units have each value, which is private."""
+    def compute_quote(self) -> Quote:
+        """Return the price; the error depends on how many units have each value, which is private."""
         plan, inner = self.plan, self.units.quote
         values = self._size
         bar = f"{self.bar:,.0f}" if self.bar > 10 else figure(self.bar)

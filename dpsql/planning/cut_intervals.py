@@ -1,6 +1,6 @@
 """What a bound cuts, in the intervals of an answer and in words, whether a ladder or a search says how much.
 
-`Cut` is an excess beyond bounds that a search found, as far as it was measured.
+`MeasuredCut` is an excess beyond bounds that a search found, as far as it was measured.
 
 Each number under the bound is widened, with its rows in no shown group, and so is each that follows from
 moments under it. In groups intervals take for granted that none has more than twice its share of what is cut.
@@ -187,7 +187,7 @@ _LEFT_OUT = "left out: "
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class MeasuredCut:
     """An excess as it was measured, in the unit of what is measured."""
 
     excess: Excess
@@ -198,7 +198,7 @@ class Cut:
     """The lower end."""
 
     @classmethod
-    def of(cls, excess: Excess, noisy: float, half_width: float) -> Cut:
+    def of(cls, excess: Excess, noisy: float, half_width: float) -> MeasuredCut:
         """Return it from the noisy number of its steps."""
         step = float(excess.step)
         ends = (noisy, noisy + half_width, noisy - half_width)
@@ -210,7 +210,7 @@ class Cut:
         return self.excess.times > 0
 
 
-def estimates_of(plan: Plan, cuts: Sequence[Cut]) -> dict[int, float]:
+def estimates_of(plan: Plan, cuts: Sequence[MeasuredCut]) -> dict[int, float]:
     """Return estimates of what is left out of numbers with nothing below 0, by their places."""
     worths = {place: worth_of(plan.counts[place]) for cut in cuts for place in cut.excess.places}
     return {
@@ -222,7 +222,7 @@ def estimates_of(plan: Plan, cuts: Sequence[Cut]) -> dict[int, float]:
     }
 
 
-def units_above(cuts: Sequence[Cut]) -> dict[int, float]:
+def units_above(cuts: Sequence[MeasuredCut]) -> dict[int, float]:
     """Return how many units are above bounds at least, by the places of the searches that found these."""
     return {
         cut.excess.search: cut.least / float(cut.excess.times * cut.excess.limit * cut.excess.of.ladder.step)
@@ -231,7 +231,7 @@ def units_above(cuts: Sequence[Cut]) -> dict[int, float]:
     }
 
 
-def too_low(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
+def describe_low_bounds(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
     """Return the sentences on bounds with more units above than a search leaves where none is far above."""
     said, units = [], plural(plan.unit)
     for excess in found:
@@ -244,7 +244,9 @@ def too_low(plan: Plan, found: Iterable[Excess]) -> dict[str, str]:
     return put_in_slots({"cut": said}, [])
 
 
-def left_out_words(plan: Plan, cuts: Sequence[Cut], added: Sequence[Cut] = ()) -> dict[str, str]:
+def describe_left_out(
+    plan: Plan, cuts: Sequence[MeasuredCut], added: Sequence[MeasuredCut] = ()
+) -> dict[str, str]:
     """Return the sentences on what is left out, and on what is taken for granted, for a release.
 
     `added` are the excesses that the numbers of groups have.
@@ -266,7 +268,7 @@ def left_out_words(plan: Plan, cuts: Sequence[Cut], added: Sequence[Cut] = ()) -
     return put_in_slots(found, assumed)
 
 
-def not_known(plan: Plan, searches: Iterable[tuple[BoundSearch, int]]) -> dict[str, str]:
+def describe_unknown_cuts(plan: Plan, searches: Iterable[tuple[BoundSearch, int]]) -> dict[str, str]:
     """Return the sentences on bounds, by their places, of which it is not known what they cut."""
     found = []
     for search, place in searches:
@@ -276,7 +278,7 @@ def not_known(plan: Plan, searches: Iterable[tuple[BoundSearch, int]]) -> dict[s
     return put_in_slots({"cut": list(dict.fromkeys(found))}, [])
 
 
-def to_be_found(plan: Plan) -> list[str]:
+def describe_bounds_to_find(plan: Plan) -> list[str]:
     """Return what EXPLAIN says of bounds that are still to be found."""
     largest = [len(search.ladder.bounds) - 1 for search in plan.ladders]
     measured = {excess.search: excess for excess in excesses(plan, plan.ladders, largest)}

@@ -28,7 +28,7 @@ from dpsql.planning import plan_requests
 from dpsql.planning.all_groups import EveryCount, GaussianDomain, WholeDomain, needs_laplace, takes_all
 from dpsql.planning.method import Method, NoisyResult, Quote
 from dpsql.planning.noise_shares import asks_for_gaussian, divide_among, gaussian_cost
-from dpsql.planning.shown_groups import measured_in_all, notes, released
+from dpsql.planning.shown_groups import measure_all_groups, notes, places_to_release
 
 OneShare = WholeDomain | EveryCount
 
@@ -51,17 +51,17 @@ class AllNumbers:
 
         A plan whose numbers are measured together is measured by that method alone.
         """
-        divided = divide_among(plan, released(plan), plan.epsilon)  # all parts of epsilon are equal
+        divided = divide_among(plan, places_to_release(plan), plan.epsilon)  # all parts of epsilon are equal
         if len(divided) == 1:
             return _method(plan, preferred)
         users = users_of(plan)
         options = plan.with_share(Fraction(1, len(divided))).options
-        made = [_method(of_share(plan, users, together, options), preferred) for together, _ in divided]
-        return cls(plan, tuple(made), _quoted(plan, made))
+        made = [_method(plan_of_share(plan, users, together, options), preferred) for together, _ in divided]
+        return cls(plan, tuple(made), _quote_parts(plan, made))
 
     def run(self, run: Run) -> NoisyResult:
         """Measure everything; which groups are shown depends on noisy values and public orders alone."""
-        return measured_in_all(self.plan, self.parts, run)
+        return measure_all_groups(self.plan, self.parts, run)
 
 
 def users_of(plan: Plan) -> dict[int, set[int]]:
@@ -77,7 +77,7 @@ def users_of(plan: Plan) -> dict[int, set[int]]:
     return found
 
 
-def of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], options: Options) -> Plan:
+def plan_of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], options: Options) -> Plan:
     """Return the plan of some numbers, with the options of a share; `users` are those of `users_of`.
 
     Without the number that orders the groups, it is a plan of all groups: the noise of others selects.
@@ -90,12 +90,12 @@ def of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], opti
     ordering = getattr(selection, "count", None)
     if not isinstance(selection, Scalar) and (ordering is None or equal[ordering] not in own):
         selection = AllGroups(())
-    apart = plan.apart * len(divide_among(plan, released(plan), plan.epsilon))
+    apart = plan.apart * len(divide_among(plan, places_to_release(plan), plan.epsilon))
     return replace(plan, outputs=outputs, selection=selection, options=options, apart=apart)
 
 
-def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
-    """See `Method`; the figures are those of the numbers that order the groups, else of the counts."""
+def _quote_parts(plan: Plan, parts: Sequence[OneShare]) -> Quote:
+    """Return the quote of several methods; its figures are of what orders the groups, else of the counts."""
     place = plan_requests.quoted_place(plan)
     first = next((part for part in parts if _has(part, place)), parts[0])
     undivided = plan.layout.order is None
@@ -112,7 +112,7 @@ def _quoted(plan: Plan, parts: Sequence[OneShare]) -> Quote:
 
 def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
     """Return the method of numbers that are measured together: with a bound in all groups, by Laplace."""
-    places = released(plan)
+    places = places_to_release(plan)
     if needs_laplace(plan, places):
         return _of_one_bound(plan, preferred)
     if plan.options.mechanism in (None, "AUTO") and plan.counts[places[0]].share is not None:
@@ -127,7 +127,7 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
 
 def _of_one_bound(plan: Plan, preferred: type[OneShare]) -> OneShare:
     """Return the method of numbers with one bound together: Laplace, or less of Gaussian noise on a sum."""
-    alone = len(released(plan)) == 1 and plan.options.mechanism in (None, "AUTO")
+    alone = len(places_to_release(plan)) == 1 and plan.options.mechanism in (None, "AUTO")
     if preferred is GaussianDomain and alone and gaussian_cost(plan, plan.epsilon, 1) is not None:
         return GaussianDomain.of(plan)
     return EveryCount.of(plan)
@@ -141,17 +141,17 @@ def _less_noise(plan: Plan) -> OneShare:
     except ValueError:
         if asks_for_gaussian(plan):
             raise
-    if not asks_for_gaussian(plan) and all(takes_all(plan, place) for place in released(plan)):
+    if not asks_for_gaussian(plan) and all(takes_all(plan, place) for place in places_to_release(plan)):
         found.append(EveryCount.of(plan))
-    return min(found, key=lambda each: max(each.stddev(place) for place in released(plan)))
+    return min(found, key=lambda each: max(each.stddev(place) for place in places_to_release(plan)))
 
 
 def _has(part: OneShare, place: int | None) -> bool:
     equal = part.plan.equal
-    return place is not None and equal[place] in [equal[own] for own in released(part.plan)]
+    return place is not None and equal[place] in [equal[own] for own in places_to_release(part.plan)]
 
 
-def of_one(plan: Plan, size: int | None) -> Plan:
+def plan_of_partition(plan: Plan, size: int | None) -> Plan:
     """Return the plan of the selection in one partition of so many groups, with its part of epsilon."""
     selection, partitions = plan.selection, plan.partitions
     if not isinstance(selection, TopPerPartition) or partitions is None:
@@ -165,7 +165,7 @@ def of_one(plan: Plan, size: int | None) -> Plan:
 
 @dataclass(frozen=True, slots=True)
 class LargestOfPartitions:
-    """Selects the largest groups of each partition; see the module for why that is private."""
+    """Selects the largest groups of each partition, each at the price of the largest one."""
 
     plan: Plan
     partitions: Partitions
@@ -183,7 +183,7 @@ class LargestOfPartitions:
         if not isinstance(selection, TopPerPartition) or partitions is None:
             raise InternalError("this selection has no partitions")
         _check(plan, partitions)
-        first = choose(of_one(plan, partitions.size))
+        first = choose(plan_of_partition(plan, partitions.size))
         quote = replace(
             first.quote,
             charge=partitions.charged(plan.price, first.quote.charge),
@@ -206,7 +206,7 @@ class LargestOfPartitions:
     def _method(self, size: int | None) -> Method:
         """Return the method of a partition; over keys without a domain its size is private."""
         if size not in self.methods:
-            self.methods[size] = self.choose(of_one(self.plan, size))
+            self.methods[size] = self.choose(plan_of_partition(self.plan, size))
         return self.methods[size]
 
     def _joined(self, rows: Rows, found: list[NoisyResult]) -> NoisyResult:
@@ -216,11 +216,11 @@ class LargestOfPartitions:
         for place in range(len(self.plan.counts)):
             parts = [each.counts[place] for each in found]
             known = [part for part in parts if part is not None]
-            estimates.append(_concatenated(known) if len(known) == len(parts) else None)
+            estimates.append(_concatenate(known) if len(known) == len(parts) else None)
         return NoisyResult(
             rows,
             tuple(estimates),
-            {key: _concatenated([each.values[key] for each in found]) for key in found[0].values},
+            {key: _concatenate([each.values[key] for each in found]) for key in found[0].values},
             _details([each.gap for each in found], sizes),
             _details([each.p_value for each in found], sizes),
             np.concatenate([np.arange(1, size + 1) for size in sizes]),
@@ -228,10 +228,10 @@ class LargestOfPartitions:
         )
 
 
-def _concatenated(parts: list[Combined]) -> Combined:
+def _concatenate(parts: list[Combined]) -> Combined:
     names = ("value", "stddev", "low", "high")
     value, stddev, low, high = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-    found = Combined(value, stddev, low, high, made=_made(parts))
+    found = Combined(value, stddev, low, high, made=_join_partition_laws(parts))
     ends = [part.together for part in parts if part.together is not None]
     if not ends or len(ends) < len(parts):
         return found
@@ -239,7 +239,7 @@ def _concatenated(parts: list[Combined]) -> Combined:
     return replace(found, together=(lowest, highest))
 
 
-def _made(parts: list[Combined]) -> Made | None:
+def _join_partition_laws(parts: list[Combined]) -> Made | None:
     """Return what the numbers of all partitions are made of; None where that is not known."""
     there = [part.made for part in parts if len(part.value)] or [part.made for part in parts]
     found = there[0]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpsql.analysis.cut_contributions import Excess
 from dpsql.estimates import pair_half_width
-from dpsql.estimates.noise_laws import Source
+from dpsql.estimates.noise_laws import NoiseDraw
 from dpsql.estimates.noise_quantiles import gaussian_half_width
 from dpsql.estimates.predictions import half_width, in_counts, stddev
 from dpsql.kernel import mechanisms
@@ -57,7 +57,7 @@ class _NoiseOfNumbers(ABC):
         return half_width(self.noise, level, number)
 
     @property
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[NoiseDraw]:
         """The draws of all numbers."""
         law = law_of(self.noise)
         return [source_of(self.noise, law, number) for number in range(self.size)]
@@ -181,4 +181,4 @@ class GaussianOfEach(_NoiseOfNumbers):
         return gaussian_half_width(deviation**2, float(level)) + steps
 
 
-Together = BoxOfAll | GaussianOfEach
+NoiseOfAll = BoxOfAll | GaussianOfEach

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from dpsql.planning.method import NoisyResult
 
 
-def with_rows_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
+def widen_by_rows_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
     """Return an answer whose intervals have what is left out of the numbers; in groups it is shared."""
     known = {p: each for p, each in enumerate(plan.left_out) if each is not None and each.kept.current}
     if not known or plan.options.cut == "NOISE_ONLY":
@@ -73,7 +73,7 @@ def with_rows_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
             lambda found, lowest, highest: _widen(
                 plan, replace(left, lowest=lowest, highest=highest), found, 1.0
             ),
-            lambda: share_left_out(plan, _most_cut(plan, left), _rows(plan, answer, uses)),
+            lambda: share_left_out(plan, _most_cut(plan, left), _count_rows(plan, answer, uses)),
         )
 
     return widen_numbers(plan, answer, known, number, of_formula)
@@ -82,11 +82,11 @@ def with_rows_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
 def _widen(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
     """Return a number of all rows, or the numbers of groups, with what is left out in the intervals."""
     if not plan.key_types:
-        return _of_all(plan, left, found, step)
-    return _in_groups(plan, left, found, step)
+        return _widen_whole(plan, left, found, step)
+    return _share_among_groups(plan, left, found, step)
 
 
-def _of_all(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
+def _widen_whole(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
     """Widen the interval of a number of all rows: of parts that are not negative, on the upper side alone."""
     cut = left.kept.ladder.cut(left.bound, largest=True) / step
     noise = _most_cut(plan, left) / step - cut
@@ -102,7 +102,7 @@ def _of_all(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined
     return replace(found, low=below(found.low), high=above(found.high), together=ends)
 
 
-def _in_groups(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
+def _share_among_groups(plan: Plan, left: LeftOut, found: Combined, step: float) -> Combined:
     """Give back what is left out to groups by their shares.
 
     Of either sign, it is on both sides instead; and what is known in rows only widens a sum of their values.
@@ -152,7 +152,7 @@ def _shares(plan: Plan, values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.minimum(2 * there / whole, 1) if whole > 0 and _every_group(plan) else np.ones(len(values))
 
 
-def _rows(plan: Plan, answer: NoisyResult, uses: Sequence[int]) -> float | None:
+def _count_rows(plan: Plan, answer: NoisyResult, uses: Sequence[int]) -> float | None:
     """Return how many rows with a value count; where groups are missing, how many rows do, by the ladder."""
     if not plan.key_types or _every_group(plan):
         return rows_of_moments(plan, answer, uses)
@@ -174,7 +174,7 @@ def sentences_on_rows(plan: Plan) -> dict[str, str]:
         name, text = _sentence_on_rows(plan, left, places)
         found[name].append(text)
         known_cut = left.kept.current and plan.options.cut != "NOISE_ONLY"
-        assumed += _assumed_of_rows(plan, left) if known_cut else []
+        assumed += _assumptions_on_rows(plan, left) if known_cut else []
     # Of numbers with bounds of their own it only decides which groups are shown.
     if plan.groups_left_out is not None and plan.groups_kept is not None:
         what = _what_beyond(plan, plan.groups_left_out)
@@ -223,7 +223,7 @@ def _what_beyond(plan: Plan, left: LeftOut) -> str:
     return f"{_name_of_measure(left)} of a {plan.unit} beyond {bound} in {ladder.table}"
 
 
-def _assumed_of_rows(plan: Plan, left: LeftOut) -> list[str]:
+def _assumptions_on_rows(plan: Plan, left: LeftOut) -> list[str]:
     """Return what the intervals take for granted, in sentences."""
     ladder = left.kept.ladder
     found = [
@@ -246,7 +246,7 @@ if TYPE_CHECKING:
 """The measure of how many rows a unit has."""
 
 
-class _Moved(NamedTuple):
+class _MeanShift(NamedTuple):
     """How far the mean of all values may lie above that of the cut ones, and below: estimate and noise."""
 
     above: float
@@ -255,19 +255,19 @@ class _Moved(NamedTuple):
     below_noise: float
 
 
-def with_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
+def widen_by_left_out(plan: Plan, answer: NoisyResult) -> NoisyResult:
     """Return an answer whose intervals have what is left out of its numbers, rows and values."""
     known = {place: found for place, each in enumerate(plan.cut_values) if (found := _known(plan, each))}
     if known:
         values = {
-            (uses, formula): _average(plan, known[uses[0]], each)
+            (uses, formula): _widen_average(plan, known[uses[0]], each)
             if isinstance(formula, Average) and uses[0] in known
             else each
             for (uses, formula), each in answer.values.items()
         }
         answer = replace(answer, values=values)
-    made = with_rows_left_out(plan, answer)
-    return _sums(plan, known, made) if known else made
+    made = widen_by_rows_left_out(plan, answer)
+    return _widen_sums(plan, known, made) if known else made
 
 
 def _known(plan: Plan, cut: CutValues | None) -> ValuesBeyond | None:
@@ -277,7 +277,7 @@ def _known(plan: Plan, cut: CutValues | None) -> ValuesBeyond | None:
     return cut.beyond
 
 
-def _moved(plan: Plan, beyond: ValuesBeyond, *, whole: bool = False) -> _Moved:
+def _shift_of_mean(plan: Plan, beyond: ValuesBeyond, *, whole: bool = False) -> _MeanShift:
     """Return how far the mean of all values may lie from that of the cut ones; in groups up to twice as far.
 
     Values whose rows were weighted down are taken to lie at most twice as far beyond as others.
@@ -292,11 +292,11 @@ def _moved(plan: Plan, beyond: ValuesBeyond, *, whole: bool = False) -> _Moved:
         share = cut / max(cut + (beyond.above + beyond.below + beyond.left) / beyond.width, 1.0)
     ends = [beyond.side(above, confidence=confidence) for above in (True, False)]
     found = [(times * (1 + share) * each.about, times * each.noise) for each in ends]
-    return _Moved(*found[0], *found[1])
+    return _MeanShift(*found[0], *found[1])
 
 
-def _average(plan: Plan, beyond: ValuesBeyond, found: Combined) -> Combined:
-    moved = _moved(plan, beyond)
+def _widen_average(plan: Plan, beyond: ValuesBeyond, found: Combined) -> Combined:
+    moved = _shift_of_mean(plan, beyond)
 
     def ends(low: NDArray[np.float64], high: NDArray[np.float64]) -> _Ends:
         below = found.value - moved.below - np.hypot(found.value - low, moved.below_noise)
@@ -306,22 +306,22 @@ def _average(plan: Plan, beyond: ValuesBeyond, found: Combined) -> Combined:
     return replace(found, low=low, high=high, together=found.together and ends(*found.together))
 
 
-def _sums(plan: Plan, known: dict[int, ValuesBeyond], answer: NoisyResult) -> NoisyResult:
+def _widen_sums(plan: Plan, known: dict[int, ValuesBeyond], answer: NoisyResult) -> NoisyResult:
     """Widen the intervals of sums of values by what all of them have beyond the bounds together."""
     counts, values = list(answer.counts), dict(answer.values)
     for place, beyond in known.items():
         found, rows, count = counts[place], _number_of_rows(plan, place), plan.counts[place]
         if found is not None and rows is not None and count.share is count.parts[0]:
-            counts[place] = _wider(plan, beyond, found, rows / float(count.step))
+            counts[place] = _widen_sum(plan, beyond, found, rows / float(count.step))
     for (uses, formula), each in answer.values.items():
         rows = _number_of_rows(plan, uses[0])
         if isinstance(formula, SumOfRows) and uses[0] in known and rows is not None:
-            values[uses, formula] = _wider(plan, known[uses[0]], each, rows)
+            values[uses, formula] = _widen_sum(plan, known[uses[0]], each, rows)
     return replace(answer, counts=tuple(counts), values=values)
 
 
-def _wider(plan: Plan, beyond: ValuesBeyond, found: Combined, rows: float) -> Combined:
-    moved = _moved(plan, beyond)
+def _widen_sum(plan: Plan, beyond: ValuesBeyond, found: Combined, rows: float) -> Combined:
+    moved = _shift_of_mean(plan, beyond)
     below, above = rows * (moved.below + moved.below_noise), rows * (moved.above + moved.above_noise)
     ends = found.together and (found.together[0] - below, found.together[1] + above)
     return replace(found, low=found.low - below, high=found.high + above, together=ends)
@@ -338,7 +338,7 @@ def _number_of_rows(plan: Plan, place: int) -> float | None:
 def left_out_sentences(plan: Plan) -> dict[str, str]:
     """Return the sentences on what is left out of the numbers, and on what is taken for granted."""
     found = sentences_on_rows(plan)
-    if text := _selected(plan):
+    if text := _what_is_compared(plan):
         found = add_sentence(found, slot("bound"), text)
     places: dict[CutValues, set[int]] = {}
     for place, each in enumerate(plan.cut_values):
@@ -348,11 +348,11 @@ def left_out_sentences(plan: Plan) -> dict[str, str]:
         name, text = _sentence(plan, cut, own)
         found = add_sentence(found, slot(name), text)
         if _known(plan, cut) is not None:
-            found = add_sentence(found, "assumes", _assumed(plan, cut))
+            found = add_sentence(found, "assumes", _assumptions_on_values(plan, cut))
     return found
 
 
-def _selected(plan: Plan) -> str:
+def _what_is_compared(plan: Plan) -> str:
     """Return what a selection compares, where that is cut: the numbers within the bounds; or ""."""
     best = getattr(plan.selection, "best", plan.selection)
     if not isinstance(best, (TopK, AboveThreshold)) or plan.left_out[best.count] is None:
@@ -369,14 +369,14 @@ def _sentence(plan: Plan, cut: CutValues, places: set[int]) -> tuple[str, str]:
     what = f"values of {cut.text}"
     if cut.per_group:
         where = " in a group" if plan.key_types else ""
-        what = f"{_own(plan, places)} of {cut.text} of a {plan.unit}{where}"
+        what = f"{_what_is_bounded(plan, places)} of {cut.text} of a {plan.unit}{where}"
     low, high = decimal(cut.low), decimal(cut.high)
     what = f"{what} beyond {low} to {high} count as {low} or {high}"
     beyond = cut.beyond
     if beyond is None:
         changed = "" if cut.kept is None or not cut.kept.told else " since the data changed"
         return "cut", f"{what}, what that moves is not known{changed}{NOT_IN_THE_RANGE}"
-    moved = _moved(plan, beyond, whole=True)
+    moved = _shift_of_mean(plan, beyond, whole=True)
     least, most = moved.below + moved.below_noise, moved.above + moved.above_noise
     about = moved.above - moved.below
     by = f"about {figure(abs(about))} too {'low' if about >= 0 else 'high'}"
@@ -388,7 +388,7 @@ def _sentence(plan: Plan, cut: CutValues, places: set[int]) -> tuple[str, str]:
     return "bound", sizes + where
 
 
-def _own(plan: Plan, places: set[int]) -> str:
+def _what_is_bounded(plan: Plan, places: set[int]) -> str:
     """Return what of a unit is bounded: its total where the number is a sum, or its average."""
     means = {output.formula is not None for output in plan.outputs if places & {output.of, *output.uses}}
     return "totals or averages" if len(means) > 1 else "averages" if True in means else "totals"
@@ -403,7 +403,7 @@ def _is_covered(plan: Plan, output: Output) -> bool:
     return _number_of_rows(plan, output.uses[0] if output.uses else output.of) is not None
 
 
-def _assumed(plan: Plan, cut: CutValues) -> str:
+def _assumptions_on_values(plan: Plan, cut: CutValues) -> str:
     """Return what the intervals take for granted of values that are cut."""
     beyond = cut.beyond
     assert beyond is not None  # noqa: S101  it is known

@@ -34,9 +34,9 @@ from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.cut_intervals import (
-    Cut,
+    MeasuredCut,
+    describe_left_out,
     estimates_of,
-    left_out_words,
     move_ends,
     rows_of_moments,
     share_left_out,
@@ -44,11 +44,11 @@ from dpsql.planning.cut_intervals import (
     widen_formula,
     widen_numbers,
 )
-from dpsql.planning.divided_methods import of_share, users_of
-from dpsql.planning.excess_noise import BoxOfAll, FloatArray, GaussianOfEach, Together
+from dpsql.planning.divided_methods import plan_of_share, users_of
+from dpsql.planning.excess_noise import BoxOfAll, FloatArray, GaussianOfEach, NoiseOfAll
 from dpsql.planning.method import KeepsQuote, Method, NoisyResult, Quote
 from dpsql.planning.noise_shares import Values, divide_among, gaussian_cost
-from dpsql.planning.shown_groups import released
+from dpsql.planning.shown_groups import places_to_release
 
 SHARE = Fraction(1, 8)
 """The part for all excesses of what is left of epsilon after the searches: a tenth of all of it."""
@@ -73,8 +73,8 @@ class ExcessApart(KeepsQuote):
         noise = tuple(mechanisms.Laplace.plan(1, epsilon, sensitivity=each.most) for each in found)
         return cls(plan, tuple(found), noise, choose(plan.with_share(1 - SHARE)))
 
-    def quoted(self) -> Quote:
-        """See `Method`."""
+    def compute_quote(self) -> Quote:
+        """Return the price and the predicted error."""
         plan, first = self.plan, self.inner.quote
         beyond = "4B" if plan.key_types else "2B"
         return replace(
@@ -94,20 +94,20 @@ class ExcessApart(KeepsQuote):
 
     def run_beside(self, run: Run, excesses: Run) -> NoisyResult:
         """Measure the numbers, and the excesses, in their steps."""
-        result, cuts = self.inner.run(run), list[Cut]()
+        result, cuts = self.inner.run(run), list[MeasuredCut]()
         alone = result
         level = plan_requests.confidence_of(self.plan)
         for place, (own, noise) in enumerate(zip(self.found, self.noise, strict=True)):
             measured = excesses.measure(noise, (place,), excesses.every())
-            cuts.append(Cut.of(own, float(measured.value[0]), half_width(noise, level)))
+            cuts.append(MeasuredCut.of(own, float(measured.value[0]), half_width(noise, level)))
         for cut in cuts:
             if cut.known:
                 result = self._widened(result, cut)
         added = [cut for cut in cuts if self._is_added(cut)]
-        said, beyond = left_out_words(self.plan, cuts, added), estimates_of(self.plan, cuts)
+        said, beyond = describe_left_out(self.plan, cuts, added), estimates_of(self.plan, cuts)
         return replace(result, alone=alone, left_out=said, excess=beyond, units_above=units_above(cuts))
 
-    def _widened(self, result: NoisyResult, cut: Cut) -> NoisyResult:
+    def _widened(self, result: NoisyResult, cut: MeasuredCut) -> NoisyResult:
         """Return the result with what is cut in the intervals of the numbers that the bound is for."""
         plan = self.plan
 
@@ -125,13 +125,13 @@ class ExcessApart(KeepsQuote):
 
         return widen_numbers(plan, result, {*cut.excess.places}, number, of_formula)
 
-    def _is_added(self, cut: Cut) -> bool:
+    def _is_added(self, cut: MeasuredCut) -> bool:
         """Return whether each number under a bound has what is cut of it, by the shares of its groups."""
         many = self.plan.groups >= MANY_GROUPS and self.plan.options.cut != "WHOLE"
         worths = (worth_of(self.plan.counts[place]) for place in cut.excess.places)
         return many and all(least >= 0 and most == 1 for least, most in worths)
 
-    def _number(self, found: Combined, cut: Cut, least: Fraction, most: Fraction) -> Combined:
+    def _number(self, found: Combined, cut: MeasuredCut, least: Fraction, most: Fraction) -> Combined:
         """Return a number, or those of all groups, with what is cut in the intervals."""
         plan, high = self.plan, cut.most * float(most)
         if not plan.key_types or least < 0 or plan.options.cut == "WHOLE":
@@ -155,10 +155,12 @@ class ExcessApart(KeepsQuote):
         )
 
 
-Choose = Callable[[Plan], Method]
+ChooseMethod = Callable[[Plan], Method]
 
 
-def beside(plan: Plan, found: Sequence[Excess], choose: Choose) -> Method | WithExcess | ExcessApart:
+def choose_with_excess(
+    plan: Plan, found: Sequence[Excess], choose: ChooseMethod
+) -> Method | WithExcess | ExcessApart:
     """Return the method of a plan whose bounds were found, which measures what is beyond them if it can."""
     if not found:
         return choose(plan)
@@ -171,7 +173,7 @@ def beside(plan: Plan, found: Sequence[Excess], choose: Choose) -> Method | With
 
 
 def _divided(plan: Plan) -> list[tuple[list[int], Fraction]]:
-    return divide_among(plan, released(plan), plan.epsilon)
+    return divide_among(plan, places_to_release(plan), plan.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ class Pairs:
 
     places: tuple[int, ...]
     excesses: tuple[int, ...]
-    noise: Together
+    noise: NoiseOfAll
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +207,7 @@ class WithExcess(KeepsQuote):
     """The method without any excess, whose notes are also those of this one."""
 
     @classmethod
-    def of(cls, plan: Plan, found: Sequence[Excess], choose: Choose) -> WithExcess:
+    def of(cls, plan: Plan, found: Sequence[Excess], choose: ChooseMethod) -> WithExcess:
         """Divide epsilon among the numbers as without excesses: each is in the box of its number."""
         divided, pairs, others = _divided(plan), list[Pairs](), list[Method]()
         options = plan.with_share(Fraction(1, len(divided))).options
@@ -215,11 +217,11 @@ class WithExcess(KeepsQuote):
                 noise = _noise(plan, places, [found[i] for i in own], epsilon)
                 pairs.append(Pairs(tuple(places), own, noise))
             else:
-                others.append(choose(of_share(plan, users_of(plan), places, options)))
+                others.append(choose(plan_of_share(plan, users_of(plan), places, options)))
         return cls(plan, tuple(found), tuple(pairs), tuple(others), choose(plan))
 
-    def quoted(self) -> Quote:
-        """See `Method`."""
+    def compute_quote(self) -> Quote:
+        """Return the price and the predicted error."""
         plan, first = self.plan, self.first.quote
         return replace(
             first,
@@ -269,7 +271,7 @@ class WithExcess(KeepsQuote):
 
         alone = NoisyResult(run.every(), listed(noisy), values)
         cuts = [self._cut(i, each) for i, each in sizes.items()]
-        said, beyond = left_out_words(plan, cuts), estimates_of(plan, cuts)
+        said, beyond = describe_left_out(plan, cuts), estimates_of(plan, cuts)
         return replace(
             alone,
             counts=listed(noisy | wider),
@@ -279,14 +281,14 @@ class WithExcess(KeepsQuote):
             units_above=units_above(cuts),
         )
 
-    def _cut(self, place: int, found: tuple[Pairs, FloatArray]) -> Cut:
+    def _cut(self, place: int, found: tuple[Pairs, FloatArray]) -> MeasuredCut:
         """Return what is known of an excess."""
         (pair, noisy), own, level = found, self.found[place], plan_requests.confidence_of(self.plan)
         number = next(at for at, each in enumerate(pair.places) if each in own.places)
         at, worth = pair.excesses.index(place), float(own.step / self.plan.counts[pair.places[number]].step)
         value = pair.noise.excess_of(noisy, at, number, worth)
         half = pair.noise.excess_half_width(at, number, worth, level)
-        return Cut.of(own, abs(value) if pair.noise.leads(at) else value, half)
+        return MeasuredCut.of(own, abs(value) if pair.noise.leads(at) else value, half)
 
     def _level(self) -> tuple[Fraction, Fraction]:
         """Return the level of an interval, and that of one of those that hold for all numbers at once."""
@@ -325,7 +327,7 @@ class WithExcess(KeepsQuote):
         return replace(found, low=low, high=high, together=together)
 
 
-def _noise(plan: Plan, places: Sequence[int], found: Sequence[Excess], epsilon: Fraction) -> Together:
+def _noise(plan: Plan, places: Sequence[int], found: Sequence[Excess], epsilon: Fraction) -> NoiseOfAll:
     """Return the noise of numbers and of their excesses: Gaussian where costs are divided."""
     counts = [plan.counts[place] for place in places]
     bounds, monotone = [count.bound for count in counts], all(count.monotone for count in counts)

@@ -25,7 +25,7 @@ from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning.noise_shares import (
-    Block,
+    LaplaceBlock,
     LaplaceShare,
     Values,
     asks_for_gaussian,
@@ -187,10 +187,10 @@ class ShareMeasuring:
         """Whether the numbers are moments of one column."""
         return any(self.plan.counts[place].share is not None for place in self.places[1:])
 
-    def block(self, size: int) -> Block:
+    def block(self, size: int) -> LaplaceBlock:
         """Return the moments of one column, for so many groups."""
         move = largest_change(self.plan, self.places[0], size)
-        return Block(self.plan, tuple(self.places), LaplaceShare(self.epsilon, move), move)
+        return LaplaceBlock(self.plan, tuple(self.places), LaplaceShare(self.epsilon, move), move)
 
     def orders(self, place: int) -> bool:
         """Whether the gaps are those of this count."""
@@ -238,13 +238,13 @@ class ShareMeasuring:
         # The gap of a single group to an unknown count says nothing; one to a threshold does.
         helpful = gaps if size > 1 or (gaps is not None and gaps.threshold_scale is not None) else None
         if self.strategy == "BOX":
-            found = self._predicted_box(size, helpful)
+            found = self._predict_box(size, helpful)
         else:
-            found = self._predicted_laplace(size, helpful)
+            found = self._predict_laplace(size, helpful)
         deviations, widths = zip(*found, strict=True)
         return max(deviations), max(widths)
 
-    def _predicted_box(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
+    def _predict_box(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
         together = is_simultaneous(self.plan) or self.plan.wide
         box, confidence = self.box(size), box_level(self.plan, together=together)
         for block, place in enumerate(self.places):
@@ -253,7 +253,7 @@ class ShareMeasuring:
                 deviation = float(ErrorModel(gaps, size, shared_noise(box, block * size)).stddev().max())
             yield deviation, half_width(box, confidence, block * size, simultaneous=together)
 
-    def _predicted_laplace(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
+    def _predict_laplace(self, size: int, gaps: GapNoise | None) -> Iterator[tuple[float, float]]:
         confidence = level_at_once(self.plan, size) if self.plan.wide else confidence_of(self.plan)
         for place, laplace in self.laplace(size).items():
             deviation = stddev(laplace)

@@ -19,7 +19,7 @@ from dpsql.planning import plan_requests
 from dpsql.planning.all_groups import EveryCount, WholeDomain
 from dpsql.planning.bound_search import BoundSearches
 from dpsql.planning.column_values import DifferentValues
-from dpsql.planning.divided_methods import AllNumbers, LargestOfPartitions, of_one
+from dpsql.planning.divided_methods import AllNumbers, LargestOfPartitions, plan_of_partition
 from dpsql.planning.mechanism_rules import (
     BOX,
     EACH_NOISE,
@@ -32,7 +32,7 @@ from dpsql.planning.method import Considered, Method
 from dpsql.planning.noise_shares import is_counts_only
 from dpsql.planning.plan_requests import check_layout, check_options
 from dpsql.planning.threshold_selection import SparseVectors
-from dpsql.planning.unknown_keys import ExistingGroups
+from dpsql.planning.unknown_keys import GroupsByUnits
 
 
 def choose(plan: Plan) -> Method:
@@ -47,7 +47,7 @@ def choose(plan: Plan) -> Method:
     chosen, _ = _choose_candidate(plan, compared)
     method = _plan_candidate(plan, chosen, compared)
     if plan_requests.is_simultaneous(plan) and isinstance(
-        method, (EveryCount, AllNumbers, ExistingGroups, SparseVectors)
+        method, (EveryCount, AllNumbers, GroupsByUnits, SparseVectors)
     ):
         raise plan.query.source.refuse(
             "intervals that cover all counts at once need one noise for all counts",
@@ -57,14 +57,14 @@ def choose(plan: Plan) -> Method:
     return method
 
 
-def considered(plan: Plan) -> list[Considered]:
+def quote_candidates(plan: Plan) -> list[Considered]:
     """Quote every mechanism that could answer a plan, the chosen one first: for EXPLAIN."""
     if plan.ladders:
         return []
     if plan.partitions is not None:
         return [
             replace(each, charge=plan.partitions.charged(plan.price, each.charge))
-            for each in considered(of_one(plan, plan.partitions.size))
+            for each in quote_candidates(plan_of_partition(plan, plan.partitions.size))
         ]
     chosen, fact = _choose_candidate(plan)
     found = [_quote_candidate(plan, chosen, "chosen")]
@@ -169,7 +169,7 @@ def least_epsilon(plan: Plan, most: Fraction | None = None) -> Fraction:
         found = _less_of_both(plan, most)
         if found is not None:
             return found
-    wide = predicted_error(plan, Fraction(1))
+    wide = predict_error(plan, Fraction(1))
     if wide is None:
         raise source.refuse("the error of this answer cannot be predicted", at, _hint(plan))
     low, high, step = -1, _LAST + 1, 1
@@ -193,7 +193,7 @@ def least_epsilon(plan: Plan, most: Fraction | None = None) -> Fraction:
         raise source.refuse(
             f"this error costs epsilon {float(found):g}, and one statement may cost at most {float(most):g}",
             at,
-            f"error = {_up(predicted_error(plan, _epsilon(_place(most))))}",
+            f"error = {_round_up(predict_error(plan, _epsilon(_place(most))))}",
         )
     return found
 
@@ -216,7 +216,7 @@ def _less_of_both(plan: Plan, most: Fraction | None) -> Fraction | None:
     return min(found, default=None)
 
 
-def by_default_error(plan: Plan, epsilon: Fraction | None) -> Options:
+def options_of_default_error(plan: Plan, epsilon: Fraction | None) -> Options:
     """Return the options of a plan whose error is the connection's, not the statement's own.
 
     That error is one of counts. A number whose values are bounded has it in multiples of the largest of them:
@@ -226,7 +226,7 @@ def by_default_error(plan: Plan, epsilon: Fraction | None) -> Options:
     options, place = plan.options, plan_requests.quoted_place(plan)
     if options.error is None:
         raise InternalError("there is no default error")
-    if epsilon is not None and predicted_error(plan, Fraction(1)) is None:
+    if epsilon is not None and predict_error(plan, Fraction(1)) is None:
         return replace(options, error=None, epsilon=epsilon)
     argument = None if place is None else plan.counts[place].argument
     if argument is None:
@@ -235,7 +235,7 @@ def by_default_error(plan: Plan, epsilon: Fraction | None) -> Options:
     return replace(options, error=options.error * largest)
 
 
-def predicted_error(plan: Plan, epsilon: Fraction) -> float | None:
+def predict_error(plan: Plan, epsilon: Fraction) -> float | None:
     """Predict the error at an epsilon: half the widest interval, or what keys alone tell apart.
 
     None: it is not predicted.
@@ -248,7 +248,7 @@ def predicted_error(plan: Plan, epsilon: Fraction) -> float | None:
 
 def _reaches(plan: Plan, place: int, error: Fraction) -> bool:
     try:
-        found = predicted_error(plan, _epsilon(place))
+        found = predict_error(plan, _epsilon(place))
     except QueryRefused:  # at epsilon 1 it is answered, so this epsilon is what is refused
         return False
     return found is not None and found <= error
@@ -276,7 +276,7 @@ def _place(near: Fraction) -> int:
     return place
 
 
-def _up(width: float | None) -> str:
+def _round_up(width: float | None) -> str:
     """Write a width as a decimal, rounded up to three digits."""
     if not width:
         raise InternalError("a width that was predicted at one epsilon is predicted at each")

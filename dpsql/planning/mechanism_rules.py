@@ -23,10 +23,10 @@ from dpsql.planning.divided_methods import AllNumbers
 from dpsql.planning.method import Method
 from dpsql.planning.noise_shares import divide_among
 from dpsql.planning.plan_requests import needs_selecting, wants_sparse_vector
-from dpsql.planning.shown_groups import released
+from dpsql.planning.shown_groups import places_to_release
 from dpsql.planning.threshold_selection import SparseVectors
-from dpsql.planning.top_k_selection import LargestGroups, over_unknown
-from dpsql.planning.unknown_keys import ExistingGroups
+from dpsql.planning.top_k_selection import LargestGroups, choose_over_unknown
+from dpsql.planning.unknown_keys import GroupsByUnits
 
 BRANCHES = 4
 """Branches of the adaptive sparse vector; with each one, groups far above the threshold cost less."""
@@ -53,7 +53,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class CandidateMechanisms:
     """The mechanisms that can answer a selection, and the rule of AUTO."""
 
     automatic: Callable[[Plan], tuple[str, str]]
@@ -64,40 +64,40 @@ class Candidates:
 # The rules of AUTO.
 
 
-def _least_noise(plan: Plan) -> tuple[str, str]:
+def _choose_least_noise(plan: Plan) -> tuple[str, str]:
     """Take what has less noise for what one unit changes in all groups together."""
-    together = divide_among(plan, released(plan), plan.epsilon)
+    together = divide_among(plan, places_to_release(plan), plan.epsilon)
     places = next((own for own, _ in together if not needs_laplace(plan, own)), [])
     if not places:
         return "LAPLACE", "sums have one bound in all groups"
     totals = [total for place in places if (total := plan.total(place)) is not None]
     taken = not plan_requests.is_simultaneous(plan) and all(takes_all(plan, place) for place in places)
     if taken and plan.layout.order is not None:
-        return ("BOX" if _less(plan, BOX, _LAPLACE) else "LAPLACE"), "a larger standard deviation"
+        return ("BOX" if _errs_less(plan, BOX, _LAPLACE) else "LAPLACE"), "a larger standard deviation"
     less = taken and laplace_is_less(plan.counts, places, totals, plan.groups)
     bounded = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
     why = "no less noise" if bounded or less else "needs max_groups_contributed"
     return ("LAPLACE" if less else "BOX"), why
 
 
-def _top_k(plan: Plan) -> tuple[str, str]:
+def _choose_top_k(plan: Plan) -> tuple[str, str]:
     """Measure all of few groups; of many, select the largest first."""
     selection = as_top_k(plan)
-    k, counts = selection.k, plan.groups * len(released(plan))
+    k, counts = selection.k, plan.groups * len(places_to_release(plan))
     if asked := needs_selecting(plan):
         return "NOISY_TOP_K", asked
     if plan.groups <= k:
         return "BOX", f"{with_noun(plan.groups, 'group', 'are')} at most {with_noun(k, 'row')}"
     few = counts <= COUNTS_PER_ROW * k
     if few and not plan_requests.places_to_measure(plan, selection.count):
-        return _nearer(plan, "NOISY_TOP_K")
+        return _choose_nearer(plan, "NOISY_TOP_K")
     words = "at most" if few else "more than"
     return (
         "BOX" if few else "NOISY_TOP_K"
     ), f"{with_noun(counts, 'count', 'are')} {words} {COUNTS_PER_ROW} x {with_noun(k, 'row')}"
 
 
-def _above(plan: Plan) -> tuple[str, str]:
+def _choose_above(plan: Plan) -> tuple[str, str]:
     """Take the smaller distance; the sparse vector, which saves epsilon but errs more, by its options."""
     if asked := wants_sparse_vector(plan):
         return "ADAPTIVE_SPARSE_VECTOR", asked
@@ -106,21 +106,21 @@ def _above(plan: Plan) -> tuple[str, str]:
         if asked:
             return "ADAPTIVE_SPARSE_VECTOR", asked
         return "BOX", "ORDER BY a key" if selection.order else "no LIMIT"
-    return ("HYBRID_TOP_K", asked) if asked else _nearer(plan, "HYBRID_TOP_K")
+    return ("HYBRID_TOP_K", asked) if asked else _choose_nearer(plan, "HYBRID_TOP_K")
 
 
-def _least_gaussian(plan: Plan) -> tuple[str, str]:
+def _choose_least_gaussian(plan: Plan) -> tuple[str, str]:
     """Take Gaussian noise, or what has less noise."""
-    name, why = _least_noise(plan)
+    name, why = _choose_least_noise(plan)
     if noise_shares.asks_for_gaussian(plan):
         return "GAUSSIAN", "another noise was named"
     if not noise_shares.may_be_gaussian(plan):
         return name, why
     other = next(each for each in (BOX, _LAPLACE) if name in each.names)
-    return ("GAUSSIAN" if _less(plan, _GAUSSIAN, other) else name), "a larger standard deviation"
+    return ("GAUSSIAN" if _errs_less(plan, _GAUSSIAN, other) else name), "a larger standard deviation"
 
 
-def _top_k_by_rounds(plan: Plan) -> tuple[str, str]:
+def _choose_top_k_by_rounds(plan: Plan) -> tuple[str, str]:
     """Select round by round, or measure all of them, by the smaller error."""
     asked, rounds = needs_selecting(plan), _rounds(plan)
     if asked:
@@ -132,7 +132,7 @@ def _top_k_by_rounds(plan: Plan) -> tuple[str, str]:
         ], f"{with_noun(plan.groups, 'group', 'are')} at most {with_noun(selection.k, 'row')}"
     by_rounds = next(each for each in (_GUMBEL, _PEELED, _NOISY) if rounds in each.names)
     why = "a larger standard deviation" if plan_requests.places_to_measure(plan, selection.count) else _FAR
-    return (rounds if _less(plan, by_rounds, whole) else whole.names[0]), why
+    return (rounds if _errs_less(plan, by_rounds, whole) else whole.names[0]), why
 
 
 def _rounds(plan: Plan) -> str:
@@ -158,11 +158,11 @@ def _gaps_by_rounds(plan: Plan) -> str:
     return "NOISY_TOP_K" if plan.options.measure_strategy == "ANCHOR" else "PEELED_TOP_K"
 
 
-def _above_by_rounds(plan: Plan) -> tuple[str, str]:
-    """As `_above`, with noise by the order of costs."""
-    name, why = _above(plan)
+def _choose_above_by_rounds(plan: Plan) -> tuple[str, str]:
+    """Take the smaller distance of those with noise by the order of costs, as `_choose_above` does."""
+    name, why = _choose_above(plan)
     if name == "ADAPTIVE_SPARSE_VECTOR":
-        rounds, scanned = _by_rounds(plan).quote, _sparse_vector(plan).quote
+        rounds, scanned = _plan_by_rounds(plan).quote, _plan_sparse_vector(plan).quote
         # Measurements hardly differ; then the selection decides.
         key = "tells_apart" if rounds.measured_by else "predicted_stddev"
         less = (getattr(rounds, key) or 0.0) < (getattr(scanned, key) or 0.0)
@@ -174,17 +174,17 @@ def _whole(plan: Plan) -> Candidate:
     """Return what measures all groups with the least noise."""
     if noise_shares.asks_for_gaussian(plan):
         return _GAUSSIAN
-    if noise_shares.may_be_gaussian(plan) and _less(plan, _GAUSSIAN, BOX):
+    if noise_shares.may_be_gaussian(plan) and _errs_less(plan, _GAUSSIAN, BOX):
         return _GAUSSIAN
-    return LAPLACE_SELECTED if _laid_out(plan) and _less(plan, LAPLACE_SELECTED, BOX) else BOX
+    return LAPLACE_SELECTED if _is_laplace_by_cost(plan) and _errs_less(plan, LAPLACE_SELECTED, BOX) else BOX
 
 
-def _laid_out(plan: Plan) -> bool:
+def _is_laplace_by_cost(plan: Plan) -> bool:
     """Whether Laplace noise on every group divides a cost, and the statement wants nothing else."""
     return plan.layout.order is not None and not plan_requests.is_simultaneous(plan)
 
 
-def _less(plan: Plan, one: Candidate, other: Candidate) -> bool:
+def _errs_less(plan: Plan, one: Candidate, other: Candidate) -> bool:
     """Whether a candidate predicts a smaller error than another: that of counts, or that of the selection."""
     figures = []
     for candidate in (one, other):
@@ -197,11 +197,11 @@ def _less(plan: Plan, one: Candidate, other: Candidate) -> bool:
     return figures[0] < figures[1]
 
 
-def _nearer(plan: Plan, other: str) -> tuple[str, str]:
+def _choose_nearer(plan: Plan, other: str) -> tuple[str, str]:
     """Take what selects right at the smaller distance: box noise on all groups, or the other mechanism."""
     level = replace(plan, options=replace(plan.options, confidence=CONFIDENCE))
     whole = (BOX if level.layout.order is None else _whole(level)).of(level).quote.tells_apart or 0.0
-    selecting = _largest(level).quote.tells_apart or 0.0
+    selecting = _plan_largest(level).quote.tells_apart or 0.0
     return ("BOX" if whole <= selecting else other), _FAR
 
 
@@ -222,8 +222,8 @@ def laplace_errs_less(plan: Plan, other: Candidate, compared: dict[Candidate, Me
     return own != others and all(a <= b * (1 + 1e-9) for a, b in zip(own, others, strict=True))
 
 
-def _unknown_keys(plan: Plan) -> tuple[str, str]:
-    return over_unknown(plan, as_top_k(plan))
+def _choose_unknown_keys(plan: Plan) -> tuple[str, str]:
+    return choose_over_unknown(plan, as_top_k(plan))
 
 
 def as_top_k(plan: Plan) -> TopK:
@@ -236,108 +236,114 @@ def as_top_k(plan: Plan) -> TopK:
     return selection
 
 
-def _largest(plan: Plan) -> LargestGroups:
+def _plan_largest(plan: Plan) -> LargestGroups:
     return LargestGroups.of(plan, as_top_k(plan))
 
 
-def _named(plan: Plan, mechanism: str) -> Plan:
+def _with_mechanism(plan: Plan, mechanism: str) -> Plan:
     return replace(plan, options=replace(plan.options, mechanism=mechanism))
 
 
-def _sparse_vector(plan: Plan, branches: int = BRANCHES) -> SparseVectors:
+def _plan_sparse_vector(plan: Plan, branches: int = BRANCHES) -> SparseVectors:
     selection = plan.selection
     assert isinstance(selection, (AboveThreshold, TopK))  # noqa: S101  as above
     return SparseVectors.of(plan, selection, branches=branches)
 
 
-def _by_rounds(plan: Plan) -> SparseVectors:
+def _plan_by_rounds(plan: Plan) -> SparseVectors:
     selection = plan.selection
     assert isinstance(selection, AboveThreshold)  # noqa: S101  as above
     return SparseVectors.of(plan, selection, rounds=True)
 
 
-def _existing(plan: Plan) -> ExistingGroups:
+def _plan_existing(plan: Plan) -> GroupsByUnits:
     assert isinstance(plan.selection, (AllGroups, TopK))  # noqa: S101  no other has it as a candidate
-    return ExistingGroups.of(plan, plan.selection)
+    return GroupsByUnits.of(plan, plan.selection)
 
 
 EACH_NOISE = {EveryCount: "LAPLACE", WholeDomain: "BOX", GaussianDomain: "GAUSSIAN"}
 _GAUSSIAN = Candidate(("GAUSSIAN",), lambda plan: AllNumbers.of(plan, GaussianDomain))
 BOX = Candidate(("BOX",), lambda plan: AllNumbers.of(plan, WholeDomain))
 _LAPLACE = Candidate(("LAPLACE",), lambda plan: AllNumbers.of(plan, EveryCount))
-_EVERY_COUNT = Candidates(_least_noise, (BOX, _LAPLACE))
-_ORDER_COUNT = Candidates(_least_gaussian, (_GAUSSIAN, BOX, _LAPLACE))
+_EVERY_COUNT = CandidateMechanisms(_choose_least_noise, (BOX, _LAPLACE))
+_ORDER_COUNT = CandidateMechanisms(_choose_least_gaussian, (_GAUSSIAN, BOX, _LAPLACE))
 LAPLACE_SELECTED = Candidate(("LAPLACE",), _LAPLACE.of, only="errs more")
-_JOINT = Candidate(("JOINT",), _largest, only="only by name")
-_TOP_K = Candidates(_top_k, (Candidate(("NOISY_TOP_K",), _largest), BOX, LAPLACE_SELECTED, _JOINT))
-_NOISY = Candidate(("NOISY_TOP_K", "NOISY_MAX"), _largest)
-_TOP_ONE = Candidates(
-    _top_k,
+_JOINT = Candidate(("JOINT",), _plan_largest, only="only by name")
+_TOP_K = CandidateMechanisms(
+    _choose_top_k, (Candidate(("NOISY_TOP_K",), _plan_largest), BOX, LAPLACE_SELECTED, _JOINT)
+)
+_NOISY = Candidate(("NOISY_TOP_K", "NOISY_MAX"), _plan_largest)
+_TOP_ONE = CandidateMechanisms(
+    _choose_top_k,
     (
         _NOISY,
         BOX,
         LAPLACE_SELECTED,
-        Candidate(("EXPONENTIAL",), _largest, only="only by name"),
+        Candidate(("EXPONENTIAL",), _plan_largest, only="only by name"),
         _JOINT,
     ),
 )
-_TOP_K_ABOVE = Candidates(
-    _above,
+_TOP_K_ABOVE = CandidateMechanisms(
+    _choose_above,
     (
-        Candidate(("HYBRID_TOP_K",), _largest),
+        Candidate(("HYBRID_TOP_K",), _plan_largest),
         BOX,
         LAPLACE_SELECTED,
-        Candidate(("HYBRID_SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
+        Candidate(("HYBRID_SPARSE_VECTOR",), lambda plan: _plan_sparse_vector(plan, 1), only="only by name"),
     ),
 )
-_ABOVE = Candidates(
-    _above,
+_ABOVE = CandidateMechanisms(
+    _choose_above,
     (
-        Candidate(("HYBRID_TOP_K",), _largest),
+        Candidate(("HYBRID_TOP_K",), _plan_largest),
         BOX,
         LAPLACE_SELECTED,
-        Candidate(("ADAPTIVE_SPARSE_VECTOR",), _sparse_vector, only="only by name or base_hits"),
-        Candidate(("SPARSE_VECTOR",), lambda plan: _sparse_vector(plan, 1), only="only by name"),
+        Candidate(("ADAPTIVE_SPARSE_VECTOR",), _plan_sparse_vector, only="only by name or base_hits"),
+        Candidate(("SPARSE_VECTOR",), lambda plan: _plan_sparse_vector(plan, 1), only="only by name"),
     ),
 )
 _BY_ROUNDS = Candidate(
-    ("SPARSE_VECTOR_BY_ROUNDS",), _by_rounds, only="only by name or what only a sparse vector has"
+    ("SPARSE_VECTOR_BY_ROUNDS",), _plan_by_rounds, only="only by name or what only a sparse vector has"
 )
-_PEELED = Candidate(("PEELED_TOP_K",), lambda plan: _largest(_named(plan, "PEELED_TOP_K")))
-_GUMBEL = Candidate(("GUMBEL_TOP_K",), lambda plan: _largest(_named(plan, "GUMBEL_TOP_K")))
-_TOP_K_ORDER = Candidates(
-    _top_k_by_rounds,
+_PEELED = Candidate(("PEELED_TOP_K",), lambda plan: _plan_largest(_with_mechanism(plan, "PEELED_TOP_K")))
+_GUMBEL = Candidate(("GUMBEL_TOP_K",), lambda plan: _plan_largest(_with_mechanism(plan, "GUMBEL_TOP_K")))
+_TOP_K_ORDER = CandidateMechanisms(
+    _choose_top_k_by_rounds,
     (_GUMBEL, _PEELED, _GAUSSIAN, replace(_NOISY, only=_FAR), *_TOP_ONE.mechanisms[1:]),
 )
-_TOP_K_ABOVE_ORDER = Candidates(_above_by_rounds, (_GAUSSIAN, *_TOP_K_ABOVE.mechanisms))
-_ABOVE_ORDER = Candidates(_above_by_rounds, (_BY_ROUNDS, _GAUSSIAN, *_ABOVE.mechanisms))
+_TOP_K_ABOVE_ORDER = CandidateMechanisms(_choose_above_by_rounds, (_GAUSSIAN, *_TOP_K_ABOVE.mechanisms))
+_ABOVE_ORDER = CandidateMechanisms(_choose_above_by_rounds, (_BY_ROUNDS, _GAUSSIAN, *_ABOVE.mechanisms))
 _MANY = "too many groups to measure all"
-_SPARSE_TOP_K = Candidates(lambda _: ("NOISY_TOP_K", _MANY), (_NOISY,))
-_SPARSE_TOP_K_ORDER = Candidates(
+_SPARSE_TOP_K = CandidateMechanisms(lambda _: ("NOISY_TOP_K", _MANY), (_NOISY,))
+_SPARSE_TOP_K_ORDER = CandidateMechanisms(
     lambda plan: (_gaps_by_rounds(plan), _MANY), (_PEELED, replace(_NOISY, only=_FAR))
 )
-_SPARSE_ABOVE = Candidates(
+_SPARSE_ABOVE = CandidateMechanisms(
     lambda plan: (_above_sparse(plan), _MANY), (_ABOVE.mechanisms[0], *_ABOVE.mechanisms[3:])
 )
-_SPARSE_TOP_K_ABOVE = Candidates(lambda _: ("HYBRID_TOP_K", _MANY), _ABOVE.mechanisms[:1])
-_UNKNOWN_KEYS = Candidates(
-    _unknown_keys,
+_SPARSE_TOP_K_ABOVE = CandidateMechanisms(lambda _: ("HYBRID_TOP_K", _MANY), _ABOVE.mechanisms[:1])
+_UNKNOWN_KEYS = CandidateMechanisms(
+    _choose_unknown_keys,
     (
-        Candidate(("LIMITED_DOMAIN",), _largest),
-        Candidate(("LIMITED_THEN_STABLE",), _largest),
-        Candidate(("TOP_STABLE",), _largest, only="only by name"),
+        Candidate(("LIMITED_DOMAIN",), _plan_largest),
+        Candidate(("LIMITED_THEN_STABLE",), _plan_largest),
+        Candidate(("TOP_STABLE",), _plan_largest, only="only by name"),
     ),
 )
 
 
-_QUANTILES = Candidates(
+_QUANTILES = CandidateMechanisms(
     lambda _: ("EXPONENTIAL", "quantiles are chosen"), (Candidate(("EXPONENTIAL",), OfCells.of),)
 )
-_VALUES = Candidates(lambda _: ("BOX", "values are declared"), (Candidate(("BOX",), DifferentValues.of),))
-_EXISTING = Candidates(lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE_THRESHOLD",), _existing),))
+_VALUES = CandidateMechanisms(
+    lambda _: ("BOX", "values are declared"), (Candidate(("BOX",), DifferentValues.of),)
+)
+_EXISTING = CandidateMechanisms(
+    lambda _: ("LAPLACE_THRESHOLD", ""), (Candidate(("LAPLACE_THRESHOLD",), _plan_existing),)
+)
 
 
-def _over_sparse(plan: Plan, *, order: bool) -> Candidates:
+def _over_sparse(plan: Plan, *, order: bool) -> CandidateMechanisms:
     """Return the mechanisms that take the counts of a domain of which only groups with rows are listed."""
     if isinstance(plan.selection, AboveThreshold):
         return _SPARSE_ABOVE
@@ -346,7 +352,7 @@ def _over_sparse(plan: Plan, *, order: bool) -> Candidates:
     return _SPARSE_TOP_K_ORDER if order else _SPARSE_TOP_K
 
 
-def candidates_of(plan: Plan) -> Candidates:
+def candidates_of(plan: Plan) -> CandidateMechanisms:
     """Return the mechanisms that can answer the selection of a plan, and the rule of AUTO among them."""
     order = plan.layout.order is not None
     match selection := plan.selection:

@@ -151,13 +151,13 @@ class KeepsQuote:
 
     @property
     def quote(self) -> Quote:
-        """See `Method`."""
+        """The price and the predicted error, from public parameters alone."""
         found: Quote | None = getattr(self, "_quote", None)
         if found is None:
-            found = self.quoted()
+            found = self.compute_quote()
             object.__setattr__(self, "_quote", found)
         return found
 
-    def quoted(self) -> Quote:
+    def compute_quote(self) -> Quote:
         """Compute the price and the predicted error."""
         raise NotImplementedError

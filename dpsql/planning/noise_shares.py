@@ -33,7 +33,7 @@ from dpsql.estimates import (
     from_measurement,
     split_measuring,
 )
-from dpsql.estimates.noise_laws import Law, Linear, Made, Measured, Quotient, Source
+from dpsql.estimates.noise_laws import Law, Linear, Made, MeasuredNumber, NoiseDraw, Quotient
 from dpsql.estimates.predictions import half_width, in_counts, shared_noise, stddev
 from dpsql.kernel import mechanisms
 from dpsql.kernel.mechanisms import Gaussian
@@ -52,30 +52,30 @@ def law_of(mechanism: mechanisms.Box | mechanisms.Gaussian) -> Law:
     return Law("box" if mechanism.pads else "cube", mechanism.size, mechanism.pads)
 
 
-def source_of(mechanism: mechanisms.Box | mechanisms.Gaussian, law: Law, index: int) -> Source:
+def source_of(mechanism: mechanisms.Box | mechanisms.Gaussian, law: Law, index: int) -> NoiseDraw:
     """Return a draw as the number at an index has it."""
     if isinstance(mechanism, Gaussian):
-        return Source(law, shared_noise(mechanism, index).own ** 0.5, mechanism.step(index))
-    return Source(law, in_counts(mechanism, index, 1), mechanism.step(index))
+        return NoiseDraw(law, shared_noise(mechanism, index).own ** 0.5, mechanism.step(index))
+    return NoiseDraw(law, in_counts(mechanism, index, 1), mechanism.step(index))
 
 
-def laplace_source(mechanism: mechanisms.Laplace) -> Source:
+def laplace_source(mechanism: mechanisms.Laplace) -> NoiseDraw:
     """Return a draw of Laplace noise."""
-    return Source(Law("laplace"), float(mechanism.scale), 2.0**-mechanism.resolution)
+    return NoiseDraw(Law("laplace"), float(mechanism.scale), 2.0**-mechanism.resolution)
 
 
-def made_of_moments(
+def law_of_formula(
     formula: Formula,
     uses: Sequence[int],
     moments: Mapping[int, NDArray[np.float64]],
-    source: Source,
+    source: NoiseDraw,
     step: float,
 ) -> Made | None:
     """Return what follows from moments of one column, in rows, as sums of them; None of what is no such sum.
 
     `moments` are in steps, of which a row has `1 / step`.
     """
-    measured = [Measured.of(place, moments[place], source) for place in uses]
+    measured = [MeasuredNumber.of(place, moments[place], source) for place in uses]
 
     def weighted(weights: Sequence[float]) -> Linear:
         return Linear(tuple(zip((weight * step for weight in weights), measured, strict=True)))
@@ -90,14 +90,14 @@ def made_of_moments(
     return values if isinstance(formula, SumOfRows) else Quotient(values, rows, low, high)
 
 
-def difference(
+def law_of_difference(
     places: tuple[int, int],
     values: Mapping[int, NDArray[np.float64]],
-    sources: Mapping[int, Source],
+    sources: Mapping[int, NoiseDraw],
     rows: NDArray[np.int64],
 ) -> Linear:
     """Return the difference of two measured numbers, of some rows."""
-    one, other = (Measured.of(place, values[place][rows], sources[place]) for place in places)
+    one, other = (MeasuredNumber.of(place, values[place][rows], sources[place]) for place in places)
     return Linear(((1.0, one), (-1.0, other)))
 
 
@@ -243,7 +243,7 @@ def divide_among(plan: Plan, places: Iterable[int], epsilon: Fraction) -> list[t
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LaplaceBlock:
     """Numbers of each group with independent Laplace noise of one scale: a count, or moments of one column.
 
     Attributes
@@ -317,7 +317,7 @@ class Block:
             step = float(self.plan.counts[output.uses[0]].step)
             moments = [values[place] * step for place in output.uses]
             scale = float(noise.scale) * step
-            made = made_of_moments(output.formula, output.uses, values, source, step)
+            made = law_of_formula(output.formula, output.uses, values, source, step)
             estimated = output.formula.estimate(moments, scale, level)
             found[output.uses, output.formula] = replace(estimated, made=made)
         return own, found
@@ -338,7 +338,7 @@ class Block:
         return found
 
 
-def errors_of_blocks(plan: Plan, made: Iterable[Block], level: Fraction) -> dict[Output, str]:
+def errors_of_blocks(plan: Plan, made: Iterable[LaplaceBlock], level: Fraction) -> dict[Output, str]:
     """Return the predicted errors of the numbers of blocks, in words; none if all are plain counts."""
     if is_counts_only(plan):
         return {}
@@ -352,20 +352,20 @@ def is_counts_only(plan: Plan) -> bool:
 
 def divide_into_blocks(
     plan: Plan, places: Sequence[int], epsilon: Fraction, move: Callable[[int], int]
-) -> list[Block]:
+) -> list[LaplaceBlock]:
     """Return the blocks of numbers; `move` says by how much one unit moves a number in all groups."""
     made = []
     for together, part in divide_among(plan, places, epsilon):
         if plan.counts[together[0]].share is not None:
             moved = move(together[0])
-            made.append(Block(plan, tuple(together), LaplaceShare(part, moved), moved))
+            made.append(LaplaceBlock(plan, tuple(together), LaplaceShare(part, moved), moved))
             continue
         moves = [move(place) for place in together]
         own = laplace_shares(
             Layout(part, plan.layout.order), moves, [plan.counts[place].bound for place in together]
         )
         made += [
-            Block(plan, (place,), share, moved)
+            LaplaceBlock(plan, (place,), share, moved)
             for place, share, moved in zip(together, own, moves, strict=True)
         ]
     return made

@@ -40,7 +40,7 @@ _OF_ROWS = (Average, Variance, Deviation)
 """Numbers that have no part left out, but are moved by what is left out."""
 
 
-def left_out_of(
+def estimate_left_out(
     plan: Plan,
     output: Output,
     noisy: NDArray[np.float64],
@@ -86,15 +86,15 @@ def bound_of(plan: Plan, output: Output) -> float | None:
 _INSTANT = pa.timestamp("us", "UTC")
 
 
-def rows(plan: Plan, answer: NoisyResult, run: Run) -> pa.Table:
+def build_rows(plan: Plan, answer: NoisyResult, run: Run) -> pa.Table:
     """Build the columns of the select list, in order."""
     shown = list(dict.fromkeys(output.of for output in plan.outputs if output.kind == "key"))
     keys = dict(zip(shown, run.keys(answer.rows, shown) if shown else (), strict=True))
-    columns = [_column(plan, output, answer, keys) for output in plan.outputs]
+    columns = [_build_column(plan, output, answer, keys) for output in plan.outputs]
     return pa.Table.from_arrays(columns, names=[o.name for o in plan.outputs])
 
 
-def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> tuple[pa.Table, Places]:
+def build_details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> tuple[pa.Table, Places]:
     """Add the details that cost nothing: gap, p-value, standard deviation and interval of each count.
 
     Returned beside the table are the places of its columns.
@@ -110,7 +110,7 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> tuple[pa.Table,
 
     def add(place: int | None, values: NDArray[np.float64]) -> None:
         if place is not None and place not in columns:
-            columns[place] = doubles(values)
+            columns[place] = to_doubles(values)
 
     for kind, values in free.items():
         add(getattr(places, kind), values)
@@ -122,22 +122,22 @@ def details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> tuple[pa.Table,
     return pa.Table.from_arrays([columns[place] for place in range(len(names))], names=names), places
 
 
-def together(plan: Plan, answer: NoisyResult, places: Places) -> pa.Table | None:
-    """Return the ends of intervals that hold for all numbers at once, named by their places in `details`.
+def ends_at_once(plan: Plan, answer: NoisyResult, places: Places) -> pa.Table | None:
+    """Return the ends of intervals that hold for all numbers at once.
 
-    None: there are none.
+    They are named by the places of the intervals in the table of `build_details`. None: there are none.
     """
     columns: dict[int, NDArray[np.float64]] = {}
     numbers = {number.place: (number.low, number.high) for number in places.numbers}
     for place, output in enumerate(plan.outputs):
         if output.kind not in ("count", "low", "high"):
             continue
-        ends = combined(plan, answer, output).together
+        ends = estimates_of_output(plan, answer, output).together
         if ends is None:
             return None
         own = numbers.get(place, tuple(place if output.kind == end else None for end in ("low", "high")))
         columns |= {to: values for to, values in zip(own, ends, strict=True) if to is not None}
-    arrays = [doubles(values) for values in columns.values()]
+    arrays = [to_doubles(values) for values in columns.values()]
     return pa.Table.from_arrays(arrays, names=[str(place) for place in columns]) if columns else None
 
 
@@ -145,7 +145,7 @@ def together(plan: Plan, answer: NoisyResult, places: Places) -> pa.Table | None
 # work of an answer.
 
 
-def doubles(values: NDArray[np.float64]) -> pa.Array:
+def to_doubles(values: NDArray[np.float64]) -> pa.Array:
     """Convert an array to a column, with NULL for NaN and 0 for -0."""
     values = values + 0.0
     there = ~np.isnan(values)
@@ -154,19 +154,19 @@ def doubles(values: NDArray[np.float64]) -> pa.Array:
     return pa.Array.from_buffers(pa.float64(), len(values), [bits, data])
 
 
-def of_cells(quantile: Quantile, cells: NDArray[np.int64]) -> pa.Array:
+def values_of_cells(quantile: Quantile, cells: NDArray[np.int64]) -> pa.Array:
     """Return the values of chosen cells, within the bounds and in the type of the result."""
     grid, (low, high) = quantile.cells.grid, quantile.ends
     chosen, place = np.unique(cells, return_inverse=True)
     values = [min(max((grid.low + cell) * grid.step, low), high) for cell in chosen.tolist()]
     if quantile.type.name == "DOUBLE":
-        return doubles(np.array([float(v) for v in values])[place])
+        return to_doubles(np.array([float(v) for v in values])[place])
     size = {"TIMESTAMP": 1_000_000, "DECIMAL": 10**quantile.type.scale}.get(quantile.type.held.name, 1)
     whole = np.array([math.floor(v * size + Fraction(1, 2)) for v in values], dtype=np.int64)[place]
-    return _typed(quantile.type, whole)
+    return _to_type(quantile.type, whole)
 
 
-def _typed(sql_type: SqlType, numbers: NDArray[np.int64]) -> pa.Array:
+def _to_type(sql_type: SqlType, numbers: NDArray[np.int64]) -> pa.Array:
     """Convert whole numbers in the least unit of a type to a column of the type."""
     match sql_type.name:
         case "DATE":
@@ -178,27 +178,27 @@ def _typed(sql_type: SqlType, numbers: NDArray[np.int64]) -> pa.Array:
             kind = pa.decimal128(sql_type.precision, sql_type.scale)
             data = np.stack([numbers, numbers >> 63], axis=1).tobytes()
         case _:
-            return _integers(numbers)
+            return _to_integers(numbers)
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(data)])
 
 
-def _integers(values: NDArray[np.int64]) -> pa.Array:
+def _to_integers(values: NDArray[np.int64]) -> pa.Array:
     data = pa.py_buffer(np.ascontiguousarray(values, dtype=np.int64))
     return pa.Array.from_buffers(pa.int64(), len(values), [None, data])
 
 
 def estimate(plan: Plan, answer: NoisyResult, output: Output) -> tuple[NDArray[np.float64], ...]:
     """Return value, standard deviation, low and high of a number."""
-    found = combined(plan, answer, output)
+    found = estimates_of_output(plan, answer, output)
     return found.value, found.stddev, found.low, found.high
 
 
-def combined(plan: Plan, answer: NoisyResult, output: Output) -> Combined:
+def estimates_of_output(plan: Plan, answer: NoisyResult, output: Output) -> Combined:
     """Return the estimates of a number, in its unit; equal counts share one measurement."""
     if output.formula is not None:
         return answer.values[output.uses, output.formula]
     count = plan.counts[output.of]
-    found, step = _measured(plan, answer, output.of), float(count.step)
+    found, step = _estimates_at(plan, answer, output.of), float(count.step)
     declared = declared_values(count)
     if declared is not None:  # the truth is there, too, so the interval covers as often
         found = found.within(0, declared)
@@ -211,7 +211,7 @@ def declared_values(count: ReleasedAggregate) -> int | None:
     return found
 
 
-def _measured(plan: Plan, answer: NoisyResult, place: int) -> Combined:
+def _estimates_at(plan: Plan, answer: NoisyResult, place: int) -> Combined:
     found = answer.counts[place]
     if found is None:
         known = (i for i, count in enumerate(answer.counts) if count is not None)
@@ -220,14 +220,14 @@ def _measured(plan: Plan, answer: NoisyResult, place: int) -> Combined:
     return found
 
 
-def of_bound(plan: Plan, output: Output, answer: NoisyResult, size: int) -> NDArray[np.float64]:
+def values_of_bound(plan: Plan, output: Output, answer: NoisyResult, size: int) -> NDArray[np.float64]:
     """Return what a column shows of the bound of a number; NaN where that is not known."""
     if output.kind == "bound":
         bound = bound_of(plan, output)
         return np.full(size, np.nan if bound is None else bound)
-    found = combined(plan, answer, output)
+    found = estimates_of_output(plan, answer, output)
     measured = found.value if found.made is None or not isinstance(found.made, Linear) else found.made.value
-    known = left_out_of(plan, output, measured, found.value, answer.excess)
+    known = estimate_left_out(plan, output, measured, found.value, answer.excess)
     return np.full(size, np.nan) if known is None else known
 
 
@@ -237,7 +237,7 @@ def _gap(plan: Plan, gap: NDArray[np.float64]) -> NDArray[np.float64]:
     return gap * float(plan.counts[getattr(best, "count", 0)].step)
 
 
-def by_terms(keys: Sequence[pa.Array], order: Iterable[tuple[int, bool]]) -> NDArray[np.int64]:
+def order_by_terms(keys: Sequence[pa.Array], order: Iterable[tuple[int, bool]]) -> NDArray[np.int64]:
     """Return the order of released groups by the keys that a statement names, then by all keys."""
     if not keys or len(keys[0]) < 2:
         return np.arange(len(keys[0]) if keys else 0)
@@ -246,7 +246,7 @@ def by_terms(keys: Sequence[pa.Array], order: Iterable[tuple[int, bool]]) -> NDA
     return np.asarray(np.lexsort([*reversed([*map(ranks, columns)]), *reversed(terms)]), dtype=np.int64)
 
 
-def _column(plan: Plan, output: Output, answer: NoisyResult, keys: Mapping[int, pa.Array]) -> pa.Array:
+def _build_column(plan: Plan, output: Output, answer: NoisyResult, keys: Mapping[int, pa.Array]) -> pa.Array:
     size = len(answer.rows)
     match output.kind:
         case "key":
@@ -255,18 +255,18 @@ def _column(plan: Plan, output: Output, answer: NoisyResult, keys: Mapping[int, 
             return key.view(_INSTANT) if plan.key_types[output.of] == TIMESTAMPTZ else key
         case "count" | "stddev" | "low" | "high":
             place = ("count", "stddev", "low", "high").index(output.kind)
-            return doubles(estimate(plan, answer, output)[place])
+            return to_doubles(estimate(plan, answer, output)[place])
         case "left_out" | "bound":
-            return doubles(of_bound(plan, output, answer, size))
+            return to_doubles(values_of_bound(plan, output, answer, size))
         case "quantile":
             assert output.quantile is not None  # noqa: S101  such a column shows one
-            return of_cells(output.quantile, answer.cells[output.quantile])
+            return values_of_cells(output.quantile, answer.cells[output.quantile])
         case "gap":
-            return doubles(np.full(size, np.nan) if answer.gap is None else _gap(plan, answer.gap))
+            return to_doubles(np.full(size, np.nan) if answer.gap is None else _gap(plan, answer.gap))
         case "p_value":
-            return doubles(answer.p_value if answer.p_value is not None else np.full(size, np.nan))
+            return to_doubles(answer.p_value if answer.p_value is not None else np.full(size, np.nan))
         case "rank":
-            return _integers(np.arange(1, size + 1) if answer.rank is None else answer.rank)
+            return _to_integers(np.arange(1, size + 1) if answer.rank is None else answer.rank)
 
 
 def noises_of(plan: Plan, noisy: NoisyResult, shown: NoisyResult) -> Noises:
@@ -275,7 +275,13 @@ def noises_of(plan: Plan, noisy: NoisyResult, shown: NoisyResult) -> Noises:
     `noisy` has the intervals of the noise alone, `shown` also what bounds leave out.
     """
     return tuple(
-        _noise(plan, output, combined(plan, noisy, output), combined(plan, shown, output), shown.excess)
+        _noise(
+            plan,
+            output,
+            estimates_of_output(plan, noisy, output),
+            estimates_of_output(plan, shown, output),
+            shown.excess,
+        )
         for output in plan.outputs
         if output.kind == "count"
     )
@@ -288,7 +294,7 @@ def _noise(
         noisy.made,
         _wider(noisy.low - shown.low),
         _wider(shown.high - noisy.high),
-        left_out_of(plan, output, noisy.value, shown.value, excess),
+        estimate_left_out(plan, output, noisy.value, shown.value, excess),
         bound_of(plan, output),
     )
 

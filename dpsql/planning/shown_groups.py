@@ -17,7 +17,7 @@ from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartit
 from dpsql.planning import plan_requests
 from dpsql.planning.method import NoisyResult
 from dpsql.planning.noise_shares import Values, is_counts_only
-from dpsql.planning.result_table import by_terms
+from dpsql.planning.result_table import order_by_terms
 
 COVERS_LESS = "an interval covers less than its level if noise put the group into the answer"
 """What is told where single intervals are asked for, and noise selects groups."""
@@ -27,7 +27,7 @@ WIDE = "the declared keys have"
 """The beginning of that warning."""
 
 
-def released(plan: Plan) -> list[int]:
+def places_to_release(plan: Plan) -> list[int]:
     """Return the places of the distinct counts that are shown, and of that which orders or is compared."""
     ordering = getattr(plan.selection, "count", None)
     wanted = plan_requests.places_to_measure(plan, ordering or 0)
@@ -36,7 +36,7 @@ def released(plan: Plan) -> list[int]:
     return [ordering, *wanted]
 
 
-def shown(
+def choose_shown(
     plan: Plan, run: Run, value: Callable[[int], NDArray[np.float64]], every: Rows
 ) -> NDArray[np.int64]:
     """Return the places of the groups to show among all groups, in order of release.
@@ -68,12 +68,12 @@ def _by_value(run: Run, every: Rows, value: NDArray[np.float64]) -> NDArray[np.i
     """Return the places of all groups by their noisy values, equal ones by their keys."""
     order: NDArray[np.int64] = np.argsort(value, kind="stable")
     if (np.diff(value[order]) == 0).any():
-        keys = by_terms(run.keys(every), ())
+        keys = order_by_terms(run.keys(every), ())
         order = keys[np.argsort(value[keys], kind="stable")]
     return order
 
 
-def by_noise(plan: Plan) -> bool:
+def selects_by_noise(plan: Plan) -> bool:
     """Whether noisy values select the rows shown."""
     selection = plan.selection
     if not isinstance(selection, TopK):
@@ -82,7 +82,7 @@ def by_noise(plan: Plan) -> bool:
     return size is None or selection.k < size or selection.threshold is not None
 
 
-def wide(plan: Plan) -> tuple[str, ...]:
+def warn_if_wide(plan: Plan) -> tuple[str, ...]:
     """Warn of more groups than anybody reads: where most are empty, an answer is mostly noise."""
     selection, size = plan.selection, plan.domain_size
     if not isinstance(selection, AllGroups) or size is None or size <= MANY_GROUPS:
@@ -106,14 +106,14 @@ def notes(plan: Plan) -> tuple[str, ...]:
             f"this noise releases the {word} of all {with_noun(plan.groups, 'group')}: "
             "a larger LIMIT costs no more",
         )
-    found += wide(plan)
-    single = plan.options.intervals == "SINGLE" and by_noise(plan)
+    found += warn_if_wide(plan)
+    single = plan.options.intervals == "SINGLE" and selects_by_noise(plan)
     if single and plan_requests.places_to_measure(plan, getattr(selection, "count", 0)):
         found += (COVERS_LESS,)
     return found
 
 
-class Share(Protocol):
+class MeasuredShare(Protocol):
     """Numbers of all groups that are measured together, with a part of epsilon of their own."""
 
     def measure(self, run: Run, every: Rows) -> dict[int, NDArray[np.float64]]:
@@ -125,7 +125,7 @@ class Share(Protocol):
         """Return the estimates of some groups, by place, and of what follows from them."""
 
 
-def measured_in_all(plan: Plan, parts: Sequence[Share], run: Run) -> NoisyResult:
+def measure_all_groups(plan: Plan, parts: Sequence[MeasuredShare], run: Run) -> NoisyResult:
     """Measure all groups; which are shown depends on noisy values, keys and the public order alone.
 
     In a public order, equal draws also give equal releases.
@@ -134,20 +134,22 @@ def measured_in_all(plan: Plan, parts: Sequence[Share], run: Run) -> NoisyResult
     values: dict[int, NDArray[np.float64]] = {}
     for part in parts:
         values |= part.measure(run, every)
-    rows = shown(plan, run, lambda place: values[plan_requests.equal_place(plan, values, place)], every)
+    rows = choose_shown(
+        plan, run, lambda place: values[plan_requests.equal_place(plan, values, place)], every
+    )
     limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
     groups = len(rows) - plan.outside
 
     def made(some: NDArray[np.int64]) -> NoisyResult:
-        return _estimated(plan, parts, values, some, every.take(some))
+        return _estimate_shown(plan, parts, values, some, every.take(some))
 
     found = made(rows[:groups][:limit])
     return replace(found, outside=made(rows[groups:])) if plan.outside else found
 
 
-def _estimated(
+def _estimate_shown(
     plan: Plan,
-    parts: Sequence[Share],
+    parts: Sequence[MeasuredShare],
     values: dict[int, NDArray[np.float64]],
     rows: NDArray[np.int64],
     shown_: Rows,

@@ -161,7 +161,7 @@ def _gaps(mechanism: SparseVectorPlan, scale: Fraction | tuple[Fraction, ...]) -
     return GapNoise(mechanism.noise, scale, mechanism.resolution, mechanism.threshold_scale)
 
 
-def law_of(mechanism: SparseVectorPlan, threshold: Fraction) -> SparseVectorLaw:
+def law_of_run(mechanism: SparseVectorPlan, threshold: Fraction) -> SparseVectorLaw:
     """Return the law of a run of a planned mechanism."""
     return SparseVectorLaw(
         mechanism.noise,
@@ -190,7 +190,7 @@ def _quote(
 ) -> Quote:
     """Quote a run that measures at most `most` rows; `shown`: the compared count is released."""
     plan, selecting = second.plan, mechanism.loss.charge.epsilon
-    law, branches = law_of(mechanism, selection.threshold or Fraction(0)), len(mechanism.scales)
+    law, branches = law_of_run(mechanism, selection.threshold or Fraction(0)), len(mechanism.scales)
     base, confidence = float(mechanism.scales[0]), plan_requests.confidence_of(plan)
     words = "hybrid sparse vector with gap"
     gaps = None if law.rounds else _gaps

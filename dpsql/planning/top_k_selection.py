@@ -343,9 +343,9 @@ def _in_unit(plan: Plan, selection: TopK, difference: float | None) -> float | N
     return None if difference is None else difference * float(plan.counts[selection.count].step)
 
 
-def over_unknown(plan: Plan, selection: TopK) -> tuple[str, str]:
+def choose_over_unknown(plan: Plan, selection: TopK) -> tuple[str, str]:
     """Return the mechanism that AUTO takes over keys without a declared domain, and why, in a few words."""
     first = plan.layout.part(
         1 - _share(plan, selection, plan_requests.places_to_measure(plan, selection.count))
     )
-    return unknown_keys.choice(plan, selection, first)
+    return unknown_keys.choose_unknown(plan, selection, first)

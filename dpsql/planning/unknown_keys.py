@@ -25,8 +25,8 @@ from dpsql.language import AllGroups, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import plan_requests
 from dpsql.planning.method import KeepsQuote, NoisyResult, Quote
-from dpsql.planning.noise_shares import Block, Values, divide_into_blocks, errors_of_blocks
-from dpsql.planning.result_table import by_terms
+from dpsql.planning.noise_shares import LaplaceBlock, Values, divide_into_blocks, errors_of_blocks
+from dpsql.planning.result_table import order_by_terms
 
 MECHANISMS = ("LIMITED_DOMAIN", "LIMITED_THEN_STABLE", "TOP_STABLE")
 
@@ -90,7 +90,7 @@ def _delta(plan: Plan) -> Fraction:
     return delta
 
 
-def choice(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str, str]:
+def choose_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> tuple[str, str]:
     """Return the mechanism asked for, else that chosen by limited domain's bar at `epsilon`, and why."""
     options = plan.options
     if options.mechanism not in (None, "AUTO"):
@@ -127,7 +127,7 @@ def _resolution(plan: Plan) -> int | None:
 
 def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> Unknown:
     """Plan the mechanism asked for, else the one that suits; refuse what it does not support."""
-    name, _ = choice(plan, selection, epsilon)
+    name, _ = choose_unknown(plan, selection, epsilon)
     _check(plan, selection, name)
     options, bound, delta = plan.options, plan.counts[selection.count].bound, _delta(plan)
     if name == "LIMITED_DOMAIN":
@@ -169,7 +169,7 @@ def outlook(mechanism: Unknown) -> dict[str, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class ExistingGroups(KeepsQuote):
+class GroupsByUnits(KeepsQuote):
     """Shows groups whose noisy number of units reaches a threshold; measures their other counts.
 
     The number of units of a group is released with the noise that decided on the group. It costs nothing
@@ -182,12 +182,12 @@ class ExistingGroups(KeepsQuote):
     units: int
     """The place of the numbers of units."""
     existing: mechanisms.Existing
-    blocks: tuple[Block, ...]
+    blocks: tuple[LaplaceBlock, ...]
     measuring: Fraction
     """The epsilon of the other numbers."""
 
     @classmethod
-    def of(cls, plan: Plan, selection: AllGroups | TopK) -> ExistingGroups:
+    def of(cls, plan: Plan, selection: AllGroups | TopK) -> GroupsByUnits:
         """Divide the statement's epsilon: all for the number of units, or half if other counts are shown."""
         units, delta = plan.existence, plan.options.delta
         m = None if units is None else plan.total(units)
@@ -209,8 +209,8 @@ class ExistingGroups(KeepsQuote):
         existing = mechanisms.Existing.plan(first, delta, groups_per_unit=m)
         return cls(plan, selection, units, existing, tuple(made), second)
 
-    def quoted(self) -> Quote:
-        """See `Method`."""
+    def compute_quote(self) -> Quote:
+        """Return the price and the predicted error."""
         plan, existing, confidence = self.plan, self.existing, plan_requests.confidence_of(self.plan)
         shown = list(self._predicted(confidence))
         selecting = existing.loss.charge.epsilon
@@ -282,7 +282,7 @@ class ExistingGroups(KeepsQuote):
         )
         rows, values = selected.rows, selected.found.value
         if isinstance(self.selection, AllGroups):
-            order = by_terms(run.keys(rows), self.selection.order)[: self.selection.limit]
+            order = order_by_terms(run.keys(rows), self.selection.order)[: self.selection.limit]
             rows, values = rows.take(order), values[order]
         # How many are shown is released, and says nothing of the noise of one that is: see `reached`.
         all_level = plan_requests.level_at_once(self.plan, len(rows))

@@ -1,35 +1,36 @@
 """What a private statement releases: its stored form and its reuse.
 
-============  ===================================================================================
-``release``   the rows of a statement with their price and certainty; as JSON bytes for the ledger
-``transfer``  an answer as Arrow streams for a client, with everything that is free beside its rows
-``opening``   how a stored answer is opened where something fails after it was paid for
-``reuse``     the key of a question: the same key means the same question on the same data; with ``renaming``
-              an answer is found again under other names of its columns
-============  ===================================================================================
+================  ===================================================================================
+``release``       the rows of a statement with their price and certainty; as JSON bytes for the ledger
+``transfer``      an answer as Arrow streams for a client, with everything that is free beside its rows;
+                  how a stored answer is opened where something fails after it was paid for
+``reuse``         versions of the data, and the key of a question: the same key means the same question on
+                  the same data, so that an answer is found again, under other names of its columns, too
+``kept_ladders``  kept bounds of the policy's tables, as statements use them
+================  ===================================================================================
 """
 
-from dpsql.release.release import Release, cell, from_bytes, held_together, places_of, to_bytes
-from dpsql.release.reuse import changes, charged_again, question, reuse_key, source_version, tables_read
-from dpsql.release.transfer import ends_of, from_arrow, opening, renamed, to_arrow, told
+from dpsql.release.release import Release, from_bytes, hold_at_once, places_of, to_bytes, write_cell
+from dpsql.release.reuse import changes, question, reuse_key, source_version, tables_read, why_charged_again
+from dpsql.release.transfer import ends_of, from_arrow, opening, rename_columns, telling_opening, to_arrow
 
 __all__ = [
     "Release",
-    "cell",
     "changes",
-    "charged_again",
     "ends_of",
     "from_arrow",
     "from_bytes",
-    "held_together",
+    "hold_at_once",
     "opening",
     "places_of",
     "question",
-    "renamed",
+    "rename_columns",
     "reuse_key",
     "source_version",
     "tables_read",
+    "telling_opening",
     "to_arrow",
     "to_bytes",
-    "told",
+    "why_charged_again",
+    "write_cell",
 ]

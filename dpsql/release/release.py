@@ -1,7 +1,8 @@
-"""What the numbers of a release are made of, beside its rows: for the errors of what is computed from them.
+"""The release of a private statement, with all that is free beside its rows, and its form in the ledger.
 
-It is part of what was released: measured values, the laws of their noises, and what bounds leave out. A
-release that was stored without has none, and what is computed from it then has no interval.
+Part of it is what its numbers are made of: measured values, the laws of their noises, and what bounds leave
+out. From these follow the errors of what is computed from released numbers. A release that was stored without
+has none, and what is computed from it then has no interval.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from dpsql.estimates.noise_laws import (
     Law,
     Linear,
     Made,
-    Measured,
+    MeasuredNumber,
+    NoiseDraw,
     Noises,
     NumberNoise,
     Quotient,
-    Source,
 )
 from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
-from dpsql.places import Places, distinct
+from dpsql.places import Places, make_distinct
 from dpsql.policy import Assumed
 from dpsql.render.readable import Outside
 
@@ -38,27 +39,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-def written(noises: Noises) -> tuple[dict[str, Any], pa.Table]:
+def write_noises(noises: Noises) -> tuple[dict[str, Any], pa.Table]:
     """Return noises as values that JSON has, and a table of what they have for each row."""
     return _Writer().write(noises)
 
 
-def read(facts: Mapping[str, Any], table: pa.Table) -> Noises:
-    """Return what `written` was given."""
+def read_noises(facts: Mapping[str, Any], table: pa.Table) -> Noises:
+    """Return the noises that `write_noises` was given."""
     columns = {name: table.column(name).to_numpy() for name in table.column_names}
     laws = [Law(*each) for each in facts["laws"]]
-    sources = [Source(laws[law], scale, grid) for law, scale, grid in facts["sources"]]
+    sources = [NoiseDraw(laws[law], scale, grid) for law, scale, grid in facts["sources"]]
     measured = {}
     for place, (value, source, *more) in facts["measured"].items():
         values = columns[value]
         which = columns[source] if isinstance(source, str) else np.full(len(values), source)
         own = tuple(sources[at] for at in more) or tuple(sources)
-        measured[place] = Measured(int(place), values, own, which.astype(np.int64))
+        measured[place] = MeasuredNumber(int(place), values, own, which.astype(np.int64))
     return tuple(_number(each, columns, measured) for each in facts["numbers"])
 
 
 def _number(
-    facts: Mapping[str, Any], columns: Mapping[str, NDArray[Any]], measured: Mapping[str, Measured]
+    facts: Mapping[str, Any], columns: Mapping[str, NDArray[Any]], measured: Mapping[str, MeasuredNumber]
 ) -> NumberNoise:
     def linear(terms: list[tuple[float, int]]) -> Linear:
         return Linear(tuple((weight, measured[str(place)]) for weight, place in terms))
@@ -124,7 +125,7 @@ class _Writer:
     def _linear(self, made: Linear) -> list[tuple[float, int]]:
         return [(weight, self._add_measured(each)) for weight, each in made.terms]
 
-    def _add_measured(self, each: Measured) -> int:
+    def _add_measured(self, each: MeasuredNumber) -> int:
         if str(each.place) not in self.measured:
             places = [self._source(source) for source in each.sources]
             one = len(each.sources) == 1
@@ -136,7 +137,7 @@ class _Writer:
             ]
         return each.place
 
-    def _source(self, source: Source) -> int:
+    def _source(self, source: NoiseDraw) -> int:
         law = source.law
         if id(law) not in self.laws:
             self.laws[id(law)] = len(self.of_laws)
@@ -345,7 +346,7 @@ def to_bytes(release: Release) -> bytes:
     """Write a release as the ledger stores it: its facts as JSON, its two tables as Arrow streams."""
     facts, more = facts_of(release), list[bytes]()
     if release.noises is not None:
-        known, columns = written(release.noises)
+        known, columns = write_noises(release.noises)
         facts, more = facts | {"noises": known}, [stream(columns)]
     parts = [json.dumps(facts).encode(), stream(release.rows), stream(release.table), *more]
     parts += [] if release.together is None else [stream(release.together)]
@@ -367,11 +368,11 @@ def from_bytes(data: bytes) -> Release:
     known = facts.pop("noises", None)  # an older release has none, nor what follows
     noises = None
     if known is not None:
-        noises = read(known, more.pop(0))
+        noises = read_noises(known, more.pop(0))
     return replace(release_of(facts, rows, table), noises=noises, together=more[0] if more else None)
 
 
-def held_together(release: Release, ends: Sequence[int]) -> Release:
+def hold_at_once(release: Release, ends: Sequence[int]) -> Release:
     """Return a release with intervals that hold for all its numbers at once; `ends` are their places.
 
     An end that is not known becomes NULL.
@@ -397,7 +398,7 @@ def _with_ends(release: Release, table: pa.Table, ends: Sequence[int]) -> pa.Tab
     return table
 
 
-def cell(release: Release) -> pa.Table:
+def write_cell(release: Release) -> pa.Table:
     """Return a release as one JSON text in a table of one row: its facts, and its rows with all details.
 
     Of columns with one name `n` the second one is `n_1`: an object of JSON has a name once.
@@ -409,7 +410,7 @@ def cell(release: Release) -> pa.Table:
     from dpsql.render.readable import sentences  # noqa: PLC0415
 
     table = release.table
-    names = distinct(table.column_names)
+    names = make_distinct(table.column_names)
     listed = zip(*(values(column) for column in table.columns), strict=True)
     facts = {name: getattr(release, name) for name in ("number", "receipt", "selection", *_FACTS)} | {
         "epsilon": float(release.charge.epsilon),

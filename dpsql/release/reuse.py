@@ -1,7 +1,8 @@
-"""Versions of the data: a hash of the content of a table's files, computed once per change.
+"""When a stored answer is given again: versions of the data, and keys of questions.
 
-Sizes and times of files are no version: a DuckDB database changes in its log while the file stays, and
-`touch` changes times alone. They only show when a hash has to be computed again.
+Equal keys mean the same question on the same data. A version is a hash of the content of a table's files,
+computed once per change. Sizes and times of files are no version: a DuckDB database changes in its log while
+the file stays, and `touch` changes times alone. They only show when a hash has to be computed again.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ class Versions:
                 return known[1]
         now = time.time()
         try:
-            with _Counted(file, self._on_read) as stream:
+            with _CountedFile(file, self._on_read) as stream:
                 found = hashlib.file_digest(stream, "sha256").hexdigest()
         except OSError:
             return "unreadable"
@@ -156,7 +157,7 @@ class Versions:
         return tuple(stamp), str(found)
 
 
-class _Counted(io.FileIO):
+class _CountedFile(io.FileIO):
     """A file that tells how many bytes were read."""
 
     def __init__(self, file: Path, on_read: Callable[[int], None]) -> None:
@@ -178,7 +179,7 @@ def _is_held(table: Table) -> bool:
     return source.parts is not None or (isinstance(source, CsvSource) and source.format.encoding != "utf-8")
 
 
-def settled(stamps: Stamps) -> bool:
+def is_settled(stamps: Stamps) -> bool:
     """Whether no file was changed so recently that it may change again without its times telling it."""
     latest = (time.time() - _SETTLED_SECONDS) * 1e9
     return all(max(stamp[-2:], default=0) < latest for _, stamp in stamps)
@@ -290,7 +291,7 @@ def question(key: str) -> str:
     return f"{query}.{options}."
 
 
-def charged_again(key: str, before: list[tuple[str, datetime]]) -> str:
+def why_charged_again(key: str, before: list[tuple[str, datetime]]) -> str:
     """Explain why a statement that was asked before is charged again; empty if it was not asked before.
 
     `before` has the keys under which the same question or the same text was stored, newest first.

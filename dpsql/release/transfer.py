@@ -50,7 +50,7 @@ def opening(*releases: Release) -> str:
 
 
 @contextmanager
-def told(*releases: Release | None, passed: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+def telling_opening(*releases: Release | None, passed: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Let the errors of a block say how the answers are opened; none of another package leaves it.
 
     An `OSError` does, an `ImportError`, and those that are `passed`: whoever writes to a file or to a client
@@ -93,7 +93,7 @@ def ends_of(outputs: Sequence[Output], places: Places) -> tuple[int, ...]:
     return tuple(dict.fromkeys((*asked, *details)))
 
 
-def renamed(release: Release, plan: Plan) -> Release:
+def rename_columns(release: Release, plan: Plan) -> Release:
     """Return a stored release with the names of a statement with the same reuse key; its plan is given."""
     # Imported here: who reads answers of a server analyses no statement.
     import pyarrow as pa  # noqa: PLC0415

@@ -11,7 +11,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from dpsql.places import distinct
+from dpsql.places import make_distinct
 from dpsql.render.figures import show_spent, unit_of, values
 from dpsql.render.readable import counts, line, places
 
@@ -172,7 +172,7 @@ def write_json(rows: pa.Table, out: BinaryIO, *, end: bytes = b"\n") -> None:
 
     An object has a name once: of two columns `n` the second one is `n_1`.
     """
-    names = [_write_json_value(name) for name in distinct(rows.column_names)]
+    names = [_write_json_value(name) for name in make_distinct(rows.column_names)]
     before = "[\n"
     for row in _rows(rows):
         out.write((before + _write_object(names, row)).encode("utf-8", "backslashreplace"))
@@ -183,7 +183,7 @@ def write_json(rows: pa.Table, out: BinaryIO, *, end: bytes = b"\n") -> None:
 def write_jsonl(rows: pa.Table, out: BinaryIO, first: dict[str, int] | None = None) -> None:
     """Write one object a line; the fields `first` stand at the start of each. Names as in `write_json`."""
     fields = first or {}
-    names = [_write_json_value(name) for name in distinct([*fields, *rows.column_names])]
+    names = [_write_json_value(name) for name in make_distinct([*fields, *rows.column_names])]
     for row in _rows(rows):
         line = _write_object(names, (*fields.values(), *row))
         out.write((line + "\n").encode("utf-8", "backslashreplace"))
@@ -281,7 +281,7 @@ def with_distinct_names(rows: pa.Table) -> pa.Table:
 
     Of two columns `n` the second one is `n_1`. Readers of Parquet often ignore case.
     """
-    names = distinct(rows.column_names, fold=True)
+    names = make_distinct(rows.column_names, fold=True)
     if names == rows.column_names:
         return rows
     return rows.rename_columns(names).replace_schema_metadata(rows.schema.metadata)

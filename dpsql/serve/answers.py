@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import pyarrow as pa
 
-from dpsql.composition.prepared import Key, holds_later
+from dpsql.composition.prepared import PlanKey, holds_later
 from dpsql.estimates import figure
 from dpsql.fair_cache import FairCache
 from dpsql.language import copy_parameters
@@ -248,16 +248,16 @@ class DataCache(Generic[_Value]):
     """The values of statements that were used last, each for the data on which it was made."""
 
     def __init__(self, size: int) -> None:
-        self._kept: FairCache[Key, tuple[weakref.ref[Engines], _Value]] = FairCache(size)
+        self._kept: FairCache[PlanKey, tuple[weakref.ref[Engines], _Value]] = FairCache(size)
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: PlanKey) -> bool:
         """Whether a value is kept, perhaps one that was made on other data."""
         return key in self._kept
 
-    def get(self, key: Key, engines: Engines) -> _Value | None:
+    def get(self, key: PlanKey, engines: Engines) -> _Value | None:
         """Return the value that was made on these engines; None, and forget another one, if there is none."""
         found = self._kept.get(key)
         if found is not None and found[0]() is not engines:
@@ -265,7 +265,7 @@ class DataCache(Generic[_Value]):
             return None
         return None if found is None else found[1]
 
-    def put(self, key: Key, engines: Engines, value: _Value, analyst: str) -> None:
+    def put(self, key: PlanKey, engines: Engines, value: _Value, analyst: str) -> None:
         """Keep a value that an analyst has caused to be made."""
         self._kept.put(key, (weakref.ref(engines), value), analyst)
 
@@ -284,13 +284,13 @@ class StoredAnswers:
     """The stored answers of one policy that were given last; any thread may use it."""
 
     def __init__(self, entries: int = MOST, most_bytes: int = MOST_BYTES) -> None:
-        self._kept: FairCache[Key, _KeptAnswer] = FairCache(entries, most_bytes)
-        self._large: FairCache[Key, _KeptAnswer] = FairCache(entries, LARGE_BYTES)
+        self._kept: FairCache[PlanKey, _KeptAnswer] = FairCache(entries, most_bytes)
+        self._large: FairCache[PlanKey, _KeptAnswer] = FairCache(entries, LARGE_BYTES)
 
     def __len__(self) -> int:
         return len(self._kept) + len(self._large)
 
-    def get(self, key: Key, analyst: str, engines: Engines, ledger: Ledger) -> Answer | None:
+    def get(self, key: PlanKey, analyst: str, engines: Engines, ledger: Ledger) -> Answer | None:
         """Return the answer to a statement; None if it is not kept, or does not hold any more."""
         whole = (*key, analyst)
         kept = self._kept.get(whole) or self._large.get(whole)
@@ -302,7 +302,9 @@ class StoredAnswers:
         self._large.forget(whole, kept)
         return None
 
-    def put(self, key: Key, analyst: str, engines: Engines, keys: tuple[str, ...], answer: Answer) -> Answer:
+    def put(
+        self, key: PlanKey, analyst: str, engines: Engines, keys: tuple[str, ...], answer: Answer
+    ) -> Answer:
         """Keep an answer that consists of the releases under these keys; return it as it is kept."""
         release = answer.release
         if release is None:

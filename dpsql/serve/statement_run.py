@@ -23,7 +23,7 @@ from dpsql.kernel.loss import Charge
 from dpsql.language import Query, Set, Show, Statement, copy_parameters, copy_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import shown
-from dpsql.release import told
+from dpsql.release import telling_opening
 from dpsql.serve.answers import (
     Answer,
     AnswerColumn,
@@ -41,7 +41,7 @@ from dpsql.serve.limits import CatalogRefused, PolicyReloaded, StatementTooLong,
 
 if TYPE_CHECKING:
     from dpsql.composition.planner import Planner
-    from dpsql.composition.prepared import Key, Prepared
+    from dpsql.composition.prepared import PlanKey, Prepared
     from dpsql.engines import RunningStatement
     from dpsql.release import Release
     from dpsql.serve.answers import Description
@@ -114,11 +114,11 @@ class StatementRun:
     def _is_translated(self) -> bool:
         return self.generation.catalog.knows(self.text, self._types)
 
-    def _key(self, values: tuple[object, ...]) -> Key:
+    def _key(self, values: tuple[object, ...]) -> PlanKey:
         """Return the key of the statement among the plans."""
         return plan_key(self.text, values, self.session.defaults, self._filters)
 
-    def _description_key(self) -> Key:
+    def _description_key(self) -> PlanKey:
         return *self._key(()), self._intervals, str(self._types)
 
     def _find_plan(self, values: tuple[object, ...]) -> Planned | None:
@@ -187,7 +187,7 @@ class StatementRun:
         schema: pa.Schema | None,
         most: Charge | None,
         *,
-        asked: Key | None = None,
+        asked: PlanKey | None = None,
         plans: bool = True,
     ) -> Answer | Pending | None:
         """Answer a prepared statement; None if that takes planning, and `plans` is false.
@@ -257,10 +257,10 @@ class StatementRun:
         prepared: PreparedPrivate | PreparedComposed,
         release: Release | None,
         schema: pa.Schema | None,
-        asked: Key | None,
+        asked: PlanKey | None,
     ) -> Answer:
         """Return the answer of a release; keep it under a key if all of it was stored before."""
-        with told(release):
+        with telling_opening(release):
             assert release is not None  # noqa: S101  a private statement has one
             new = any(part.reused is None for part in release.parts or (release,))
             table = self.session.rows(prepared, release, intervals=self._intervals)

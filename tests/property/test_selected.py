@@ -13,12 +13,12 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql.composition.selected import Released, selected
+from dpsql.composition.selected import ReleasedRelation, find_selected
 from dpsql.language import Query, parse
 from tests.narrow import of_type
 
 COLUMNS = (("k", "key"), ("c", "key"), ("n", "count"), ("m", "count"), ("lo", "low"))
-RELEASED = (Released("r0", COLUMNS, ordered=False), Released("r1", COLUMNS, ordered=False))
+RELEASED = (ReleasedRelation("r0", COLUMNS, ordered=False), ReleasedRelation("r1", COLUMNS, ordered=False))
 DRAWS = 6
 CLEAN = ("k > 'c'", "c = 'x'", "k IN (SELECT k FROM places WHERE size > 2)", "ascii(k) % 2 = 0", "TRUE")
 NOISY = (
@@ -100,7 +100,7 @@ def test_without_a_selection_by_noise_the_same_rows_are_shown(
     clean = moved = 0
     for _ in range(number):
         text = statement(rng)
-        found = selected(of_type(parse(text), Query).tree, RELEASED, places.get).releases
+        found = find_selected(of_type(parse(text), Query).tree, RELEASED, places.get).releases
         seen = {tuple(shown(connection, text, draw)) for draw in range(DRAWS)}
         if len(seen) > 1:
             moved += 1

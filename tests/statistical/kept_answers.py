@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from dpsql.analysis import Plan
 from dpsql.analysis.bound_ladders import ROWS, Kept, KeptLadders
 from dpsql.analysis.table_measures import UnitMeasure, ValueMeasure
-from dpsql.composition.running import _answered
+from dpsql.composition.running import _run_method
 from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder
 from dpsql.owner import ladder_releases
 from dpsql.owner.ladder_releases import measure_named
-from dpsql.planning import NoisyResult, details, rows, with_left_out
+from dpsql.planning import NoisyResult, build_details, build_rows, widen_by_left_out
 from dpsql.policy import load
 from dpsql.release import tables_read
 from dpsql.session import Session
@@ -133,12 +133,12 @@ class Asked:
     def once(self, text: str) -> tuple[Plan, pa.Table, pa.Table]:
         """Answer a statement; return its plan, its numbers, and those without what is left out."""
         self.database.plans.clear()  # which are of other ladders
-        plan, run, noisy = _answered(private(self.session.prepare(text)))
+        plan, run, noisy = _run_method(private(self.session.prepare(text)))
 
         def shown(answer: NoisyResult) -> pa.Table:
-            return details(plan, answer, rows(plan, answer, run))[0]
+            return build_details(plan, answer, build_rows(plan, answer, run))[0]
 
-        return plan, shown(with_left_out(plan, noisy)), shown(noisy)
+        return plan, shown(widen_by_left_out(plan, noisy)), shown(noisy)
 
     def answered(
         self, text: str, name: str, exact: Mapping[object, float] | float, *, kept: bool = True

@@ -19,7 +19,7 @@ from dpsql.composition.planned_count import PlannedCount
 from dpsql.database import Database
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss.composing import Spending
-from dpsql.planning import BoundSearches, details, rows, with_left_out
+from dpsql.planning import BoundSearches, build_details, build_rows, widen_by_left_out
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private
@@ -71,9 +71,9 @@ class Searching:
                 known[found] = bounded, bounded.count() if from_searches is None else None
             (bounded, counts), plan = known[found], known[found][0].plan
             made = answer_with(method, plan, found, searched, counts, spending)
-            answer = with_left_out(plan, method.completed(plan, made.result, found))
+            answer = widen_by_left_out(plan, method.completed(plan, made.result, found))
             assert made.charge == method.quote.charge
-            tables.append(details(plan, answer, rows(plan, answer, made.run))[0])
+            tables.append(build_details(plan, answer, build_rows(plan, answer, made.run))[0])
         return _compared(tables, exact)
 
 

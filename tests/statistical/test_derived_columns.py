@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.composition import composed
+from dpsql.composition import run_composed
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.release_words import words_of_release
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge
-from dpsql.planning import details, noises_of, rows
+from dpsql.planning import build_details, build_rows, noises_of
 from dpsql.policy import load
 from dpsql.release import Release, places_of
 from dpsql.session import Session
@@ -170,8 +170,8 @@ def answered(prepared: PreparedComposed, counts: Counts, runs: int) -> Iterator[
     for _ in range(runs):
         made = answer_of(part.method, part.plan, counts)
         answer = made.result
-        shown = rows(plan, answer, made.run)
-        table, places = details(plan, answer, shown)
+        shown = build_rows(plan, answer, made.run)
+        table, places = build_details(plan, answer, shown)
         release = Release(
             rows=shown,
             table=table,
@@ -182,7 +182,7 @@ def answered(prepared: PreparedComposed, counts: Counts, runs: int) -> Iterator[
             noises=noises_of(plan, answer, answer),
             **said,
         )
-        yield composed(prepared, (release,))
+        yield run_composed(prepared, (release,))
 
 
 def truth(sessions: Mapping[str, Session], case: Case) -> np.ndarray:

@@ -21,7 +21,7 @@ from dpsql.kernel.mechanisms import AdaptiveSparseVector, HybridSparseVector, No
 from dpsql.kernel.mechanisms.sparse_vector_plan import SparseVector
 from dpsql.kernel.public_order import in_public_order
 from dpsql.noise import SeededEntropy
-from dpsql.planning.threshold_selection import law_of
+from dpsql.planning.threshold_selection import law_of_run
 
 N, THRESHOLD, K = 50, 500, 5
 LEVELS = (0.8, 0.95, 0.99)
@@ -152,7 +152,7 @@ def test_wrong_intervals_are_rejected() -> None:
 def predicted(kind: str, noise: Noise, runs: int) -> None:
     """Compare rows, charge, cost and deviation with a simulation; 10%, and what few hits make uncertain."""
     plan = made(kind, noise)
-    law = law_of(plan, Fraction(THRESHOLD))
+    law = law_of_run(plan, Fraction(THRESHOLD))
     for distance in (-30, 0, 20, 1500):
         found, told = run(plan, [THRESHOLD + distance] * N, runs, 11), law.at(distance)
         hit = found.index >= 0

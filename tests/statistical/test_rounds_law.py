@@ -23,7 +23,7 @@ from dpsql.kernel.mechanisms import Noise, NoiseSource, SparseVectorByRounds
 from dpsql.kernel.public_order import in_public_order
 from dpsql.mechanisms import gumbel_top_k, noisy_top_k, peeled_top_k, sparse_vector, sparse_vector_by_rounds
 from dpsql.noise import SeededEntropy
-from dpsql.planning.threshold_selection import law_of
+from dpsql.planning.threshold_selection import law_of_run
 
 ALARM = 1e-9
 SIGMAS = 7.0
@@ -187,7 +187,7 @@ def test_sparse_vector_by_rounds(noise: Noise, runs: int) -> None:
 def test_predictions_of_the_sparse_vector_by_rounds(groups: int, k: int) -> None:
     """Rows, rounds and errors of equal counts near the threshold, as EXPLAIN would tell them."""
     plan = SparseVectorByRounds.plan(groups, 0, k, min(k, groups) // 3 or 1)
-    law, trials = law_of(plan, Fraction(0)), 4000 if groups < 100 else 600
+    law, trials = law_of_run(plan, Fraction(0)), 4000 if groups < 100 else 600
     base = float(plan.scales[0])
     for scales in (-8, -3, 0, 3):
         place = round(scales * base)
@@ -244,7 +244,7 @@ def test_variance_of_a_gap(k: int) -> None:
         variance = float(found.gap.var(axis=0).mean() * e * e)
         errors = SIGMAS * math.sqrt(8 / trials)  # the fourth moment of an exponential is 9 variances squared
         assert abs(variance / table - 1) <= errors + 0.006
-        predicted = law_of(found.plan, Fraction(0)).stddevs()[0] ** 2 * float(e * e)
+        predicted = law_of_run(found.plan, Fraction(0)).stddevs()[0] ** 2 * float(e * e)
         assert predicted == pytest.approx(table, rel=0.01)
     # One round at basic prices, e/k each, would be far off.
     if k > 1:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.composition import composed
+from dpsql.composition import run_composed
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.composition.release_words import words_of_release
 from dpsql.engines.schema_database import SchemaDatabase
@@ -30,7 +30,7 @@ from dpsql.estimates import LaplaceNoise, Measurement, from_measurement, from_re
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import Existing, NoiseSource
 from dpsql.noise import SeededEntropy
-from dpsql.planning import details, rows, together
+from dpsql.planning import build_details, build_rows, ends_at_once
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session
@@ -122,19 +122,19 @@ def answered(session: Session, rest: str, runs: int, *, wide: bool) -> Iterator[
     for _ in range(runs):
         made = answer_of(part.method, part.plan, counts)
         answer = made.result
-        shown = rows(plan, answer, made.run)
-        table, places = details(plan, answer, shown)
+        shown = build_rows(plan, answer, made.run)
+        table, places = build_details(plan, answer, shown)
         release = Release(
             rows=shown,
             table=table,
             places=places,
-            together=together(plan, answer, places),
+            together=ends_at_once(plan, answer, places),
             charge=Charge(),
             statement=text,
             scale=1.0,
             **said,
         )
-        yield composed(prepared, (release,))
+        yield run_composed(prepared, (release,))
 
 
 def covered(session: Session, rest: str, runs: int, *, wide: bool = True) -> tuple[float, float]:
@@ -228,7 +228,7 @@ def test_a_group_that_is_shown_by_chance_is_covered(session: Session, runs: int)
     seen: dict[int, list[bool]] = {}
     for _ in range(runs):
         made = answer_of(prepared.method, prepared.plan, counts)
-        table, _ = details(prepared.plan, made.result, rows(prepared.plan, made.result, made.run))
+        table, _ = build_details(prepared.plan, made.result, build_rows(prepared.plan, made.result, made.run))
         true = np.array([int(key.split("-")[0]) for key in table.column("g").to_pylist()])
         low, high = (table.column(f"n_{end}").to_numpy() for end in ("low", "high"))
         for n, inside in zip(true.tolist(), ((low <= true) & (true <= high)).tolist(), strict=True):

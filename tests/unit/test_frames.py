@@ -125,7 +125,7 @@ def tables(session: Session, error: BaseException, patch: pytest.MonkeyPatch) ->
     def fails(plan: object, answer: object, shown: pa.Table) -> object:
         raise error
 
-    patch.setattr(running_module, "details", fails)
+    patch.setattr(running_module, "build_details", fails)
 
 
 def writing(session: Session, error: BaseException, patch: pytest.MonkeyPatch) -> None:

@@ -18,8 +18,8 @@ from dpsql.composition import ends, schema_of, with_ends
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.dbapi.cursor import Cursor
 from dpsql.kernel.loss import Charge
-from dpsql.places import distinct, renamed_columns
-from dpsql.release import Release, cell, from_arrow, from_bytes, places_of, to_arrow, to_bytes
+from dpsql.places import make_distinct, renamed_columns
+from dpsql.release import Release, from_arrow, from_bytes, places_of, to_arrow, to_bytes, write_cell
 from dpsql.render.data import as_json
 from dpsql.render.readable import estimates
 from dpsql.serve.answers import columns_of, messages_of
@@ -92,14 +92,14 @@ def _read_back(name: str, file: Path, wanted: pa.Table) -> str:
         case "json" | "jsonl":
             text_ = file.read_text()
             rows = json.loads(text_) if name == "json" else [json.loads(line) for line in text_.splitlines()]
-            found, names = (list(rows[0]) if rows else [], len(rows)), distinct(wanted.column_names)
+            found, names = (list(rows[0]) if rows else [], len(rows)), make_distinct(wanted.column_names)
             if rows and any(len(row) != len(names) for row in rows):
                 return "a row lacks a column"
             if not rows:
                 names = []
         case "parquet":
             read = duckdb.read_parquet(str(file)).to_arrow_table()
-            found, names = (read.column_names, read.num_rows), distinct(wanted.column_names, fold=True)
+            found, names = (read.column_names, read.num_rows), make_distinct(wanted.column_names, fold=True)
         case "arrow":
             read = pa.ipc.open_file(file).read_all()
             found, names = (read.column_names, read.num_rows), wanted.column_names
@@ -169,7 +169,7 @@ def stored(_: Session, cursor: Cursor, release: Release, table: pa.Table, folder
     rows, back = from_arrow(to_arrow(table, release))
     if back is None or not rows.equals(table) or back.places != release.places:
         return "a client gets another one"
-    described = json.loads(cell(release).column(0)[0].as_py())
+    described = json.loads(write_cell(release).column(0)[0].as_py())
     widths = {len(row) for row in described["rows"]}
     return "" if widths <= {release.table.num_columns} else f"SHOW RELEASE has rows of {widths}"
 

@@ -370,8 +370,8 @@ MUTANTS = (
             (
                 "composition.kinds",
                 "Kinds._owned",
-                "UnitRole.EXACT not in roles, Kind.OWNED",
-                "False, Kind.OWNED",
+                "UnitRole.EXACT not in roles, BlockKind.OWNED",
+                "False, BlockKind.OWNED",
             ),
             (
                 "analysis.block_groups",
@@ -597,7 +597,7 @@ MUTANTS = (
     ),
     Mutant(
         "the price of one release for all",
-        (("composition.block_clauses", "divided", "whole / len(sharing)", "whole"),),
+        (("composition.block_clauses", "divide_epsilon", "whole / len(sharing)", "whole"),),
         ("a block around",),
         statement="SELECT n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a UNION ALL SELECT n FROM (SELECT COUNT(DISTINCT user_id) AS n FROM orders) AS b",
     ),

@@ -15,7 +15,7 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.owner.verifying import verify
 from dpsql.policy import RangeDomain, TableDomain, ValuesDomain, load
 from dpsql.release import Release, from_arrow, to_arrow
-from dpsql.release.release import cell, from_bytes, to_bytes
+from dpsql.release.release import from_bytes, to_bytes, write_cell
 from dpsql.render.data import add_metadata
 from dpsql.render.readable import SLOTS, Outside, line, sentences, slot
 from dpsql.session import Session
@@ -137,7 +137,7 @@ def test_it_is_shown_everywhere(session: Session) -> None:
     assert release.null_group
     for shown in (repr(release), release.to_markdown(), release.to_html()):
         assert release.line in shown
-    facts = json.loads(cell(release).column(0)[0].as_py())
+    facts = json.loads(write_cell(release).column(0)[0].as_py())
     assert facts["line"] == [release.line]
     assert round(facts["outside"]["value"]) == 60
     assert facts["null_group"] is True

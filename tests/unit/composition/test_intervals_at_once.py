@@ -20,14 +20,14 @@ from dpsql.planning import COVERS_LESS
 from dpsql.policy import load
 from dpsql.release import (
     Release,
-    cell,
     ends_of,
     from_arrow,
     from_bytes,
-    held_together,
+    hold_at_once,
     places_of,
     to_arrow,
     to_bytes,
+    write_cell,
 )
 from dpsql.session import Session
 from tests.narrow import of_type, present
@@ -125,7 +125,7 @@ def test_the_interval_is_the_same_wherever_it_is_shown(session: Session) -> None
     for end, column in (("low", "lo"), ("high", "hi")):
         assert release.rows.column(column).to_pylist() == table.column(f"n_{end}").to_pylist()
         assert part.rows.column(column).to_pylist() == part.table.column(f"n_{end}").to_pylist()
-    told = json.loads(cell(release).column(0)[0].as_py())["rows"]
+    told = json.loads(write_cell(release).column(0)[0].as_py())["rows"]
     assert [(row["lo"], row["hi"]) for row in told] == [(row["n_low"], row["n_high"]) for row in told]
     received = present(from_arrow(to_arrow(release.rows, release))[1])
     assert received.table.equals(table)
@@ -233,10 +233,10 @@ def test_a_stored_release_keeps_both_intervals(session: Session) -> None:
     assert present(read.together).equals(present(stored.together))
     ends = ends_of(prepared.plan.outputs, places_of(read))
     assert {read.table.column_names[place] for place in ends} == {"lo", "hi", "n_low", "n_high"}
-    assert widths(held_together(read, ends).table) == {laplace_width(GROUPS)}
+    assert widths(hold_at_once(read, ends).table) == {laplace_width(GROUPS)}
     older = from_bytes(to_bytes(replace(stored, together=None)))
     assert older.together is None
-    unknown = held_together(older, ends)
+    unknown = hold_at_once(older, ends)
     assert unknown.table.column("n_low").null_count == unknown.rows.column("lo").null_count == GROUPS
     assert unknown.table.schema.equals(stored.table.schema)
     assert part.rows.column_names == stored.rows.column_names

@@ -601,12 +601,12 @@ def test_whole_outputs_are_audited_at_the_price_of_all_releases(
 def test_the_price_of_one_release_only_is_found_out(
     folder: Path, made_of: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    true = outer_module._together
+    true = outer_module._join_facts
 
     def one_only(prepared: PreparedComposed, released: tuple[Release, ...]) -> Release:
         return replace(true(prepared, released), charge=released[0].charge)
 
-    monkeypatch.setattr(outer_module, "_together", one_only)
+    monkeypatch.setattr(outer_module, "_join_facts", one_only)
     monkeypatch.setattr(PreparedComposed, "price", property(lambda self: self.parts[0].price))
     verdict = audited(folder, made_of, 300).verdict
     assert verdict.epsilon == 2

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dpsql.composition.selected import Released, Selected, selected
+from dpsql.composition.selected import ReleasedRelation, SelectedByNoise, find_selected
 from dpsql.language import Query, parse
 from tests.narrow import of_type
 
 COLUMNS = (("k", "key"), ("c", "key"), ("n", "count"), ("m", "count"), ("lo", "low"), ("hi", "high"))
 RELEASED = (
-    Released("r0", COLUMNS, ordered=False),
-    Released("r1", COLUMNS, ordered=False),
-    Released("top", (*COLUMNS, ("rank", "rank")), ordered=True),
-    Released("later", COLUMNS, ordered=False, reads=frozenset({"r1"})),
+    ReleasedRelation("r0", COLUMNS, ordered=False),
+    ReleasedRelation("r1", COLUMNS, ordered=False),
+    ReleasedRelation("top", (*COLUMNS, ("rank", "rank")), ordered=True),
+    ReleasedRelation("later", COLUMNS, ordered=False, reads=frozenset({"r1"})),
 )
 PUBLIC = {"places": ("k", "size"), "days": ("d",)}
 
@@ -22,8 +22,8 @@ def found(text: str) -> set[str]:
     return set(followed(text).releases)
 
 
-def followed(text: str) -> Selected:
-    return selected(of_type(parse(text), Query).tree, RELEASED, PUBLIC.get)
+def followed(text: str) -> SelectedByNoise:
+    return find_selected(of_type(parse(text), Query).tree, RELEASED, PUBLIC.get)
 
 
 BY_NOISE = [

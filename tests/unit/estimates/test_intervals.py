@@ -30,7 +30,7 @@ from dpsql.estimates import (
     threshold_gap_offsets,
     top_k_offsets,
 )
-from dpsql.estimates.noise_quantiles import Term, quantiles
+from dpsql.estimates.noise_quantiles import NoiseTerm, quantiles
 
 SCALES = [(10.0, 4.0), (3.0, 9.0), (5.0, 5.0), (5.0, 5.0 + 1e-7)]
 
@@ -69,21 +69,21 @@ def test_extreme_scales_neither_overflow_nor_cancel() -> None:
 @pytest.mark.parametrize("n", [1, 2, 30, 10_000])
 @pytest.mark.parametrize("tail", [0.025, 0.1, 1e-4])
 def test_law_of_a_sum_of_exponentials_is_gamma(n: int, tail: float) -> None:
-    low, high = quantiles((Term(False, 2.0, n),), tail)
+    low, high = quantiles((NoiseTerm(False, 2.0, n),), tail)
     gamma = stats.gamma(n, scale=2.0)
     deviation = 2.0 * math.sqrt(n)
     # the density of one exponential jumps and that of two has a kink: the hardest laws to invert
     near = {1: 3e-2, 2: 5e-3}.get(n, 1e-4) * deviation
     assert low == pytest.approx(gamma.ppf(tail) - 2.0 * n, abs=near)
     assert high == pytest.approx(gamma.isf(tail) - 2.0 * n, abs=1e-4 * deviation)
-    assert quantiles((Term(False, -2.0, n),), tail) == pytest.approx((-high, -low))
+    assert quantiles((NoiseTerm(False, -2.0, n),), tail) == pytest.approx((-high, -low))
 
 
 def test_law_of_many_noises_is_nearly_normal_and_of_few_is_not() -> None:
-    for term in (Term(True, 1.0, 10_000), Term(False, 1.0, 10_000)):
+    for term in (NoiseTerm(True, 1.0, 10_000), NoiseTerm(False, 1.0, 10_000)):
         low, high = quantiles((term,), 0.025)
         assert (high - low) / 2 / math.sqrt(term.variance) == pytest.approx(1.959964, abs=2e-3)
-    assert quantiles((Term(True, 1.0),), 0.001)[1] / math.sqrt(2) > 4.0  # normal: 3.09
+    assert quantiles((NoiseTerm(True, 1.0),), 0.001)[1] / math.sqrt(2) > 4.0  # normal: 3.09
 
 
 @pytest.mark.parametrize(("s1", "s0"), SCALES)
@@ -94,7 +94,7 @@ def test_the_formulas_of_a_gap_over_a_threshold_agree_with_the_inverted_law(
 ) -> None:
     laplace = noise == "laplace"
     low, high = threshold_gap_offsets(noise, s1, s0, level)
-    inverted = quantiles((Term(laplace, s1), Term(laplace, -s0)), (1 - level) / 2)
+    inverted = quantiles((NoiseTerm(laplace, s1), NoiseTerm(laplace, -s0)), (1 - level) / 2)
     assert (low, -high) == pytest.approx((inverted[1], inverted[0]), abs=2e-3 * (s1 + s0))
     assert threshold_gap_cdf(low, noise, s1, s0) == pytest.approx((1 + level) / 2)
     assert threshold_gap_cdf(-high, noise, s1, s0) == pytest.approx((1 - level) / 2)

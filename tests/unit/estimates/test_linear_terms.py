@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from dpsql.estimates.noise_laws import Law, Source
+from dpsql.estimates.noise_laws import Law, NoiseDraw
 from dpsql.estimates.noise_quantiles import laplace_half_width
 from dpsql.estimates.noise_terms import (
+    CutSides,
     RatioIntervals,
-    Sides,
     TermWeights,
     errors,
     half_width,
@@ -21,12 +21,12 @@ from dpsql.estimates.noise_terms import (
 from dpsql.estimates.predictions import in_counts
 from dpsql.kernel.mechanisms import Box
 
-LAPLACE = Source(Law("laplace"), 2.0)
+LAPLACE = NoiseDraw(Law("laplace"), 2.0)
 
 
-def box_source(counts: int) -> Source:
+def box_source(counts: int) -> NoiseDraw:
     plan = Box.plan(counts, 1)
-    return Source(Law("box", counts, plan.pads), in_counts(plan, 0, 1), plan.step(0))
+    return NoiseDraw(Law("box", counts, plan.pads), in_counts(plan, 0, 1), plan.step(0))
 
 
 def test_laplace_sums_have_the_exact_law() -> None:
@@ -42,7 +42,7 @@ def test_many_different_weights_are_merged_with_little_error() -> None:
 
 
 def test_gaussian_sums_have_what_they_share() -> None:
-    source = Source(Law("gaussian", 4, shared=0.5), 3.0)
+    source = NoiseDraw(Law("gaussian", 4, shared=0.5), 3.0)
     assert stddev(TermWeights((source, source), np.array([[1.0, 1.0]]))) == pytest.approx(
         3 * math.sqrt(2 + 2)
     )
@@ -102,7 +102,7 @@ def test_a_ratio_has_no_end_where_its_divisor_may_be_0() -> None:
 def test_what_bounds_left_out_widens_a_ratio_on_its_side() -> None:
     weights = TermWeights((LAPLACE, LAPLACE), np.eye(2))
     alone = RatioIntervals(0.95).find(100.0, 50.0, weights, None)
-    above = Sides(np.eye(2), np.zeros(2), np.array([20.0, 0.0]))
+    above = CutSides(np.eye(2), np.zeros(2), np.array([20.0, 0.0]))
     wider = RatioIntervals(0.95).find(100.0, 50.0, weights, above)
     assert alone is not None
     assert wider is not None

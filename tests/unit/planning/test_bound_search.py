@@ -21,7 +21,7 @@ from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import is_within
 from dpsql.kernel.mechanisms import FULL, excess_scores
 from dpsql.planning.bound_search import BoundSearches
-from dpsql.planning.result_table import rows
+from dpsql.planning.result_table import build_rows
 from dpsql.policy import load
 from dpsql.render.readable import line, sentences
 from dpsql.session import Session
@@ -228,7 +228,7 @@ def test_any_bounds_can_be_answered_with(session: Session, rest: str, epsilon: s
         counts = bounded.count()
         answer = answer_with(method, bounded.plan, places, searched, counts)
         assert answer.loss.charge.epsilon == method.first_epsilon
-        rows(bounded.plan, answer.result, answer.run)  # its values have a type
+        build_rows(bounded.plan, answer.result, answer.run)  # its values have a type
 
 
 def test_the_choice_is_of_the_least_cost(session: Session) -> None:
@@ -260,7 +260,7 @@ def test_a_large_penalty_cuts_few_units(session: Session) -> None:
 def test_what_is_told_of_units_beyond_the_bound(session: Session) -> None:
     """At most so many units as it says have 9/8 to twice the bound, in at least 95% of runs."""
     found, method = prepared(session, statement("SUM(amount) FROM orders", "0.5"))
-    (note,) = (each for each in method.quoted().notes if "found privately" in each)
+    (note,) = (each for each in method.compute_quote().notes if "found privately" in each)
     most = int(present(re.search(r"up to about (\d+) units may have 9/8 to 2 times as much", note))[1])
     (search,) = found.plan.ladders
     totals: dict[int, int] = {}

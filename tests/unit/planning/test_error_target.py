@@ -16,7 +16,7 @@ import pytest
 from dpsql.analysis import Plan
 from dpsql.errors import QueryRefused
 from dpsql.planning import choose, least_epsilon
-from dpsql.planning.mechanism_choice import predicted_error
+from dpsql.planning.mechanism_choice import predict_error
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import present, private
@@ -103,8 +103,8 @@ def test_targets_are_reached_by_the_least_epsilon(session: Session, draws: int) 
             ),
         )
         epsilon = least_epsilon(wanted)
-        assert present(predicted_error(wanted, epsilon)) <= error
-        assert present(predicted_error(wanted, epsilon / Fraction("1.01"))) > error, (
+        assert present(predict_error(wanted, epsilon)) <= error
+        assert present(predict_error(wanted, epsilon / Fraction("1.01"))) > error, (
             plan.query.source,
             error,
         )
@@ -172,8 +172,8 @@ def test_a_mechanism_that_changes_with_epsilon_is_quoted_again(
 
         monkeypatch.setattr("dpsql.planning.mechanism_choice.choose", jumping)
         epsilon = least_epsilon(plan)
-        assert present(predicted_error(plan, epsilon)) <= 100
-        assert present(predicted_error(plan, epsilon - Fraction("0.001"))) > 100
+        assert present(predict_error(plan, epsilon)) <= 100
+        assert present(predict_error(plan, epsilon - Fraction("0.001"))) > 100
 
 
 @pytest.mark.parametrize("strategy", ["BOX", "EACH"])

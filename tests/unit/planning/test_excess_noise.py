@@ -93,14 +93,14 @@ def test_the_noise_is_gaussian_and_of_what_is_left(session: Session, rest: str) 
     pair = of_type(method.first, WithExcess).pairs[0]
     noise = of_type(pair.noise, GaussianOfEach)
     # At the largest bound no excess is known.
-    parts = method.quoted().loss.parts
+    parts = method.compute_quote().loss.parts
     assert [type(part) for part in parts].count(BoundedRange) == 1
     rhos = [part.rho for part in parts if isinstance(part, Gaussian)]
     assert float(rhos[1] / sum(rhos)) == pytest.approx(0.15, rel=1e-6)
     order = present(method.plan.layout.order)
     cost = method.plan.layout.cost
     assert float(sum(rhos) * order / cost) == pytest.approx(0.9, rel=1e-6)
-    assert method.quoted().loss.cost(order) <= cost
+    assert method.compute_quote().loss.cost(order) <= cost
     assert noise.loss.parts == tuple(part for part in parts if isinstance(part, Gaussian))
 
 
@@ -116,11 +116,11 @@ def test_no_bound_changes_what_an_answer_costs(session: Session, rest: str, epsi
     bounds = method.plan.ladders[0].ladder.bounds
     for place in {0, 3, len(bounds) // 2, len(bounds) - 1}:
         bounded = found.counting.with_bounds((place,))
-        spending = Spending(method.quoted().loss)
+        spending = Spending(method.compute_quote().loss)
         method.find(runs_of(searched, spending))
         counted = None if known_of(method, bounded.plan, (place,), searched) else bounded.count()
         answer_with(method, bounded.plan, (place,), searched, counted, spending)
-        assert is_within(spending.loss, method.quoted().loss)
+        assert is_within(spending.loss, method.compute_quote().loss)
 
 
 def test_at_a_small_cost_the_noise_is_a_box(session: Session) -> None:

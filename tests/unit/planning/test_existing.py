@@ -14,7 +14,7 @@ import pytest
 from dpsql.errors import QueryRefused
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Charge
-from dpsql.planning.unknown_keys import ExistingGroups, _share
+from dpsql.planning.unknown_keys import GroupsByUnits, _share
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
@@ -50,8 +50,8 @@ def statement(rest: str, options: str = "epsilon = 20, delta = 1e-6, max_groups_
     return f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS ({options}) {rest}"
 
 
-def method(session: Session, text: str) -> ExistingGroups:
-    return of_type(private(session.prepare(text)).method, ExistingGroups)
+def method(session: Session, text: str) -> GroupsByUnits:
+    return of_type(private(session.prepare(text)).method, GroupsByUnits)
 
 
 def test_groups_of_many_units_are_shown_sorted_by_key(session: Session) -> None:
@@ -135,7 +135,7 @@ def test_nothing_shown_is_an_answer(session: Session) -> None:
     assert found.charge.epsilon <= 20
 
 
-def replace_counts(made: ExistingGroups, size: int) -> Counts:
+def replace_counts(made: GroupsByUnits, size: int) -> Counts:
     keys = pa.table({"k0": pa.array([f"g{i}" for i in range(size)], pa.string())})
     return counts_of(made.plan, keys, [np.zeros(size, dtype=np.int64) for _ in made.plan.counts])
 

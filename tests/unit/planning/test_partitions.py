@@ -29,7 +29,7 @@ from dpsql.kernel.parted import Parted
 from dpsql.kernel.release import Run, released_at
 from dpsql.noise import SeededEntropy
 from dpsql.planning import Method, NoisyResult, Quote
-from dpsql.planning.divided_methods import LargestOfPartitions, of_one
+from dpsql.planning.divided_methods import LargestOfPartitions, plan_of_partition
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import engine_of, of_type, present, private
@@ -195,7 +195,7 @@ def test_each_partition_has_its_part_of_epsilon_and_delta(session: Session) -> N
         (BY_PAGE, "epsilon = 1, delta = 1e-6, max_groups_contributed = 3", 3, True),
     ]:
         made = prepared(session, f"{text} <= 2", options)
-        one = of_one(made.plan, 5)
+        one = plan_of_partition(made.plan, 5)
         assert one.epsilon == Fraction(1, most)
         assert one.options.delta == Fraction(1, 10**6) / most
         assert made.method.quote.charge == Charge(Fraction(1))

@@ -19,8 +19,8 @@ from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.kernel.changes import UnitChanges
 from dpsql.language import TopK
-from dpsql.planning.mechanism_choice import considered
-from dpsql.planning.result_table import details, rows
+from dpsql.planning.mechanism_choice import quote_candidates
+from dpsql.planning.result_table import build_details, build_rows
 from dpsql.planning.top_k_selection import LargestGroups
 from dpsql.policy import load
 from dpsql.session import Session
@@ -185,7 +185,7 @@ class TestConsidered:
     def test_each_has_its_figures(self, session: Session) -> None:
         for delta, chosen in (("1e-3", "LIMITED_THEN_STABLE"), ("1e-6", "LIMITED_DOMAIN")):
             prepared, selection = top_k(session, statement(f"epsilon = 1, delta = {delta}"))
-            found = {each.mechanism.split(" + ")[0]: each for each in considered(prepared.plan)}
+            found = {each.mechanism.split(" + ")[0]: each for each in quote_candidates(prepared.plan)}
             assert set(found) == {"LIMITED_DOMAIN", "LIMITED_THEN_STABLE", "TOP_STABLE"}
             for name, each in found.items():
                 named = replace(prepared.plan, options=replace(prepared.plan.options, mechanism=name))
@@ -205,7 +205,7 @@ class TestConsidered:
             (statement("delta = 0.5", 1), {"LIMITED_DOMAIN", "TOP_STABLE"}),
             (statement("delta = 0.5, noise = LAPLACE"), {"TOP_STABLE"}),
         ):
-            found = considered(plan_of(session, text.replace("(delta", "(epsilon = 1, delta"))[0])
+            found = quote_candidates(plan_of(session, text.replace("(delta", "(epsilon = 1, delta"))[0])
             assert {each.mechanism.split(" + ")[0] for each in found if each.stddev is not None} == names
 
 
@@ -254,7 +254,9 @@ class TestAnswer:
             assert shown[:3] == ["m", "c", "x"]
             assert shown[ordered:] == sorted(shown[ordered:])
             assert answer.charge.epsilon <= prepared.price.epsilon == 1
-            found, _ = details(prepared.plan, answer.result, rows(prepared.plan, answer.result, answer.run))
+            found, _ = build_details(
+                prepared.plan, answer.result, build_rows(prepared.plan, answer.result, answer.run)
+            )
             table = found.to_pydict()
             assert [g is None for g in table["gap"]] == [i >= ordered for i in range(8)]
             assert [p is None for p in table["p_value"]] == [i >= ordered for i in range(8)]
