@@ -17,6 +17,8 @@ from dpsql.kernel.check.derive import (
     derive,
     ends,
     exact,
+    fit,
+    place,
     rule,
     unwrap,
     whole,
@@ -41,6 +43,14 @@ from dpsql.kernel.tree import (
 from dpsql.kernel.tree.expressions import EXACT
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType
 
+_Y, _ZERO, _LIMIT = place("y"), Constant(0.0, DOUBLE), Constant(float(EXACT), DOUBLE)
+_NEAREST = Call("floor", (Binary("+", Binary("*", _Y, place("power")), Constant(0.5, DOUBLE)),))
+_NONE = IsNull(_Y), Constant(None, DOUBLE)
+_TERM = Case(((Binary(">=", _Y, _ZERO), _NEAREST), _NONE), _LIMIT)
+_SUMMED = Aggregate("SUM", (_TERM,))
+_TOTAL = Call("COALESCE", (place("summed"), _ZERO))
+_WHOLE_TOTAL = Case(((Binary("<", _TOTAL, _LIMIT), Cast(_TOTAL, BIGINT)),), Constant(EXACT, BIGINT))
+
 
 def whole_total(node: Case, at: Around) -> Value | None:
     """Return what is known of CASE WHEN total < 2^53 THEN CAST(total AS BIGINT) ELSE 2^53 END.
@@ -53,51 +63,19 @@ def whole_total(node: Case, at: Around) -> Value | None:
     exact, in any order. If it is not, some sum reached 2^53, was rounded to that or more, and so were all
     after it: in no order is the last one less.
     """
-    if len(node.branches) != 1 or node.default is None:
+    whole = fit(_WHOLE_TOTAL, node)
+    found = fit(_SUMMED, whole["summed"]) if whole else None
+    if whole is None or found is None or not isinstance(found["y"], Column):
         return None
-    condition, result = node.branches[0]
-    match condition, result:
-        case Binary("<", Call("COALESCE", (summed, zero)) as total, most), Cast(same, kind):
-            ends = zero, most, same, kind, node.default
-        case _:
-            return None
-    limit = Constant(float(EXACT), DOUBLE)
-    if ends != (Constant(0.0, DOUBLE), limit, total, BIGINT, Constant(EXACT, BIGINT)):
-        return None
-    column = _of_column(summed, limit)
-    if column is None:
+    factor = found["power"].value if isinstance(found["power"], Constant) else None
+    if not (type(factor) is float and factor.is_integer() and factor > 0 and int(factor).bit_count() == 1):
         return None
     if at.found is None or at.caught:
         raise NotCertified("an aggregate where none can be", node)
-    if derive(column, at._replace(found=None)).type != DOUBLE:
+    if derive(found["y"], at._replace(found=None)).type != DOUBLE:
         return None
-    at.found.append(summed)  # and the same one again
+    at.found.append(whole["summed"])  # and the same one again
     return Value(BIGINT, 0, EXACT, nullable=False)
-
-
-def _of_column(summed: Expr, limit: Constant) -> Column | None:
-    """Return the column of which such a sum is made."""
-    match summed:
-        case Aggregate("SUM", (Case(((there, nearest), (none, null)), other),), False, (), None):
-            pass
-        case _:
-            return None
-    match nearest:
-        case Call(
-            "floor", (Binary("+", Binary("*", Column() as column, Constant(float() as factor)), half),)
-        ):
-            pass
-        case _:
-            return None
-    power = factor.is_integer() and factor > 0 and int(factor) & (int(factor) - 1) == 0
-    written = (
-        Binary(">=", column, Constant(0.0, DOUBLE)),
-        IsNull(column),
-        Constant(None, DOUBLE),
-        Constant(0.5, DOUBLE),
-        limit,
-    )
-    return column if power and (there, none, null, half, other) == written else None
 
 
 _CHOSEN = ("FIRST", "LAST", "LIST")

@@ -7,8 +7,8 @@ rounding, or none. A DOUBLE with two ends is never NaN: where NaN or an infinity
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TypeGuard
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
@@ -24,10 +24,12 @@ from dpsql.kernel.check.derive import (
     distance,
     ends,
     exact,
+    fit,
     fits,
     floating,
     natural,
     needs_try,
+    place,
     rule,
     size,
     unwrap,
@@ -139,28 +141,31 @@ def _of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Va
     raise NotCertified("an operator on values of types that have no rule", node)
 
 
+def _quotient(x: Expr) -> Binary:
+    return Binary("//", Binary("+", Binary("*", place("k"), x), place("o")), place("d"))
+
+
+_DIFFERENCE = Binary("-", _quotient(place("x")), _quotient(Binary("-", place("x"), place("r"))))
+
+
 def _difference(node: Binary, at: Around) -> tuple[Number, Number] | None:
     """Return the ends of `(k * x + o) // d - (k * (x - r) + o) // d`, for `k` and `r` from 0, `d` from 1 on.
 
     A quotient that is rounded towards 0 does not fall where its dividend rises, and two of them differ by at
     most 1 more than the quotients themselves, of which `k * r / d` is the difference.
     """
-    one, two = unwrap(node.left), unwrap(node.right)
-    if not (isinstance(one, Binary) and isinstance(two, Binary) and one.operator == two.operator == "//"):
+    found = fit(_DIFFERENCE, node)
+    if found is None:
         return None
-    line, lower = _line(unwrap(one.left)), _line(unwrap(two.left))
-    if one.right != two.right or line is None or lower is None:
-        return None
-    (k, x, o), (m, y, p) = line, lower
-    less = unwrap(y)
-    if (k, o) != (m, p) or not (
-        isinstance(less, Binary) and less.operator == "-" and unwrap(less.left) == unwrap(x)
-    ):
-        return None
-    factor, fall, divisor = derive(k, at), derive(less.right, at), derive(one.right, at)
+    factor, fall, divisor = (derive(found[name], at) for name in "krd")
     if factor.low < 0 or fall.low < 0 or divisor.low < 1:
         return None
     return 0, factor.high * fall.high + 1
+
+
+_K, _ONE = place("k"), place("one")
+_RUNGS = Call("GREATEST", (Binary("//", place("d"), Call("GREATEST", (_K, _ONE))), _ONE))
+_REST_OF_RUNG = Binary("*", Call("LEAST", (Binary("-", place("a"), _K), _K)), _RUNGS)
 
 
 def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
@@ -168,44 +173,15 @@ def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
 
     The first factor is from -k to k, and k times the second is at most d, or k if that is more.
     """
-    least, greatest = unwrap(node.left), unwrap(node.right)
-    if not (
-        _is_call(least, "LEAST")
-        and _is_call(greatest, "GREATEST")
-        and whole_number(greatest.arguments[1]) == 1
-    ):
+    found = fit(_REST_OF_RUNG, node)
+    d = None if found is None or whole_number(found["one"]) != 1 else whole_number(found["d"])
+    if found is None or d is None or d < 0:
         return None
-    rest, k = unwrap(least.arguments[0]), unwrap(least.arguments[1])
-    quotient = unwrap(greatest.arguments[0])
-    if not (isinstance(rest, Binary) and rest.operator == "-" and unwrap(rest.right) == k):
-        return None
-    if not (isinstance(quotient, Binary) and quotient.operator == "//"):
-        return None
-    d, divisor = whole_number(quotient.left), unwrap(quotient.right)
-    if not (
-        _is_call(divisor, "GREATEST")
-        and unwrap(divisor.arguments[0]) == k
-        and whole_number(divisor.arguments[1]) == 1
-    ):
-        return None
-    rung = derive(k, at)
-    if not isinstance(d, int) or d < 0 or rung.low < 0 or rung.nullable or derive(rest.left, at).low < 0:
+    rung = derive(found["k"], at)
+    if rung.low < 0 or rung.nullable or derive(found["a"], at).low < 0:
         return None
     most = max(d, rung.high)
     return -most, most
-
-
-def _is_call(node: Expr, name: str) -> TypeGuard[Call]:
-    return isinstance(node, Call) and node.name.upper() == name and len(node.arguments) == 2
-
-
-def _line(node: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """Return `k`, `x` and `o` of `k * x + o`."""
-    if isinstance(node, Binary) and node.operator == "+":
-        product = unwrap(node.left)
-        if isinstance(product, Binary) and product.operator == "*":
-            return product.left, product.right, node.right
-    return None
 
 
 def _has_zero(node: Expr, value: Value) -> bool:
@@ -232,26 +208,28 @@ def _quotients(node: Binary, x: Value, y: Value, at: Around) -> tuple[Number, Nu
     return -most if x.low < 0 or y.low < 0 else 0, most
 
 
+def _write_shares() -> Iterator[Expr]:
+    """Yield `(LEAST(x, n * w) * k) // n`, also without `w` or `k`, and with the divisor NULLIF(n, ..)."""
+    n = place("n")
+    for top in (n, Binary("*", n, place("w"))):
+        least = Call("LEAST", (place("x"), top))
+        for above in (least, Binary("*", least, place("k"))):
+            yield from (Binary("//", above, below) for below in (n, Call("NULLIF", (n, place("none")))))
+
+
+_SHARES = (*_write_shares(),)
+
+
 def _share(node: Binary, at: Around) -> tuple[Number, Number] | None:
     """Return the ends of `(LEAST(x, n * w) * k) // n`, which are 0 and `w * k`, for `x` and `n` from 0 on."""
-    below = unwrap(node.right)
-    if isinstance(below, Call) and below.name.upper() == "NULLIF":
-        below = unwrap(below.arguments[0])
-    above, factor = unwrap(node.left), 1
-    if (
-        isinstance(above, Binary)
-        and above.operator == "*"
-        and isinstance(found := whole_number(above.right), int)
-    ):
-        above, factor = unwrap(above.left), found
-    if not (isinstance(above, Call) and above.name.upper() == "LEAST" and len(above.arguments) == 2):
-        return None
-    x, top, most = above.arguments[0], unwrap(above.arguments[1]), 1
-    if isinstance(top, Binary) and top.operator == "*" and isinstance(found := whole_number(top.right), int):
-        top, most = unwrap(top.left), found
-    if top != below or factor < 0 or most < 0 or derive(x, at).low < 0 or derive(top, at).low < 0:
-        return None
-    return 0, most * factor
+    for template in _SHARES:
+        found = fit(template, node)
+        if found is not None:
+            factors = [whole_number(found[name]) if name in found else 1 for name in "kw"]
+            most = [number for number in factors if number is not None and number >= 0]
+            if len(most) == len("kw") and all(derive(found[name], at).low >= 0 for name in "xn"):
+                return 0, most[0] * most[1]
+    return None
 
 
 def _rests(x: Value, y: Value) -> tuple[Number, Number]:

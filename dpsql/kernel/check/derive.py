@@ -343,6 +343,37 @@ def unwrap(node: Expr) -> Expr:
     return node
 
 
+def place(name: str) -> Column:
+    """Return a place in a template of `fit`, at which any expression may stand."""
+    return Column("?", name)
+
+
+def fit(template: Expr, expr: Expr) -> dict[str, Expr] | None:
+    """Return what an expression has at the places of a template, by their names; None if it has another form.
+
+    Beside the places all is as in the template, but for parentheses and the case of words. A place that the
+    template has twice has equal expressions.
+    """
+    found: dict[str, Expr] = {}
+    waiting: list[tuple[object, object]] = [(template, expr)]
+    while waiting:
+        part, x = waiting.pop()
+        x = unwrap(x) if isinstance(x, Paren) else x
+        if isinstance(part, Column) and part.table == "?" and isinstance(x, Expr):
+            if found.setdefault(part.name, x) != x:
+                return None
+        elif isinstance(part, tuple) and isinstance(x, tuple) and len(part) == len(x):
+            waiting += zip(part, x, strict=True)
+        elif isinstance(part, Expr) and type(part) is type(x) and not isinstance(part, Constant):
+            waiting += [(getattr(part, name), getattr(x, name)) for name in part.__match_args__]
+        elif isinstance(part, str) and isinstance(x, str):
+            if part.lower() != x.lower():
+                return None
+        elif part != x:
+            return None
+    return found
+
+
 def is_whole(cast: Cast) -> bool:
     """Return whether a conversion is to whole numbers."""
     return cast.type.integer or cast.type.name == "HUGEINT"

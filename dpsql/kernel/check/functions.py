@@ -29,8 +29,10 @@ from dpsql.kernel.check.derive import (
     distance,
     ends,
     exact,
+    fit,
     fits,
     needs_try,
+    place,
     rule,
     size,
     unify_values,
@@ -174,6 +176,9 @@ def _call(node: Call, at: Around) -> Value:
     raise NotCertified(f"a function that is not known, or not of such values: {name}", node)
 
 
+_CLAMPED = Call("least", (Call("greatest", (place("x"), place("low"))), place("high")))
+
+
 def _days_between(node: Call) -> tuple[int, int] | None:
     """Return the ends of date_diff(word, first, LEAST(GREATEST(x, low), high)) of days or seconds.
 
@@ -181,16 +186,11 @@ def _days_between(node: Call) -> tuple[int, int] | None:
     lesser of both ends to `high`. The days, or seconds, that begin between two times are a difference of two
     numbers, of which each grows with its time.
     """
-    word, least = unwrap(node.arguments[0]), unwrap(node.arguments[2])
-    if not (isinstance(least, Call) and least.name.lower() == "least" and len(least.arguments) == 2):
+    word, begin, clamped = node.arguments
+    found = fit(_CLAMPED, clamped)
+    if found is None:
         return None
-    greatest = unwrap(least.arguments[0])
-    if not (
-        isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2
-    ):
-        return None
-    written = (node.arguments[1], greatest.arguments[1], least.arguments[1])
-    first, low, high = (_time(end, word) for end in written)
+    first, low, high = (_time(end, unwrap(word)) for end in (begin, found["low"], found["high"]))
     if first is None or low is None or high is None:
         return None
     return min(low, high) - first, high - first
