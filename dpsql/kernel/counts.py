@@ -204,7 +204,7 @@ class Exact:
         """Return the counts of some groups."""
         import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
-        keys = pa.table([picked(c, rows) for c in self.keys.columns], names=self.keys.column_names)
+        keys = pa.table([pick_rows(c, rows) for c in self.keys.columns], names=self.keys.column_names)
         places = {name: place[rows] for name, place in self.places.items()}
         return Exact(keys, tuple(n[rows] for n in self.n), self.changes, self.order, places)
 
@@ -276,7 +276,7 @@ class Exact:
         """Return keys of the groups at some positions, or those at some `places` among all keys."""
         if self.domain is None:
             wanted = range(self.keys.num_columns) if places is None else places
-            return [picked(self.keys.column(f"k{i}"), rows) for i in wanted]
+            return [pick_rows(self.keys.column(f"k{i}"), rows) for i in wanted]
         if self.values is None:
             raise InternalError("a large domain has its keys")
         columns: dict[str, pa.ChunkedArray] = {}
@@ -339,7 +339,7 @@ def exact(counts: Counts) -> Exact:
 _FEW = 1000
 
 
-def picked(column: pa.ChunkedArray, rows: Integers) -> pa.Array:
+def pick_rows(column: pa.ChunkedArray, rows: Integers) -> pa.Array:
     """Return some rows of a key.
 
     No two chunks are put together whole: texts of more than 2 GiB do not fit into one array, and how long

@@ -123,7 +123,7 @@ def run_of_figures(
     if not all(search.changes.one_row for search in searches):
         raise InternalError("these are no units by the bounds that they exceed")
 
-    def counted() -> Counts:
+    def count() -> Counts:
         found = [exact(search.counts) for search in searches]
         bins = [RungBins(*each.n) for each in found]
         numbers = [np.array([each.exact(bins[each.search])], dtype=np.int64) for each in figures]
@@ -134,22 +134,22 @@ def run_of_figures(
         own = UnitChanges(tuple(changes))
         return seal(Counts(), Exact(no_keys(1), tuple(numbers), own, order))
 
-    return Run(without_frames(counted), spending)
+    return Run(without_frames(count), spending)
 
 
 def joined_run(run: Run, other: Run) -> Run:
     """Return the numbers of one group without keys, and behind them those of another, as one run."""
 
-    def joined() -> Counts:
+    def join() -> Counts:
         one, more = exact(run.counts), exact(other.counts)
         if one.size != 1 or more.size != 1 or one.keys.num_columns:
             raise InternalError("these numbers are not of one group")
         return seal(Counts(), Exact(one.keys, one.n + more.n, run.changes.beside(other.changes), one.order))
 
-    return Run(without_frames(joined), run.spending)
+    return Run(without_frames(join), run.spending)
 
 
-def _of_one_group(counts: Counts) -> bool:
+def _has_one_group(counts: Counts) -> bool:
     """Return whether counts have one group, whatever the rows are."""
     own = exact(counts)
     return own.changes.declared and own.size == 1
@@ -164,7 +164,7 @@ def run_bins(mechanism: Bins, above: Sequence[Counts], spending: Spending) -> Bi
     """
     changes = [each for counts in above for each in exact(counts).changes.numbers]
     one = [each.high for each in changes if each is not None and (each.low, each.high) == (0, 1)]
-    known = len(one) == len(changes) and all(map(_of_one_group, above))
+    known = len(one) == len(changes) and all(map(_has_one_group, above))
     nodes = [query for query in (exact(counts).query for counts in above) if isinstance(query, Above)]
     ends = [end for node in nodes for end in node.ends]
     same = len(nodes) == len(above) and len({node.units for node in nodes}) == 1
@@ -215,9 +215,9 @@ class Parted(Sealed):
             raise InternalError("how many groups a partition has is private")
         within = run.changes.within(keys)
 
-        def divided() -> tuple[NDArray[np.int64], list[tuple[int, int]], list[Counts]]:
+        def divide() -> tuple[NDArray[np.int64], list[tuple[int, int]], list[Counts]]:
             own = exact(run.counts)
-            rows, starts = _by_partition(own, keys, listed)
+            rows, starts = _sort_by_partition(own, keys, listed)
             number = len(starts) if listed is None else listed.num_rows
             if times < number and (within is None or within > times):
                 raise InternalError("one unit is in more partitions than are charged")
@@ -227,7 +227,7 @@ class Parted(Sealed):
                 pairs = [pairs[place] for place in exact_noise.ranks(number).tolist()]
             return rows, pairs, [seal(Counts(), every.slice(*pair)) for pair in pairs]
 
-        rows, pairs, parts = without_frames(divided)
+        rows, pairs, parts = without_frames(divide)
         made = cls()
         made.run = run
         spent = run.spending.parts(len(parts), times)
@@ -267,7 +267,7 @@ class _Divided:
     """Where each partition starts there."""
 
 
-def _by_partition(
+def _sort_by_partition(
     own: Exact, keys: Sequence[int], listed: pa.Table | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of all groups of the partitions, one after the other, and where each starts."""

@@ -83,7 +83,7 @@ _BITS = ("BIT_AND", "BIT_OR", "BIT_XOR")
 _TRUTHS = ("BOOL_AND", "BOOL_OR")
 
 
-def _of_rows(at: Around) -> Around:
+def _place_of_parts(at: Around) -> Around:
     """Return where the parts of an aggregate or a window stand: they are of other rows, too.
 
     What conditions of CASE say is of the row for which a result is computed.
@@ -101,12 +101,12 @@ def _aggregate(node: Aggregate, at: Around) -> Value:
     if read and not any(_is_own(part, at) for part in read):
         raise NotCertified("an aggregate of columns of the query around it, which is that of the other", node)
     at.found.append(node)
-    inner = _of_rows(at)
+    inner = _place_of_parts(at)
     if node.filter is not None and derive(node.filter, inner).type.name not in ("BOOLEAN", "NULL"):
         raise NotCertified("a condition that is no truth value", node)
     check_order(node.order, inner)
     values = [derive(argument, inner) for argument in node.arguments]
-    return of_aggregate(node, values, at)
+    return value_of_aggregate(node, values, at)
 
 
 def _is_own(column: Column, at: Around) -> bool:
@@ -122,7 +122,7 @@ def check_order(terms: tuple[OrderTerm, ...], at: Around) -> None:
             raise NotCertified("an order by a DOUBLE that has several zeros", term)
 
 
-def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None) -> Value:
+def value_of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None) -> Value:
     """Return what is known of an aggregate of some values."""
     name = node.name.upper()
     if name == "COUNT" and len(values) <= 1:
@@ -137,13 +137,13 @@ def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None)
             raise NotCertified("the least or the largest of DOUBLEs that have several zeros", node)
         return x._replace(nullable=True, literal=False)
     if name in ("SUM", "AVG"):
-        return _sum(node, x, at, mean=name == "AVG")
+        return _value_of_sum(node, x, at, mean=name == "AVG")
     if name in _TRUTHS and kind.name in ("BOOLEAN", "NULL"):
         return Value(BOOLEAN, 0, 1)
     if name in _BITS and exact(kind):
         return whole(kind)
     if name in _CHOSEN:
-        if not _ordered(node):
+        if not _is_ordered(node):
             raise NotCertified(f"{name} in no order of its values", node)
         return (
             Value(SqlType("LIST", item=kind), canonical=x.canonical)
@@ -158,16 +158,16 @@ def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None)
     raise NotCertified(f"an aggregate that is not known: {name}", node)
 
 
-def _ordered(node: Aggregate) -> bool:
+def _is_ordered(node: Aggregate) -> bool:
     """Return whether rows that tie in the aggregate's order have one value."""
     argument = unwrap(node.arguments[0])
     return not facts(argument).reads or any(unwrap(term.expr) == argument for term in node.order)
 
 
-def _sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -> Value:
+def _value_of_sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -> Value:
     kind = x.type
     if kind == DOUBLE:
-        if not _ordered(node):
+        if not _is_ordered(node):
             raise NotCertified("a sum of DOUBLEs in no order of its values", node)
         return Value(DOUBLE, canonical=False)
     if kind.name == "DECIMAL":
@@ -208,7 +208,7 @@ def _window(node: Window, at: Around) -> Value:
     if at.found is None or at.caught:
         raise NotCertified("a window where none can be", node)
     at.found.append(node)
-    inner = _of_rows(at)
+    inner = _place_of_parts(at)
     # Of what is computed no column is known by it, so that rows may tie that differ in its zeros. Those of
     # lists are told apart by nothing: `totality` lets no function read a list by which rows are ordered.
     for part in (*node.partition, *(term.expr for term in node.order)):
@@ -232,7 +232,7 @@ def _window(node: Window, at: Around) -> Value:
 def _aggregate_window(function: Aggregate, at: Around) -> Value:
     if function.distinct or function.order or function.filter is not None or function.name.upper() in _CHOSEN:
         raise NotCertified("a window of an aggregate with DISTINCT, ORDER BY or FILTER", function)
-    found = of_aggregate(function, [derive(argument, at) for argument in function.arguments])
+    found = value_of_aggregate(function, [derive(argument, at) for argument in function.arguments])
     # A frame can have no rows: the sum is then NULL, the number 0.
     return found if function.name.upper() == "COUNT" else found._replace(nullable=True)
 
@@ -243,14 +243,14 @@ def _call_window(function: Call, at: Around) -> Value:
         return Value(BIGINT, *_RANKS[name], nullable=False)
     if name in _SHARES and not arguments:
         return Value(DOUBLE, 0, 1, nullable=False)
-    if name == "NTILE" and len(arguments) == 1 and _positive(arguments[0], at):
+    if name == "NTILE" and len(arguments) == 1 and _is_from_1(arguments[0], at):
         return Value(BIGINT, 1, ROWS, nullable=False)
-    if name in _NEAR and 1 <= len(arguments) <= _NEAR[name] and all(_positive(a, at) for a in arguments[1:]):
+    if name in _NEAR and 1 <= len(arguments) <= _NEAR[name] and all(_is_from_1(a, at) for a in arguments[1:]):
         return derive(arguments[0], at)._replace(nullable=True, literal=False)
     raise NotCertified(f"a window of a function that is not known: {name}", function)
 
 
-def _positive(node: Expr, at: Around) -> bool:
+def _is_from_1(node: Expr, at: Around) -> bool:
     """Return whether an expression is one positive whole number."""
     x = derive(node, at)
     return exact(x.type) and x.low == x.high and x.low >= 1

@@ -60,13 +60,13 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
     kind = common(x, y, computed=True)
     nullable = x.nullable or y.nullable
     if kind is None or not (exact(kind) or kind.name in ("DECIMAL", "DOUBLE", "NULL")):
-        return _of_dates(node, operator, x, y, at)
+        return _value_of_dates(node, operator, x, y, at)
     if kind.name == "NULL" or x.low > x.high or y.low > y.high:
         return Value(kind, INFINITY, -INFINITY)
     if operator == "/" or (kind == DOUBLE and operator in ("+", "-", "*", "%")):
         if operator in ("/", "%") and not at.caught and _has_zero(node.right, y):
             raise NotCertified("a division by what can be 0", node)
-        return _double(operator, x, y, nullable)
+        return _value_of_double(operator, x, y, nullable)
     if not exact(kind):
         if kind == DOUBLE or operator not in ("+", "-"):
             raise NotCertified("an operator on numbers with a point that has no rule", node)
@@ -77,23 +77,23 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
         case "+":
             low, high = x.low + y.low, x.high + y.high
         case "-":
-            low, high = _difference(node, at) or (x.low - y.high, x.high - y.low)
+            low, high = _ends_of_difference(node, at) or (x.low - y.high, x.high - y.low)
         case "*":
             corners = [p * q for p in (x.low, x.high) for q in (y.low, y.high)]
-            low, high = _rest_of_rung(node, at) or (min(corners), max(corners))
+            low, high = _ends_of_rest(node, at) or (min(corners), max(corners))
         case "//" | "%":
             if _has_zero(node.right, y):
                 needs_try(node, at, "a division by what can be 0")
                 nullable = True
-            low, high = _quotients(node, x, y, at) if operator == "//" else _rests(x, y)
+            low, high = _ends_of_quotient(node, x, y, at) if operator == "//" else _ends_of_remainder(x, y)
         case "&" | "|" | ">>":
-            low, high = _bits(operator, x, y) or ends(kind)
+            low, high = _ends_of_bits(operator, x, y) or ends(kind)
         case _:
             raise NotCertified("an operator that has no rule", node)
     return check_ends(Value(kind, low, high, nullable), node, at)
 
 
-def _bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
+def _ends_of_bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
     """Return the ends of an operator on bits; of `|` all bits up to the highest one can be set."""
     if operator == ">>" and y.low == y.high and 0 <= y.low < (64 if x.low >= 0 else 8) and x.type != HUGEINT:
         return int(x.low) >> int(y.low), int(x.high) >> int(y.low)
@@ -104,7 +104,7 @@ def _bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
     return max(x.low, y.low), (1 << int(max(x.high, y.high)).bit_length()) - 1
 
 
-def _double(operator: str, x: Value, y: Value, nullable: bool) -> Value:
+def _value_of_double(operator: str, x: Value, y: Value, nullable: bool) -> Value:
     """Return what is known of arithmetic on DOUBLEs: twice the exact ends are beyond every rounding."""
     most, other, least = size(x), size(y), distance(y)
     if operator == "+" and y.low == 0 == y.high:  # of its two zeros this makes one
@@ -125,7 +125,7 @@ _DAYS = 1 << 30
 """From a date that is written, so many days lead to a DATE: the years of a constant are from 1 to 9999."""
 
 
-def _of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
+def _value_of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
     near = isinstance(unwrap(node.left), Constant) and size(y) <= _DAYS
     if not (near and operator == "+" and x.type == DATE and exact(y.type)):
         needs_try(node, at, "arithmetic on dates outside TRY")
@@ -148,7 +148,7 @@ def _quotient(x: Expr) -> Binary:
 _DIFFERENCE = Binary("-", _quotient(place("x")), _quotient(Binary("-", place("x"), place("r"))))
 
 
-def _difference(node: Binary, at: Around) -> tuple[Number, Number] | None:
+def _ends_of_difference(node: Binary, at: Around) -> tuple[Number, Number] | None:
     """Return the ends of `(k * x + o) // d - (k * (x - r) + o) // d`, for `k` and `r` from 0, `d` from 1 on.
 
     A quotient that is rounded towards 0 does not fall where its dividend rises, and two of them differ by at
@@ -168,7 +168,7 @@ _RUNGS = Call("GREATEST", (Binary("//", place("d"), Call("GREATEST", (_K, _ONE))
 _REST_OF_RUNG = Binary("*", Call("LEAST", (Binary("-", place("a"), _K), _K)), _RUNGS)
 
 
-def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
+def _ends_of_rest(node: Binary, at: Around) -> tuple[Number, Number] | None:
     """Return the ends of `LEAST(a - k, k) * GREATEST(d // GREATEST(k, 1), 1)` for `a`, `k` and `d` from 0 on.
 
     The first factor is from -k to k, and k times the second is at most d, or k if that is more.
@@ -191,18 +191,18 @@ def _has_zero(node: Expr, value: Value) -> bool:
     return value.low <= 0 <= value.high
 
 
-def _cut(x: Number, y: Number) -> int:
+def _quotient_towards_0(x: Number, y: Number) -> int:
     """Return a quotient of whole numbers, rounded towards 0."""
     quotient = abs(int(x)) // abs(int(y))
     return quotient if (x < 0) == (y < 0) else -quotient
 
 
-def _quotients(node: Binary, x: Value, y: Value, at: Around) -> tuple[Number, Number]:
-    share = _share(node, at)
+def _ends_of_quotient(node: Binary, x: Value, y: Value, at: Around) -> tuple[Number, Number]:
+    share = _ends_of_share(node, at)
     if share is not None:
         return share
     if y.low >= 1 or y.high <= -1:
-        corners = [_cut(p, q) for p in (x.low, x.high) for q in (y.low, y.high)]
+        corners = [_quotient_towards_0(p, q) for p in (x.low, x.high) for q in (y.low, y.high)]
         return min(corners), max(corners)
     most = size(x)
     return -most if x.low < 0 or y.low < 0 else 0, most
@@ -220,7 +220,7 @@ def _write_shares() -> Iterator[Expr]:
 _SHARES = (*_write_shares(),)
 
 
-def _share(node: Binary, at: Around) -> tuple[Number, Number] | None:
+def _ends_of_share(node: Binary, at: Around) -> tuple[Number, Number] | None:
     """Return the ends of `(LEAST(x, n * w) * k) // n`, which are 0 and `w * k`, for `x` and `n` from 0 on."""
     for template in _SHARES:
         found = fit(template, node)
@@ -232,7 +232,7 @@ def _share(node: Binary, at: Around) -> tuple[Number, Number] | None:
     return None
 
 
-def _rests(x: Value, y: Value) -> tuple[Number, Number]:
+def _ends_of_remainder(x: Value, y: Value) -> tuple[Number, Number]:
     most = size(y) - 1
     return max(x.low, -most) if x.low < 0 else 0, min(x.high, most) if x.high > 0 else 0
 
@@ -251,20 +251,22 @@ def _cast(node: Cast, at: Around) -> Value:
         needs_try(node, at, "a conversion that can fail")
     low, high = ends(kind)
     if (low, high) != (-INFINITY, INFINITY) or kind == DOUBLE:
-        low, high = _converted(x, kind, low, high)
+        low, high = _convert_ends(x, kind, low, high)
     # A text can be that of another zero or NaN, which has a sign.
     known = floating(x.type) or exact(x.type) or x.type.name in ("DECIMAL", "BOOLEAN", "NULL")
-    canonical = (x.canonical and known) or not floating(kind) or (kind == DOUBLE and _unsigned(node.operand))
+    canonical = (
+        (x.canonical and known) or not floating(kind) or (kind == DOUBLE and _has_no_sign(node.operand))
+    )
     return Value(kind, low, high, x.nullable or not certain, canonical)
 
 
-def _unsigned(node: Expr) -> bool:
+def _has_no_sign(node: Expr) -> bool:
     """Return whether an expression is a text that is written, without the sign of a zero or NaN."""
     node = unwrap(node)
     return isinstance(node, Constant) and isinstance(node.value, str) and "-" not in node.value
 
 
-def _converted(x: Value, kind: SqlType, low: Number, high: Number) -> tuple[Number, Number]:
+def _convert_ends(x: Value, kind: SqlType, low: Number, high: Number) -> tuple[Number, Number]:
     """Return the ends of a number after a conversion; what is beyond those of its type has no value."""
     if x.low > x.high:
         return x.low, x.high

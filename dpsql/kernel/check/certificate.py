@@ -397,13 +397,13 @@ def under(relation: Relation, alias: str) -> Relation:
     """Return the result of a query as an item of FROM."""
     new = {name: f"{alias}.{name}" for name in relation.columns}
 
-    def renamed(names: Names) -> Names:
+    def rename(names: Names) -> Names:
         return frozenset(new[name] for name in names)
 
     return relation._replace(
         columns=tuple(new.values()),
         unit=frozenset(Column(alias, unit.name) for unit in relation.unit if isinstance(unit, Column)),
-        unique=frozenset(map(renamed, relation.unique)),
-        depends=tuple((renamed(a), renamed(b)) for a, b in relation.depends),
-        few=tuple((renamed(a), most) for a, most in relation.few),
+        unique=frozenset(map(rename, relation.unique)),
+        depends=tuple((rename(a), rename(b)) for a, b in relation.depends),
+        few=tuple((rename(a), most) for a, most in relation.few),
     )

@@ -243,7 +243,7 @@ class Checks(Protocol):
     large: list[tuple[Scope, Node]]
     """Sums of whole numbers that can overflow, as far as their values show."""
 
-    def settled(self, query: Query, outer: Scope | None) -> Rows:
+    def check_whole(self, query: Query, outer: Scope | None) -> Rows:
         """Check a query and return what is known of its rows."""
 
 

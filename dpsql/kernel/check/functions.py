@@ -151,7 +151,7 @@ def _call(node: Call, at: Around) -> Value:
     check_decided(arguments, node)
     match name, arguments:
         case _ if lists:
-            return _of_items(name, node, lists, arguments, at)
+            return _value_of_items(name, node, lists, arguments, at)
         case "hash", [_, *_] if all(x.canonical for x in arguments):
             return Value(UBIGINT, *ends(UBIGINT), nullable=False)
         case "nullif", [x, _]:
@@ -230,7 +230,7 @@ def _choice(name: str, node: Call, at: Around) -> Value:
     return Value(found.type, low, high, nullable, found.canonical, found.literal, found.settled)
 
 
-def _of_items(
+def _value_of_items(
     name: str,
     node: Call,
     lists: list[Lambda],
@@ -279,7 +279,10 @@ def _apply(node: Apply, at: Around) -> Value:
     if of_items is None:
         given = [derive(argument, at._replace(measured=cut_text(node))) for argument in node.arguments]
     else:
-        given = [*(derive(argument, at) for argument in node.arguments[:2]), _measured(node, of_items, at)]
+        given = [
+            *(derive(argument, at) for argument in node.arguments[:2]),
+            _value_of_list(node, of_items, at),
+        ]
     check_decided(given, node)
     if form.widens and form.name in ("+", "-", "*") and all(exact(x.type) for x in given):
         x, y = (each._replace(type=HUGEINT, literal=False) for each in given)
@@ -295,13 +298,13 @@ def _apply(node: Apply, at: Around) -> Value:
     return whole(made, canonical=False)
 
 
-def _measured(node: Apply, made: Call, at: Around) -> Value:
+def _value_of_list(node: Apply, made: Call, at: Around) -> Value:
     """Return what is known of a list that is made of each item of another, whose length is looked at."""
     lists = [argument for argument in made.arguments if isinstance(argument, Lambda)]
     if made.name.lower() != "list_transform" or len(lists) != 1:
         return derive(made, at)
     arguments = [derive(argument, at) for argument in made.arguments if not isinstance(argument, Lambda)]
-    return _of_items("list_transform", made, lists, arguments, at, node)
+    return _value_of_items("list_transform", made, lists, arguments, at, node)
 
 
 def _is_of(x: Value, kind: SqlType | None, form: Form) -> bool:

@@ -214,7 +214,7 @@ def relation_of_units(
             unit.add(name)
         elif item.expr in group:
             keys.add(name)
-        elif not has_aggregate(item.expr) and not _of_keys(item.expr, group, source):
+        elif not has_aggregate(item.expr) and not _reads_keys(item.expr, group, source):
             proof.refuse("a column that is no key of its group", item.expr)
     if not unit and source.strays:
         return proof.refuse("groups of a unit without the unit", query)
@@ -222,7 +222,7 @@ def relation_of_units(
     return _grouped(query, source, names, group, unit, keys)
 
 
-def _of_keys(expr: Expr, group: tuple[Expr, ...], source: Relation) -> bool:
+def _reads_keys(expr: Expr, group: tuple[Expr, ...], source: Relation) -> bool:
     """Return whether an expression reads only keys of the group, or the unit."""
     keys = frozenset(name_of(e) for e in group if isinstance(e, Column))
     return reads_of(expr) <= keys
@@ -266,7 +266,7 @@ def _grouped(
     )
 
 
-def _counted(proof: Proof, query: Query, keys: int, numbers: int) -> tuple[Relation, Groups, list[Value]]:
+def _groups_of(proof: Proof, query: Query, keys: int, numbers: int) -> tuple[Relation, Groups, list[Value]]:
     """Return groups with so many keys and numbers, and what is known of the keys."""
     found = proof.query(query, "counts")
     groups, own = found.groups, [f"k{i}" for i in range(keys)]
@@ -309,7 +309,7 @@ def _apart(proof: Proof, one: Value, other: Value) -> bool:
 def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
     """Return every group of a domain, or the cells of each."""
     keys = [f"k{i}" for i in range(node.keys)]
-    found, groups, values = _counted(proof, node.counts, node.keys + node.outside, node.numbers)
+    found, groups, values = _groups_of(proof, node.counts, node.keys + node.outside, node.numbers)
     sets: list[list[tuple[str, ...]]] = [[(f"o{node.keys}",)]] if node.outside else []
     for each in node.domains:
         rows = _candidates(proof, each, each.query, values)
@@ -334,7 +334,7 @@ def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
 
 def relation_of_decided(proof: Proof, node: Decided) -> Relation:
     """Return the groups that a number decides."""
-    found, groups, values = _counted(proof, node.counts, node.keys, node.numbers)
+    found, groups, values = _groups_of(proof, node.counts, node.keys, node.numbers)
     if len(groups.keys) > node.keys or groups.numbers[f"n{node.place}"].low < 0:
         return proof.refuse("a number that can be negative decides which groups there are", node)
     for each in node.domains:
@@ -353,7 +353,7 @@ def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
     the number of a group takes it once.
     """
     keys = [f"k{i}" for i in range(node.groups.keys)]
-    found, cells, values = _counted(proof, node.cells, len(keys), 2)
+    found, cells, values = _groups_of(proof, node.cells, len(keys), 2)
     groups, columns = proof.query(node.groups, "groups").groups, proof.rows(node.groups).columns
     same = all(_apart(proof, columns[key], value) for key, value in zip(keys, values, strict=True))
     if groups is None or groups.largest is not None or "n0" not in cells.keys or len(groups.numbers) != 1:
@@ -361,7 +361,10 @@ def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
     if not same:
         return proof.refuse("cells of groups of other keys", node)
     proof.note("cells of groups", "each group that a number decides has its cells")
-    made = {"n1": _in_all(cells.numbers["n1"], cells.most), "n2": _in_all(groups.numbers["n0"], groups.most)}
+    made = {
+        "n1": _add_up(cells.numbers["n1"], cells.most),
+        "n2": _add_up(groups.numbers["n0"], groups.most),
+    }
     return Relation(
         Kind.GROUPS,
         (*found.columns, "n2"),
@@ -379,7 +382,7 @@ def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
 def relation_of_part(proof: Proof, node: OfDomain) -> Relation:
     """Return the groups of a domain that have rows."""
     places = [key for part in node.parts for key in part.keys]
-    _, groups, values = _counted(proof, node.counts, len(places), node.numbers)
+    _, groups, values = _groups_of(proof, node.counts, len(places), node.numbers)
     for part in node.parts:
         if part.query is not None:
             if frozenset("p") not in _candidates(proof, part, part.query, values).unique:
@@ -402,7 +405,7 @@ def _with_0(ends: tuple[int, int]) -> tuple[int, int]:
     return min(ends[0], 0), max(ends[1], 0)
 
 
-def _in_all(number: Number, most: int | None) -> Number:
+def _add_up(number: Number, most: int | None) -> Number:
     """Return a number that is 0 where it is missing, with what a unit changes in all groups."""
     by_groups = None if most is None else most * max(-number.low, number.high)
     total = min((t for t in (number.total, by_groups) if t is not None), default=None)

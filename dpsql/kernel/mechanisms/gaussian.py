@@ -20,9 +20,9 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     bounds_of,
     common_unit,
-    counted,
     positive,
     whole,
 )
@@ -288,7 +288,7 @@ class Gaussian(Mechanism[GaussianMeasured]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GaussianMeasured:
         """Add the noise to the counts, clamped."""
-        array = counted(counts, self.size, trials=True)
+        array = as_counts(counts, self.size, trials=True)
         if not self.size:
             return GaussianMeasured(self, array.astype(np.float64))
         steps = self.unit // np.tile(np.array(self.bounds, dtype=np.int64), self.repeats)

@@ -26,9 +26,9 @@ from dpsql.kernel.mechanisms.mechanism import (
     in_counts,
     in_order,
     kind,
-    padded,
-    placed,
+    pad_rows,
     positive,
+    to_steps,
     whole,
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
@@ -177,7 +177,7 @@ class GuessAndCheckPlan(Mechanism[Misses]):
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Misses:
         """Check the guess for counts in a public order, until the misses are used up."""
         array = in_order(counts, trials=True)
-        rows = placed(np.atleast_2d(array), self.resolution, negated=False)
+        rows = to_steps(np.atleast_2d(array), self.resolution, negated=False)
         checks = _Checks(self, source, len(rows))
         missed, off, answer = np.zeros((3, *rows.shape), dtype=np.int64)
         for j in range(rows.shape[1]):
@@ -187,7 +187,7 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         parts = (place, in_counts(answer[trial, place], self.resolution), gap)
         if array.ndim == 1:
             return Misses(self, *parts, units=int(checks.used[0]))
-        rows_of = padded(trial, (len(rows), self.misses), *parts)
+        rows_of = pad_rows(trial, (len(rows), self.misses), *parts)
         return Misses(self, *rows_of, units=checks.used)
 
 

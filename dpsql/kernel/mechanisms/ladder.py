@@ -19,8 +19,8 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     bound,
-    counted,
     grid_of,
     positive,
     whole,
@@ -150,7 +150,7 @@ class Ladder(NoisyOrder[Rung]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Rung:
         """Choose by the numbers of units that exceed the bounds of the rungs, or by the scores of these."""
-        array = counted(counts, self.groups, trials=True)
+        array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             return Rung(self, np.zeros((*array.shape[:-1], 1), dtype=np.int64))
         values = self.values(array)
@@ -364,6 +364,6 @@ class Bins(Mechanism[Binned]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Binned:
         """Add noise to the exact number of units in each bin, clamped to 2^60."""
-        values = exact_noise.place(counted(counts, self.groups, trials=True), self.resolution)
+        values = exact_noise.place(as_counts(counts, self.groups, trials=True), self.resolution)
         values += source.draw("laplace", self.scale, self.resolution, values.shape)
         return Binned(self, values)

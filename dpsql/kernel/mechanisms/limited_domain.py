@@ -18,9 +18,9 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     between,
     bound,
-    counted,
     grid_of,
     in_counts,
     positive,
@@ -326,7 +326,7 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
         They must be monotone: one unit moves all counts the same way, each by at most the sensitivity, in any
         number of groups.
         """
-        array = counted(counts, trials=True)
+        array = as_counts(counts, trials=True)
         first = self.limited.run(array, source)
         rows, placed = np.atleast_2d(array), np.atleast_1d(first.units)
         released, free = np.atleast_2d(first.index), np.atleast_2d(first.gap)

@@ -19,10 +19,10 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     bound,
     bounds_of,
     common_unit,
-    counted,
     grid_of,
     in_counts,
     positive,
@@ -102,7 +102,7 @@ class Laplace(Mechanism[Measured]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured:
         """Add noise to each count, clamped to 2^60 grid steps, or to their sum."""
-        array = counted(counts, self.groups, trials=True)
+        array = as_counts(counts, self.groups, trials=True)
         values = exact_noise.place(array, self.resolution)
         if self.total:
             noise = source.draw("laplace", self.scale, self.resolution, (*array.shape[:-1], 1))
@@ -210,7 +210,7 @@ class Refinement(Mechanism[Refined]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Refined:
         """Release each count at every level."""
-        placed = exact_noise.place(counted(counts, self.groups, trials=True), self.resolution)
+        placed = exact_noise.place(as_counts(counts, self.groups, trials=True), self.resolution)
         noise = source.draw("laplace", self.scales[0], self.resolution, placed.shape)
         levels = [placed + noise]
         for level in range(1, len(self.scales)):
@@ -223,7 +223,7 @@ class Refinement(Mechanism[Refined]):
 
         The counts must be those that were released.
         """
-        placed = exact_noise.place(counted(counts, self.groups, trials=True), self.resolution)
+        placed = exact_noise.place(as_counts(counts, self.groups, trials=True), self.resolution)
         noise = np.asarray(released, dtype=np.int64) - placed
         less = self._less(noise, len(self.scales) - 1, source)
         return Refined(self, in_counts(placed + less, self.resolution))
@@ -363,7 +363,7 @@ class Box(Mechanism[BoxMeasured]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> BoxMeasured:
         """Add the noise to the counts, clamped, and take the midrange of the pads as their origin."""
-        array = counted(counts, self.size, trials=True)
+        array = as_counts(counts, self.size, trials=True)
         rows = np.atleast_2d(array)
         if not self.size:
             return BoxMeasured(self, array.astype(np.float64))

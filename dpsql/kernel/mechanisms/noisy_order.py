@@ -181,7 +181,7 @@ def check_sparse(noise: Noise, scale: Fraction, resolution: int) -> None:
         raise ValueError(f"so large an epsilon needs {noise} noise that is finer than its grid")
 
 
-def sparsely_placed(counts: SparseCounts, bits: int, *, negated: bool) -> SparseCounts:
+def to_sparse_steps(counts: SparseCounts, bits: int, *, negated: bool) -> SparseCounts:
     """Convert the listed counts to grid steps; negated if the smallest are wanted."""
     values = exact_noise.place(counts.values, bits)
     return replace(counts, values=-values if negated else values)

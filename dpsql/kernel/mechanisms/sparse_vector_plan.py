@@ -30,9 +30,9 @@ from dpsql.kernel.mechanisms.mechanism import (
     grid_of,
     in_counts,
     kind,
-    padded,
-    placed,
+    pad_rows,
     positive,
+    to_steps,
     whole,
 )
 from dpsql.kernel.mechanisms.noisy_order import skipping
@@ -213,7 +213,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
 
     def passing(self, counts: NDArray[np.int64], level: NDArray[np.int64], source: NoiseSource) -> Hits:
         """Try counts of shape (trials, n) in each branch; a hit is in the cheapest one that it passes."""
-        values = placed(counts, self.resolution, negated=self.below)
+        values = to_steps(counts, self.resolution, negated=self.below)
         values -= level
         flat = values.ravel()
         branch, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
@@ -235,7 +235,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
             return SparseVector(self, *parts, units=int(units[0]))
         most = ((self.hits - 1) << (len(self.scales) - 1)) + 1
         shape = (len(units), min(most, self.groups, self.limit or most))
-        return SparseVector(self, *padded(hits.trial, shape, *parts), units=units)
+        return SparseVector(self, *pad_rows(hits.trial, shape, *parts), units=units)
 
 
 def best_share(

@@ -247,14 +247,14 @@ class UnitValue(Counted):
 
     def compute(self, values: Exprs) -> Expr:
         """Return the value of a unit."""
-        return _filled(self.value, values)
+        return _fill(self.value, values)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
         """See `Counted`."""
         return saturated(Aggregate("SUM", (self.compute(values),)))
 
 
-def _filled(template: Expr, values: Exprs) -> Expr:
+def _fill(template: Expr, values: Exprs) -> Expr:
     """Return an expression with values in the place of its arguments."""
 
     def change(node: Node) -> Node:

@@ -259,20 +259,20 @@ def _key(bounds: tuple[int, ...], *, wide: bool) -> Item:
     For one beyond BIGINT it is -1/2^31 times the bound. With `wide`, column `b` is what a unit has as BIGINT.
     """
     low, high = _halves(bounds)
-    key = _searched(Column("v", "b" if wide else "a"), low, [whole(-1), *map(whole, low)])
+    key = _search(Column("v", "b" if wide else "a"), low, [whole(-1), *map(whole, low)])
     if high:
         value, keys = Column("v", "a"), [whole(-(bound // _FAR)) for bound in high]
-        key = Case(((Binary(">", value, whole(high[0])), _searched(value, high[1:], keys)),), key)
+        key = Case(((Binary(">", value, whole(high[0])), _search(value, high[1:], keys)),), key)
     return with_text(Item(Cast(key, BIGINT), "k"))
 
 
-def _searched(value: Expr, bounds: Sequence[int], results: Sequence[Expr]) -> Expr:
+def _search(value: Expr, bounds: Sequence[int], results: Sequence[Expr]) -> Expr:
     """Return the result of as many bounds as a value exceeds, by halves."""
     if not bounds:
         return results[0]
     middle = len(bounds) // 2
-    upper = _searched(value, bounds[middle + 1 :], results[middle + 1 :])
-    lower = _searched(value, bounds[:middle], results[: middle + 1])
+    upper = _search(value, bounds[middle + 1 :], results[middle + 1 :])
+    lower = _search(value, bounds[:middle], results[: middle + 1])
     return Case(((Binary(">", value, whole(bounds[middle])), upper),), lower)
 
 
