@@ -190,7 +190,7 @@ class Exact:
         return len(self.n[0]) if self.n else self.keys.num_rows
 
     def take(self, wanted: Wanted) -> Exact:
-        """See `Counts.take`."""
+        """Return what another query counts of these: its numbers, groups, order and changes."""
         return Exact(
             self.keys.slice(0, wanted.limit),
             tuple(self.n[place][: wanted.limit] for place in wanted.numbers),

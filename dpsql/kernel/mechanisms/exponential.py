@@ -86,7 +86,10 @@ class Exponential(Mechanism["TopK[Exponential]"]):
         return cls(groups, scale, bits, lowest, loss=PrivacyLoss.of(budget))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: only by how much the changes of groups differ counts."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What matters is only by how much the changes of groups differ.
+        """
         return pays_for(self, taken.span)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[Exponential]:
@@ -262,7 +265,10 @@ class GumbelTopK(Mechanism[GumbelChoice]):
         return cls(groups, k, scale, bits, lowest, loss=PrivacyLoss((BoundedRange(each, rounds),)))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: only by how much the changes of groups differ counts, in each round."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What matters is only by how much the changes of groups differ, in each round.
+        """
         return pays_for(self, taken.span, min(self.k, self.groups - 1))
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GumbelChoice:

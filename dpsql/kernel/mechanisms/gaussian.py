@@ -261,7 +261,9 @@ class Gaussian(Mechanism[GaussianMeasured]):
         return math.ldexp(0.5, self.places) if self.places else 0.0
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: what all changes cost in steps is at most rho; of shared noise, see `Changes`.
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What all changes cost in steps is at most rho; of shared noise, see `Changes`.
 
         What changes by at most c in each group, and by at most t in all, has squares of at most c t in sum;
         where counts are rounded, see `rounded_squares`.

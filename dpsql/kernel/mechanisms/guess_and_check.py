@@ -163,7 +163,10 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         )
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: the error of a guess changes by at most c, up or down, and so does the count."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        The error of a guess changes by at most c, up or down, and so does the count.
+        """
         most = taken.most
         checked = 2 * most / self.scale + most / self.answer_scale
         if self.realised(self.misses).charge.epsilon > (self.loss.epsilon or 0):

@@ -258,7 +258,10 @@ class Joint(Mechanism[JointTopK]):
         return cls(groups, min(k, groups), scale, lowest, loss=PrivacyLoss((BoundedRange(budget),)))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: only by how much the changes of groups differ counts."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What matters is only by how much the changes of groups differ.
+        """
         return pays_for(self, 2 * taken.span)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> JointTopK:

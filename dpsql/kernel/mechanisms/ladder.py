@@ -141,7 +141,10 @@ class Ladder(NoisyOrder[Rung]):
         return float(self.penalty) + scale * max(0.0, -math.log(2 * (1 - confidence)))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: scores go one way, by at most the sensitivity; a range needs its own noise."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        Scores go one way, by at most the sensitivity; a range needs its own noise.
+        """
         if not self.scale:
             return self.groups < 2
         if not self.ranged and any(isinstance(part, BoundedRange) for part in self.loss.parts):
@@ -359,7 +362,10 @@ class Bins(Mechanism[Binned]):
         return [before - after for before, after in zip((len(sizes), *beyond), (*beyond, 0), strict=True)]
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: one unit is in one bin."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        One unit is in one bin.
+        """
         return taken.total <= (self.loss.epsilon or 0) * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Binned:

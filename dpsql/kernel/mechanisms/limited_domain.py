@@ -142,11 +142,14 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
 
     @property
     def reads(self) -> int:
-        """See `Mechanism`."""
+        """How many groups with the largest counts it reads."""
         return self.groups + 1
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: all counts go one way, by at most c; so far is the clearance for, too."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        All counts go one way, by at most c; so far is the clearance for, too.
+        """
         paid = taken.low == 0 and self.k * taken.high <= (self.loss.epsilon or 0) * self.scale
         if not (paid and self.loss.delta and self.noise == "exponential" and self.k <= self.groups):
             return False
@@ -304,11 +307,14 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
 
     @property
     def reads(self) -> int:
-        """See `Mechanism`."""
+        """How many groups with the largest counts it reads."""
         return self.limited.reads
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: that of both mechanisms, of which the second is planned for what is left."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        It is the loss of both mechanisms, of which the second is planned for what is left.
+        """
         first, both = self.limited.loss, self.loss
         within = (first.epsilon or 0) <= (both.epsilon or 0) and first.delta < both.delta
         known = self.k == self.limited.k and taken.most <= self.sensitivity

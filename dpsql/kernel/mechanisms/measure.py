@@ -93,7 +93,10 @@ class Laplace(Mechanism[Measured]):
         return cls(groups, scale, grid_of("laplace", resolution, scale), total, loss=loss)
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: m changes of c each, for m mechanisms of c/scale each; or one of all together."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        There are m changes of c each, for m mechanisms of c/scale each; or one of all together.
+        """
         part = next(iter(self.loss.parts), None)
         if part is None or part.epsilon is None:
             return not taken.total
@@ -194,7 +197,10 @@ class Refinement(Mechanism[Refined]):
         return cls(whole(groups, "groups"), scales, bits, loss=PrivacyLoss.of(budgets[-1]))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: one unit changes one of the counts, by at most the bound."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        One unit changes one of the counts, by at most the bound.
+        """
         return taken.total <= (self.loss.epsilon or 0) * self.scales[-1]
 
     @property
@@ -353,7 +359,10 @@ class Box(Mechanism[BoxMeasured]):
         return 1 / (self.unit // self.bounds[place % len(self.bounds)])
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: in steps, the changes of all counts are within one range of `unit`."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        In steps, the changes of all counts are within one range of `unit`.
+        """
         found = taken.steps(tuple(self.unit // each for each in self.bounds))
         if found is None or self.rate * self.unit > (self.loss.epsilon or 0):
             return found == []

@@ -166,7 +166,10 @@ class Quantile(Mechanism[Quantiles]):
         return [errors[q] for q in self.quantiles]
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: all rows of a unit in all groups are at most C."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        All rows of a unit in all groups are at most C.
+        """
         part = next(iter(self.loss.parts), None)
         levels = len(set(self.quantiles)).bit_length()
         paid = part is not None and part.times >= levels and (part.epsilon or 0) >= self.epsilon
@@ -328,7 +331,10 @@ class Extreme(Mechanism[Extremes]):
         return self.units + float(self.scale) * math.log(self.cells / (1 - confidence))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: a unit is in one cell of each of m groups."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        A unit is in one cell of each of m groups.
+        """
         units = taken.low == 0 and taken.high <= 1
         return units and 2 * taken.total <= (self.loss.epsilon or 0) * self.scale
 

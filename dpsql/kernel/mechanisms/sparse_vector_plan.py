@@ -183,7 +183,10 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         )
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: the threshold moves by the larger end of a change, and a hit by its range."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        The threshold moves by the larger end of a change, and a hit by its range.
+        """
         part = next(iter(self.loss.parts), None)
         if part is None or part.epsilon is None:
             return not self.groups

@@ -97,7 +97,10 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
         return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(budget))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: only by how much the changes of groups differ counts."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What matters is only by how much the changes of groups differ.
+        """
         part = next(iter(self.loss.parts), None)
         if part is None or part.epsilon is None:
             return self.groups < 2
@@ -208,7 +211,10 @@ class HybridTopK(NoisyOrder[Hybrid]):
         return cls(groups, paid, noise, scale, bits, steps, below, loss=PrivacyLoss.of(budget))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: of each of k items the noise moves by the range of the changes, 0 among them."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        Of each of k items the noise moves by the range of the changes, 0 among them.
+        """
         return self.k * taken.span <= (self.loss.epsilon or 0) * self.scale
 
     def realised(self, units: int) -> PrivacyLoss:
@@ -311,7 +317,10 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
         return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(each, times=rounds))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: only by how much the changes of groups differ counts, in each round."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What matters is only by how much the changes of groups differ, in each round.
+        """
         return pays_for(self, taken.span, min(self.k, self.groups - 1))
 
     def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> TopK[PeeledTopK]:

@@ -283,7 +283,9 @@ class Existing(Mechanism[ExistingGroups]):
         return 1 + Fraction(self.cutoff, 1 << self.resolution)
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: the numbers are those of units, each of which is in at most m groups.
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        The numbers are those of units, each of which is in at most m groups.
 
         The least cutoff grows with the scale and with m, and falls with delta: it is computed for these.
         """
