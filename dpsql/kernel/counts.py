@@ -233,7 +233,7 @@ class Exact:
             raise InternalError("two groups have the same place")
         return rows
 
-    def ordered(self, place: int) -> tuple[Integers | None, OrderedCounts]:
+    def counts_in_order(self, place: int) -> tuple[Integers | None, OrderedCounts]:
         """Return one of the counts in the public order, and the positions of its groups.
 
         Of a large domain the positions are those of the domain: they are public, whatever is listed.

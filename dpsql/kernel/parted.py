@@ -1,26 +1,25 @@
-"""Runs over parts of what was counted: over several partitions, and on figures of a search of a bound.
+"""Steps in each of several partitions (`Parted`), and on numbers that follow from a search (`Figure`).
 
-One unit is in few of several partitions. The figures are sums of units cut at a bound, and beyond it.
+*Numbers of a search.* They are sums over units of what each has, cut at a bound, and beyond it. A search
+counts the units by how many bounds they exceed, so a unit is in one row. Its certificate has the bounds, so
+that what one adds to the sums of its row is what `tree.Scores` claims; how far it moves each of these numbers
+follows (proofs: `RungBins`).
 
-A search counts the units by how many bounds they exceed, so a unit is in one row. Its certificate has the
-bounds, so that what one adds to the sums of its row is what `tree.Scores` claims; how far it moves each of
-these numbers follows (proofs: `RungBins`).
-
-*Private, where all rows of a unit are in one partition.* Take two data sets that differ in one unit. All
+*Partitions: private, where all rows of a unit are in one.* Take two data sets that differ in one unit. All
 partitions but that of the unit have equal counts in both, so that their outputs have equal laws, and the
 noise of each partition is independent. The output of the unit's partition has the privacy loss of its own
 steps, and so has the whole.
 
-*Private, else.* The query counts a unit in at most m partitions. The others have equal counts with and
-without the unit. The steps of those m compose: the cost is at most that of the largest one, m times.
+*Partitions: private, else.* The query counts a unit in at most m partitions. The others have equal counts
+with and without the unit. The steps of those m compose: the cost is at most that of the largest one, m times.
 
-The number of partitions is public, and the same steps run in all of them, also in those without rows. Those
-of declared groups, and their order, are in the counts. Of others it is private which partitions have rows, so
-that all are listed by whoever asks, who knows nothing but public values and releases. A group in none of them
-is left out: whether it is follows from its keys alone, so the list may be any, and nothing fails by it. Runs
-come in a random order, those without rows among them. A unit that is alone in a partition then takes the
-place of one without rows, whichever that is, and the partitions of all others are where they were. What is
-released is put in the order of the keys of its partitions.
+*Which partitions there are.* Their number is public, and the same steps run in all of them, also in those
+without rows. Those of declared groups, and their order, are in the counts. Of others it is private which
+partitions have rows, so that all are listed by whoever asks, who knows nothing but public values and
+releases. A group in none of them is left out: whether it is follows from its keys alone, so the list may be
+any, and nothing fails by it. Runs come in a random order, those without rows among them. A unit that is alone
+in a partition then takes the place of one without rows, whichever that is, and the partitions of all others
+are where they were. What is released is put in the order of the keys of its partitions.
 """
 
 from __future__ import annotations

@@ -388,7 +388,7 @@ def _run_selection(mechanism: Mechanism[Any], own: Exact, place: int) -> tuple[A
     if own.domain is not None and not mechanism.sparse:
         raise InternalError("this mechanism takes the counts of all groups")
     if mechanism.ordered:
-        rows, counts = own.ordered(place)
+        rows, counts = own.counts_in_order(place)
         found = mechanism.run(counts)
         return found, found.index if rows is None else rows[found.index]
     found = mechanism.run(own.n[place] if own.domain is None else own.sparse(place))

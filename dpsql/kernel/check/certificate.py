@@ -5,9 +5,8 @@ Let D be the data, and D - u the data without all rows of the unit u. A relation
 *public*   if its rows are the same for all data;
 *tied*     if its rows are a function of one unit's own rows and of public ones: the rows of a subquery for
            one row of the unit;
-*owned*    if each of its rows has a unit, or none (NULL, or a unit that is no column where each row of a
-table
-           is one), so that the rows of each unit are a function of that unit's own rows and of public ones.
+*owned*    if each of its rows has a unit, or none (NULL; where each row of a table is a unit, that is no
+           column), so that the rows of each unit are a function of that unit's own rows and of public ones.
            Then the rows of D - u are those of D without those of u, except rows without a unit;
 *groups*   if each row is one group of rows of many units, with numbers of which `Number` says what u changes;
 *children* a declared table whose rows get their unit by a join with `parents`;

@@ -1,12 +1,13 @@
-"""How expressions are derived: what is known of rows, the rule of each node, and the types of DuckDB.
-
-The types have ends, a common type of several, conversions that never fail.
-
-The rules are DuckDB's (`max_logical_type`, the numeric operators, the casts); where it would convert in a way
-that can fail or round, there is no rule here, and the query is refused.
+"""What is known of an expression and of rows: the rule of each node (`derive`), and the types of DuckDB.
 
 A rule refuses (`NotCertified`) what can fail on a row, unless it is under TRY, which makes NULL of it; what
 depends on the session, on time or on chance; and whatever it does not know.
+
+*Types* have ends, a common type of several, and conversions that never fail. Their rules are DuckDB's
+(`max_logical_type`, the numeric operators, the casts); where it would convert in a way that can fail or
+round, there is no rule here, and the query is refused.
+
+*Templates* (`fit`) are expressions with places, for rules of several operators together.
 """
 
 from __future__ import annotations

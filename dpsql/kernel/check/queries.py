@@ -1,28 +1,26 @@
 """Relations of the results of queries: of SELECT and its windows, of UNION, INTERSECT and EXCEPT.
 
-UNION ALL of owned rows with their units in the same column is owned: the rows of a unit are those of both
-sides. Other set operations compare rows with their units, so each unit's rows are compared among themselves;
-rows without a unit (NULL) are compared among those. Public rows may be added if their unit is NULL, and may
-be taken away or be what is left of INTERSECT: which rows of a unit remain is then a function of its own
-rows. INTERSECT and EXCEPT leave rows of the left side: those have no unit that have none there.
+*WHERE* keeps a row or not by what `sources.check_row` allows, so what is owned stays owned. Of conditions,
+`x = c` and `x = y` add what follows from what, and `u IS NOT NULL` leaves out rows without a unit. In a
+subquery, a condition `u = x` with the unit x of an outer row leaves the rows of that unit: they are tied.
 
-A window with a unit among its PARTITION BY computes the values of a unit's rows from that unit's rows alone.
-So what is owned stays owned. `values` proves that no value depends on the order of rows.
-
-`ROW_NUMBER` with the unit and P among PARTITION BY is 1, 2, .. in the rows of a unit that are equal in P: the
-number and P are unique within a unit, and so are the number and all columns that P is computed from.
-
-*WHERE* keeps a row or not by what `subqueries` allows, so what is owned stays owned. Of conditions, `x = c`
-and
-`x = y` add what follows from what, and `u IS NOT NULL` leaves out rows without a unit. In a subquery, a
-condition `u = x` with the unit x of an outer row leaves the rows of that unit: they are tied.
-
-*Projection* keeps the unit of each row as a column; a whole number is the same in a type that has all of
-the values. Without it each row still has one, but no column tells
-which. A column is equal in two rows (of a unit) if all columns that its expression reads are.
+*Projection* keeps the unit of each row as a column; a whole number is the same in a type that has all of the
+values. Without it each row still has one, but no column tells which. A column is equal in two rows (of a
+unit) if all columns that its expression reads are.
 
 *DISTINCT* compares rows with their units, so it keeps the rows of each unit to themselves; after it all
 columns but the unit are unique within a unit.
+
+*Windows.* A window with a unit among its PARTITION BY computes the values of a unit's rows from that unit's
+rows alone. So what is owned stays owned. `totality` proves that no value depends on the order of rows.
+`ROW_NUMBER` with the unit and P among PARTITION BY is 1, 2, .. in the rows of a unit that are equal in P: the
+number and P are unique within a unit, and so are the number and all columns that P is computed from.
+
+*Set operations.* UNION ALL of owned rows with their units in the same column is owned: the rows of a unit are
+those of both sides. Other set operations compare rows with their units, so each unit's rows are compared
+among themselves; rows without a unit (NULL) are compared among those. Public rows may be added if their unit
+is NULL, and may be taken away or be what is left of INTERSECT: which rows of a unit remain is then a function
+of its own rows. INTERSECT and EXCEPT leave rows of the left side: those have no unit that have none there.
 """
 
 from __future__ import annotations

@@ -1,26 +1,28 @@
 """Relations of the items of FROM: tables, domains, lists, queries, joins; and the subqueries of a row.
 
-Scan. A table whose unit is a column u: its rows are those of D, and the rows with u = x are by definition the
-rows of the unit x. So it is owned by u. Rows where u is NULL have no unit: they are strays, which no number
-counts; a condition u IS NOT NULL leaves them out. Declared unique columns are unique in all rows, so also in
-those of a unit. A table each row of which is a unit: every unit has one row, so the empty set is unique
-within a unit. Rows of a public table are public.
+*Scan.* A table whose unit is a column u: its rows are those of D, and the rows with u = x are by definition
+the rows of the unit x. So it is owned by u. Rows where u is NULL have no unit: they are strays, which no
+number counts; a condition u IS NOT NULL leaves them out. Declared unique columns are unique in all rows, so
+also in those of a unit. A table each row of which is a unit: every unit has one row, so the empty set is
+unique within a unit. Rows of a public table are public.
 
-A condition on a row of the unit x keeps the row or not as a function of the row itself, of public rows, and
-of rows of x. So what is owned stays owned. A subquery is such a function if its rows are public, or tied to
-x: if it reads rows owned by y and one of its conditions is y = x. Then y is the unit x of each of its own
-rows, to which subqueries in it may be tied. `x IN (SELECT y ..)`, of units y that are never NULL, asks
-whether the rows have one of the unit x, so it needs no such condition.
+*Subqueries.* A condition on a row of the unit x keeps the row or not as a function of the row itself, of
+public rows, and of rows of x. So what is owned stays owned. A subquery is such a function if its rows are
+public, or tied to x: if it reads rows owned by y and one of its conditions is y = x. Then y is the unit x of
+each of its own rows, to which subqueries in it may be tied. `x IN (SELECT y ..)`, of units y that are never
+NULL, asks whether the rows have one of the unit x, so it needs no such condition.
 
-Let a and b be owned by the units x and y, and let x = y be one of the conditions. A row of the join that has
-a row of both sides has rows of one unit, and which ones follows from the rows of that unit. A row of an outer
-join that has no partner: whether it has one follows from the rows of its own unit, since only these could be
-partners. So the join is owned: by x or y where both sides are there, by the side that is always there, and by
-COALESCE(x, y) in a FULL JOIN. Rows of other units meet nowhere, so without x = y nothing is concluded.
+*Joins of units.* Let a and b be owned by the units x and y, and let x = y be one of the conditions. A row of
+the join that has a row of both sides has rows of one unit, and which ones follows from the rows of that unit.
+A row of an outer join that has no partner: whether it has one follows from the rows of its own unit, since
+only these could be partners. So the join is owned: by x or y where both sides are there, by the side that is
+always there, and by COALESCE(x, y) in a FULL JOIN. Rows of other units meet nowhere, so without x = y nothing
+is concluded.
 
-Let b be public. Each row of a has the partners that it has in all data, so the join is owned by x. A row of b
-without a partner in a RIGHT or FULL JOIN has no unit, but is there because no row of any unit matches: it is
-a stray. Public rows that a SEMI or ANTI JOIN keeps by owned rows are refused: they have no unit.
+*Joins with public rows.* Let b be public. Each row of a has the partners that it has in all data, so the join
+is owned by x. A row of b without a partner in a RIGHT or FULL JOIN has no unit, but is there because no row
+of any unit matches: it is a stray. Public rows that a SEMI or ANTI JOIN keeps by owned rows are refused: they
+have no unit.
 
 *Unique columns.* Two rows of a join of a and b that are equal in S and T, unique in a and in b, have the same
 row of a and of b. If the conditions equate all columns of T, unique in b (within a unit), with columns of a,

@@ -1,16 +1,19 @@
 """The rules of groups: by their unit, of many units, few of each unit; and of which groups there are.
 
-Rows of a unit are in groups by their keys. What a unit changes of the numbers of a group is what the rules
-of nodes say (`weighted`, `bounded`, `searches`): without its rows all others are the same.
+*Of one unit.* GROUP BY of the unit and keys: each group has rows of one unit, so its row is a function of
+these. The keys are unique within a unit.
 
-The lemmas are in `tree.bounded`. Here is what they assume: rows of units, of which a column is the unit.
+*Of many units.* Rows of a unit are in groups by their keys. What a unit changes of the numbers of a group is
+what the rules of nodes say (`unit_numbers`, and here those of few groups): without its rows all others are
+the same.
 
-GROUP BY of the unit and keys: each group has rows of one unit, so its row is a function of these. The keys
-are unique within a unit.
+*Few of each unit* (`Bounded`, `Sampled`). The lemmas are in `tree.bounding`. Here is what they assume: rows
+of units, of which a column is the unit.
 
-The lemmas are in `tree.groups`. Here is what they assume: groups as they are counted, with keys `k0`, .. and
-numbers `n0`, .. alone, of which `n0` may be a cell; candidates that are public, of which no two are equal in
-their values; and that values which differ are not equal where they are compared.
+*Which groups there are* (`OnDomain`, `OfDomain`, `Marked`, `Decided`). The lemmas are in `tree.relations`.
+Here is what they assume: groups as they are counted, with keys `k0`, .. and numbers `n0`, .. alone, of which
+`n0` may be a cell; candidates that are public, of which no two are equal in their values; and that values
+which differ are not equal where they are compared.
 """
 
 from __future__ import annotations

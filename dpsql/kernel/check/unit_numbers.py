@@ -1,12 +1,12 @@
 """What one unit changes of numbers: of a group (`Weighted`), of all together (`Scores`, `Above`, `Beyond`).
 
-The claims are proved in `tree.scores` and `tree.measured`. Here is what they assume: one row for each unit,
-and of `Scores` the ends of what a unit has, and which bounds there are.
-
-The claims, and why what is written keeps them, are proved in `tree.counted`, `tree.counted_sums` and
-`tree.weighted`. Here is what they assume: rows of units, of which a number reads columns alone, by the names
+*Of a group.* The claims, and why what is written keeps them, are proved in `tree.counted` and
+`tree.bounding`. Here is what they assume: rows of units, of which a number reads columns alone, by the names
 `u`, `k0`, .. and `f0`, ..; the ends of values; that a unit has one row where one is counted; and that units
 are measured by the same rows that are counted.
+
+*Of all together.* The claims are proved in `tree.searches`. Here is what they assume: one row for each unit,
+and of `Scores` the ends of what a unit has, and which bounds there are.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the ledger keeps to be given again: ladders, and releases, each step inside one write transaction.
 
-A kept ladder is charged to everybody, measured, kept. A release is given again to the analyst who paid for
-it, or to another one under the own cap.
+A kept ladder is charged to everybody before it is measured. A release is given again to the analyst who paid
+for it, or to another one, who is charged for it under a cap of their own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Random bits, uniform whole numbers, ranks, a law drawn by its distribution function, and the one grid.
+"""Random bits, and what is drawn of them: whole numbers, ranks, a law by its distribution function; the grid.
 
 Bits come from the operating system, or from a fast generator for audits. A draw uses as many as it needs.
-Ranks break ties. The common grid of counts and noise are the multiples of 2^-resolution. The parameters of
-samplers are checked to be exact.
+Ranks break ties. The common grid of counts and noise is the multiples of 2^-resolution (`resolution`, `rate`,
+`place`). The parameters of samplers are checked to be exact.
 """
 
 from __future__ import annotations

@@ -1,17 +1,16 @@
 """`Bounded`, `Sampled` and `Weighted`: rows of which each unit keeps few, and what each adds within bounds.
 
-The rows of `Bounded` and `Sampled` are chosen by a hash of the unit. `Weighted` has the numbers of groups of
-rows of units, each of which adds to them within bounds.
+*Few rows.* The rows of `Bounded` and `Sampled` are chosen by a hash of the unit. What a unit keeps is a
+function of its own rows: without it, the others keep what they kept. Without the unit in the hash all units
+would keep the same values.
 
-What a unit keeps is a function of its own rows: without it, the others keep what they kept. Without the unit
-in the hash all units would keep the same values.
-
-It is written in one of three ways.
+*Numbers.* `Weighted` has the numbers of groups of rows of units, each of which adds to them what the classes
+of `counted` claim. It is written in one of three ways.
 
 *By rows,* if every number can be an aggregate of the rows of a group.
 
-*By units:* one row for each unit and group, with windows over the groups of a unit where it is weighed:
-a is the sum of c over all of them, at least 1, and b that over the groups up to this one.
+*By units:* one row for each unit and group, with windows over the groups of a unit where it is weighed: a is
+the sum of c over all of them, at least 1, and b that over the groups up to this one.
 
 *With merged units* (`alone`): the units that have more than C of one size have a row in each of their groups.
 All others share one row in each group, which has no unit and a = 1. *Lemma:* which units share rows follows

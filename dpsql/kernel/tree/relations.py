@@ -1,9 +1,9 @@
 """The queries and items of FROM in the query tree, and the nodes that say which groups a query has.
 
-Groups: all of a public domain, those of it that have rows, or the largest ones. Lists of select items have
-generated names.
-
-Each takes a query of groups, with keys `k0`, .. and numbers `n0`, ..: one row for each group that has rows.
+These nodes take a query of groups, with keys `k0`, .. and numbers `n0`, ..: one row for each group that has
+rows. They have all groups of a public domain (`OnDomain`), those of it that have rows (`OfDomain`), or the
+largest (`Decided`); `Marked` marks rows by a domain before they are counted. `items` and `columns` make lists
+with generated names.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers of units by what each has in the whole table: `Scores`, and `Above` and `Beyond`.
+"""Numbers of units by what each has in the whole table: `Scores`, `Above` and `Beyond`.
 
 `Scores` has how many units exceed each of some bounds, and by how much; `Above` and `Beyond` have numbers of
 all units together, of those above ends and of those beyond an interval.
