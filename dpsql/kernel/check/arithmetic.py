@@ -1,7 +1,8 @@
 """Arithmetic and conversions: the ends of numbers, and that none overflows.
 
-Of exact numbers the ends are exact. What is computed as a DOUBLE has ends that are wide enough for every
+Of exact numbers the ends are exact. What is converted to a DOUBLE has ends that are wide enough for every
 rounding, or none. A DOUBLE with two ends is never NaN: where NaN or an infinity can come, there are none.
+Arithmetic on DOUBLEs is in forms of the table of functions, and in `aggregates.whole_total`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from dpsql.kernel.check.derive import (
     common,
     derive,
     digits_kept,
-    distance,
     ends,
     exact,
     fit,
@@ -37,15 +37,13 @@ from dpsql.kernel.check.derive import (
     whole_number,
 )
 from dpsql.kernel.tree import Binary, Call, Cast, Constant, Expr, Unary
-from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType
+from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTERVAL, TIMESTAMP, SqlType
 
 
 @rule(Unary)
 def _unary(node: Unary, at: Around) -> Value:
     x = derive(node.operand, at)
     check_decided((x,), node)
-    if node.operator == "~" and exact(x.type):
-        return whole(x.type)
     if node.operator != "-":
         raise NotCertified("an operator that has no rule", node)
     if not (exact(x.type) or x.type.name in ("DECIMAL", "DOUBLE", "NULL")):
@@ -63,10 +61,6 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
         return _value_of_dates(node, operator, x, y, at)
     if kind.name == "NULL" or x.low > x.high or y.low > y.high:
         return Value(kind, INFINITY, -INFINITY)
-    if operator == "/" or (kind == DOUBLE and operator in ("+", "-", "*", "%")):
-        if operator in ("/", "%") and not at.caught and _has_zero(node.right, y):
-            raise NotCertified("a division by what can be 0", node)
-        return _value_of_double(operator, x, y, nullable)
     if not exact(kind):
         if kind == DOUBLE or operator not in ("+", "-"):
             raise NotCertified("an operator on numbers with a point that has no rule", node)
@@ -86,41 +80,11 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
                 needs_try(node, at, "a division by what can be 0")
                 nullable = True
             low, high = _ends_of_quotient(node, x, y, at) if operator == "//" else _ends_of_remainder(x, y)
-        case "&" | "|" | ">>":
-            low, high = _ends_of_bits(operator, x, y) or ends(kind)
         case _:
             raise NotCertified("an operator that has no rule", node)
     return check_ends(Value(kind, low, high, nullable), node, at)
 
 
-def _ends_of_bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
-    """Return the ends of an operator on bits; of `|` all bits up to the highest one can be set."""
-    if operator == ">>" and y.low == y.high and 0 <= y.low < (64 if x.low >= 0 else 8) and x.type != HUGEINT:
-        return int(x.low) >> int(y.low), int(x.high) >> int(y.low)
-    if x.low < 0 or y.low < 0 or operator == ">>":
-        return None
-    if operator == "&":
-        return 0, min(x.high, y.high)
-    return max(x.low, y.low), (1 << int(max(x.high, y.high)).bit_length()) - 1
-
-
-def _value_of_double(operator: str, x: Value, y: Value, nullable: bool) -> Value:
-    """Return what is known of arithmetic on DOUBLEs: twice the exact ends are beyond every rounding."""
-    most, other, least = size(x), size(y), distance(y)
-    if operator == "+" and y.low == 0 == y.high:  # of its two zeros this makes one
-        return Value(DOUBLE, x.low, x.high, nullable, canonical=most < INFINITY)
-    reached: Number = INFINITY
-    if max(most, other) < INFINITY and operator in ("+", "-", "*"):
-        reached = 2 * (most * other if operator == "*" else most + other)
-    elif max(most, other) < INFINITY and operator == "/" and least > 0:
-        reached = 2 * (Fraction(most) / Fraction(least))
-    if reached > _FINITE:
-        return Value(DOUBLE, nullable=nullable, canonical=False)
-    return Value(DOUBLE, -reached, reached, nullable, canonical=False)
-
-
-_FINITE = 1 << 1000
-"""Twice so much is a DOUBLE that is not infinite."""
 _DAYS = 1 << 30
 """From a date that is written, so many days lead to a DATE: the years of a constant are from 1 to 9999."""
 

@@ -64,7 +64,7 @@ from dpsql.kernel.tree import (
     walk,
 )
 from dpsql.kernel.tree.forms import LONGEST, SHORT_LIST, Form, is_known
-from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
 
 _LONGEST_LITERAL = 1000
 
@@ -162,10 +162,6 @@ def _call(node: Call, at: Around) -> Value:
         case "bit_count", [x] if exact(x.type):
             wide = x.type == HUGEINT
             return Value(SqlType("SMALLINT") if wide else TINYINT, 0, 128 if wide else 64, x.nullable)
-        case "isnan", [x] if x.type == DOUBLE:
-            return Value(BOOLEAN, 0, 1, x.nullable)
-        case "floor", [x] if x.type == DOUBLE:
-            return Value(DOUBLE, nullable=x.nullable)
         case "epoch_ms", [x] if exact(x.type) and size(x) <= _MOST:
             return Value(TIMESTAMP, nullable=x.nullable)
         case "json_extract_string", [_, _]:

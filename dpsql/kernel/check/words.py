@@ -143,7 +143,7 @@ def _constant(node: Constant) -> bool:
 
 
 def _unary(node: Unary) -> bool:
-    return node.operator == "~" or (node.operator == "-" and not _is_signed(node.operand))
+    return node.operator == "-" and not _is_signed(node.operand)
 
 
 def _is_signed(node: Node) -> bool:
