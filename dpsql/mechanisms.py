@@ -123,7 +123,7 @@ class _Stable(Mechanism[R]):
             return True
         return self.loss == self.tests.loss(self.paid) and self.tests.cover(taken.most, self.queries)
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that pays for so many tests."""
         return self.tests.loss(units) if self.queries else self.loss
 

@@ -139,7 +139,7 @@ class Counts(Sealed):
         """Return what another query counts of these."""
         return seal(Counts(), exact(self).take(wanted))
 
-    def listed(self, domain: Domain, values: Values) -> Counts | None:
+    def place_in_domain(self, domain: Domain, values: Values) -> Counts | None:
         """Return the counts of the groups with rows of a large domain; the others have counts of 0.
 
         These counts have the numbers of the keys' candidates in their places. None: two are equal, or one is

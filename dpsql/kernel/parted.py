@@ -136,7 +136,7 @@ def run_of_figures(
     return Run(without_frames(count), spending)
 
 
-def joined_run(run: Run, other: Run) -> Run:
+def join_runs(run: Run, other: Run) -> Run:
     """Return the numbers of one group without keys, and behind them those of another, as one run."""
 
     def join() -> Counts:
@@ -236,7 +236,7 @@ class Parted(Sealed):
         del pairs
         return seal(made, _Divided(rows, tuple(parts), starts))
 
-    def joined(self, rows: Iterable[Rows]) -> tuple[Rows, list[int]]:
+    def join_rows(self, rows: Iterable[Rows]) -> tuple[Rows, list[int]]:
         """Return the released groups of all partitions, one after the other, and the places of their runs.
 
         Those of which no group was released come last, in the order of the runs.

@@ -257,10 +257,10 @@ def _lower_totals(
     for total in before:
         if total.order is not None and charged.cost(total.order) > reserved.cost(total.order):
             raise InternalError("a statement's realised cost is more than what was reserved for it")
-    after = [total.moved(reserved, charged) for total in before]
+    after = [total.settle(reserved, charged) for total in before]
     if any(too_wide(total.totals, added_amounts(reserved, charged, total.order)) for total in after):
         charged = rounded_up(charged)
-        after = [total.moved(reserved, charged) for total in before]
+        after = [total.settle(reserved, charged) for total in before]
     for name, total in zip(names, after, strict=True):
         write_total(connection, name, total)
     return charged

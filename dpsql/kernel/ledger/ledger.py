@@ -177,7 +177,7 @@ class ChargeLedger:
             self._store.checkpoint()
         return reservation
 
-    def admitted(self, analyst: str) -> str:
+    def check_analyst(self, analyst: str) -> str:
         """Return an analyst's name; `PolicyError` if the policy lists others and not this one."""
         name = name_of(analyst)
         self._caps.check_listed(name)

@@ -200,7 +200,7 @@ class Stored:
             None if order is None else write(order),
         )
 
-    def moved(self, reserved: PrivacyLoss, charged: PrivacyLoss) -> Stored:
+    def settle(self, reserved: PrivacyLoss, charged: PrivacyLoss) -> Stored:
         """Return the total after an entry was settled."""
         try:
             less = added_amounts(reserved, reserved, self.order)

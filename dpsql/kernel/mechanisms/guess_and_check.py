@@ -169,11 +169,11 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         """
         most = taken.most
         checked = 2 * most / self.scale + most / self.answer_scale
-        if self.realised(self.misses).charge.epsilon > (self.loss.epsilon or 0):
+        if self.realised_loss(self.misses).charge.epsilon > (self.loss.epsilon or 0):
             return False
         return most <= self.threshold_epsilon * self.threshold_scale and checked <= self.miss_epsilon
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run with so many misses."""
         return PrivacyLoss.of(self.threshold_epsilon + units * self.miss_epsilon)
 
@@ -320,7 +320,7 @@ class GuessAndCheck:
     @property
     def charge(self) -> Charge:
         """The charge until now: the threshold's share after the first check, and that of each miss."""
-        return self.plan.realised(int(self._checks.used[0])).charge if self._asked else Charge()
+        return self.plan.realised_loss(int(self._checks.used[0])).charge if self._asked else Charge()
 
 
 def on_grid(guess: Number, bits: int) -> int:

@@ -156,7 +156,7 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
         least = _clearance(taken.high, self.loss.delta, self.groups, self.scale, self.resolution)
         return self.clearance >= least
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that placed so many items, the cutoff or an empty place included."""
         most = self.loss.charge
         return PrivacyLoss.of(most.epsilon * units / self.k, most.delta)
@@ -293,7 +293,7 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
 
     def further(self, units: int) -> TopStable | None:
         """Return Top Stable as it runs after limited domain placed so many items; None: it does not run."""
-        spent, most = self.limited.realised(units).charge, self.loss.charge
+        spent, most = self.limited.realised_loss(units).charge, self.loss.charge
         left = most.epsilon - spent.epsilon
         if left < most.epsilon * LEAST:
             return None
@@ -320,11 +320,11 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
         known = self.k == self.limited.k and taken.most <= self.sensitivity
         return within and known and self.limited.admits(taken)
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run: twice the items that were placed, and 1 more if a set was stable."""
         placed, found = divmod(units, 2)
-        further, spent = self.further(placed), self.limited.realised(placed)
-        return spent if further is None else spent + further.realised(found)
+        further, spent = self.further(placed), self.limited.realised_loss(placed)
+        return spent if further is None else spent + further.realised_loss(found)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> OrderedThenSet:
         """Choose from counts, or the `candidates + 1` largest of them, in any order.

@@ -336,7 +336,7 @@ class Mechanism(ABC, Generic[R]):
         own = type(self).__module__.startswith(f"{__package__}.")
         return own and all(isinstance(part, self.losses) for part in self.loss.parts) and self.covers(taken)
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return what a run that spent so many units realised; the same for all unless a mechanism says so.
 
         It is an amount of `loss`, as `settle` takes it, and not by itself the loss of a mechanism.
@@ -372,8 +372,8 @@ class Result(Generic[M]):
     """What a run of the mechanism `plan` released: all other fields but `units`.
 
     Of a single run, arrays hold what was selected, and nothing more. Of trials, they have one row a trial,
-    padded with -1 and NaN. `units` is what the run spent, as `Mechanism.realised` takes it; int64 (trials,)
-    if that differs between trials.
+    padded with -1 and NaN. `units` is what the run spent, as `Mechanism.realised_loss` takes it; int64
+    (trials,) if that differs between trials.
     """
 
     plan: M
@@ -382,7 +382,7 @@ class Result(Generic[M]):
     @property
     def loss(self) -> PrivacyLoss:
         """The privacy loss of this run, as it is charged."""
-        return settle(self.plan.loss, self.plan.realised(int(self.units)))
+        return settle(self.plan.loss, self.plan.realised_loss(int(self.units)))
 
     @property
     def charge(self) -> Charge:

@@ -137,7 +137,7 @@ class AdaptiveSparseVector(SparseVectorPlan):
             if not self._affordable(spent, number).any():
                 break
         every = Hits(*(np.concatenate(part) for part in zip(*found, strict=True)))
-        return self.released(every, spent, single=single)
+        return self.make_result(every, spent, single=single)
 
     def _hits(self, counts: OrderedCounts, source: NoiseSource) -> tuple[int, bool, Iterator[Hits]]:
         """Return the number of trials, whether it is a single run, and what passes, block by block."""
@@ -251,7 +251,7 @@ class SparseVectorByRounds(SparseVectorPlan):
             below=below,
         )
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run of so many rounds."""
         return PrivacyLoss.of(self.loss.charge.epsilon / self.hits, times=units)
 
@@ -284,7 +284,7 @@ class SparseVectorByRounds(SparseVectorPlan):
                 running = running & (starts | ~hit)
                 scanning = starts & (after < start + part.shape[1])
         every = Hits(*(np.concatenate(column) for column in zip(*found, strict=True)))
-        return self.released(every, begun, single=array.ndim == 1)
+        return self.make_result(every, begun, single=array.ndim == 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,4 +364,4 @@ class HybridSparseVector(SparseVectorPlan):
         hits = hits.take(ascending(hits.steps, ranks)[::-1])
         hits = hits.take(np.argsort(hits.trial, kind="stable"))
         hits = hits.take(np.arange(len(ranks)) - firsts(hits.trial) < self.hits)
-        return self.released(hits, np.bincount(hits.trial, minlength=len(rows)), single=array.ndim == 1)
+        return self.make_result(hits, np.bincount(hits.trial, minlength=len(rows)), single=array.ndim == 1)

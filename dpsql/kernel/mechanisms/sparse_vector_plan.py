@@ -195,7 +195,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         paid = all(taken.span << j <= base * scale for j, scale in enumerate(self.scales))
         return taken.most <= first * self.threshold_scale and paid
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run whose hits cost so many units; a base hit costs 2^(branches - 1)."""
         epsilon = self.loss.charge.epsilon
         unit = (1 - self.share) * epsilon / (self.hits << (len(self.scales) - 1))
@@ -227,7 +227,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         hit = np.flatnonzero(branch >= 0)
         return Hits(*np.divmod(hit, counts.shape[1]), branch[hit], steps[hit])
 
-    def released(self, hits: Hits, units: NDArray[np.int64], *, single: bool) -> SparseVector:
+    def make_result(self, hits: Hits, units: NDArray[np.int64], *, single: bool) -> SparseVector:
         """Return the result of a run, or of trials; the hits of each are in the order of release."""
         hits = hits.take(np.argsort(hits.trial, kind="stable"))
         # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.

@@ -217,7 +217,7 @@ class HybridTopK(NoisyOrder[Hybrid]):
         """
         return self.k * taken.span <= (self.loss.epsilon or 0) * self.scale
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that placed so many items."""
         if not self.k:
             return PrivacyLoss()

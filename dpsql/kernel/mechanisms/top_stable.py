@@ -322,7 +322,7 @@ class TopStable(Mechanism[StableSet]):
         chosen = self.choice.groups == self.candidates and self.choice.admits(taken)
         return chosen and self.loss == self.tests.loss(1) + self.choice.loss
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run in which no test passed (0), one did (1), and noisy top-k chose (2)."""
         return self.loss if units == 2 else self.tests.loss(units)
 

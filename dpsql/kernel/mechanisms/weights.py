@@ -218,7 +218,7 @@ class Histogram:
     cell: NDArray[np.int64]
     number: NDArray[np.int64]
 
-    def capped(self, most: int) -> NDArray[np.int64]:
+    def cut_to(self, most: int) -> NDArray[np.int64]:
         """Return the numbers, cut at a public bound: a row more is at most one row more after it."""
         return np.minimum(self.number, most)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import ClassVar
 
-from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, in_least_steps, saturated, whole, within
+from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, saturate, to_least_steps, whole, within
 from dpsql.kernel.tree.expressions import Aggregate, Argument, Binary, Call, Case, Cast, IsNull, Paren
 from dpsql.kernel.tree.node import Expr, Node, replaced
 from dpsql.kernel.tree.relations import kept
@@ -72,7 +72,7 @@ class Counted(Node):
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
         """Return the number as an aggregate of one row a unit: here the sum of values."""
-        return saturated(Aggregate("SUM", values))
+        return saturate(Aggregate("SUM", values))
 
     def of_merged(self, unit: Expr, values: Exprs) -> Expr:
         """Return the same, where a row without a unit adds up what counts of several."""
@@ -239,7 +239,7 @@ class UnitValue(Counted):
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
         """Return the sum of the values of single rows; None if a unit may have several."""
-        return None if self.alone is None else saturated(Aggregate("SUM", (self.alone,)))
+        return None if self.alone is None else saturate(Aggregate("SUM", (self.alone,)))
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
         """Return the sum of the unit's rows in the group, of which `value` is computed."""
@@ -251,7 +251,7 @@ class UnitValue(Counted):
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
         """Return the sum over units of `value`."""
-        return saturated(Aggregate("SUM", (self.compute(values),)))
+        return saturate(Aggregate("SUM", (self.compute(values),)))
 
 
 def _fill(template: Expr, values: Exprs) -> Expr:
@@ -295,12 +295,12 @@ class UnitMean(Counted):
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
         """Return the sum over units of the average in parts of steps, or of what it lacks."""
         n, total = values
-        exact, rows = furthest(in_least_steps(total, self.scale)), huge(n)
+        exact, rows = furthest(to_least_steps(total, self.scale)), huge(n)
         above = Paren(Binary("-", exact, _times(rows, self.low)))
         cut = Call("LEAST", (Call("GREATEST", (above, whole(0))), _times(rows, self.width)))
         own: Expr = Paren(Binary("//", _times(cut, self.fine), Call("NULLIF", (rows, whole(0)))))
         made = own if self.place else Paren(Binary("-", whole(self.width * self.fine), own))
-        return saturated(Aggregate("SUM", (Case(((Binary(">", n, whole(0)), made),)),)))
+        return saturate(Aggregate("SUM", (Case(((Binary(">", n, whole(0)), made),)),)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -325,7 +325,7 @@ class CappedSum(Weighed):
         return self.most if self.size_of_step == 1 else None
 
     def _cut(self, total: Expr) -> Expr:
-        return within(in_least_steps(total, self.scale), BEYOND)
+        return within(to_least_steps(total, self.scale), BEYOND)
 
     def _steps(self, total: Expr) -> Expr:
         cut = self._cut(total)
@@ -335,7 +335,7 @@ class CappedSum(Weighed):
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
         """Return the sum of rows, each cut to C, if each unit has one in all, else None."""
         value = within(self._steps(row[0]), self.most)
-        return saturated(Aggregate("SUM", (value,))) if self.single else None
+        return saturate(Aggregate("SUM", (value,))) if self.single else None
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
         """Return the sum X of the unit's values in the group, in steps, cut and rounded towards zero."""
@@ -374,7 +374,7 @@ class RowSum(Weighed):
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
         """Return the sum of rows if each unit has one in all, else None."""
-        return saturated(Aggregate("SUM", row)) if self.single else None
+        return saturate(Aggregate("SUM", row)) if self.single else None
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
         """Return the number of the unit's values in the group, and their sum."""
@@ -412,7 +412,7 @@ class Moment(Weighed):
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
         """Return the moment of a group's rows if each unit has one in all, else None."""
-        return saturated(self._of(self._numbers(self.of_unit(unit, row)))) if self.single else None
+        return saturate(self._of(self._numbers(self.of_unit(unit, row)))) if self.single else None
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
         """Return the number of rows, of values, and the sums of the values' powers."""
