@@ -60,7 +60,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     bound,
     in_counts,
     in_order,
-    padded,
+    pad_rows,
     positive,
     whole,
 )
@@ -123,7 +123,7 @@ class _Stable(Mechanism[R]):
             return True
         return self.loss == self.tests.loss(self.paid) and self.tests.cover(taken.most, self.queries)
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that pays for so many tests."""
         return self.tests.loss(units) if self.queries else self.loss
 
@@ -304,7 +304,7 @@ class StableAnswers(_Stable[StableQueries]):
         trial, place = np.nonzero(tested & ~failed)
         if array.ndim == 1:
             return StableQueries(self, place, asked[0], units=int(units[0]))
-        (index,) = padded(trial, failed.shape, place)
+        (index,) = pad_rows(trial, failed.shape, place)
         return StableQueries(self, index, asked, units=units)
 
 

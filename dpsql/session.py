@@ -92,7 +92,7 @@ class Session:
         self._beside: tuple[CompiledQuery, ...] = ()
         self._streams: list[CheckedCounts | MedianCounts] = []
         try:
-            self.analyst = self.ledger.admitted("analyst" if analyst is None else analyst)
+            self.analyst = self.ledger.check_analyst("analyst" if analyst is None else analyst)
         except BaseException:
             self._leave()
             raise

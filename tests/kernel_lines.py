@@ -36,7 +36,6 @@ READING = {
     "mechanisms": "what is released of counts",
     "ledger": "what was spent",
     "charged_work": "charge, run, settle",
-    "binder": "what DuckDB understands of a query",
 }
 """The parts of the kernel in the order to read them, and what they are about; some are there later."""
 

@@ -17,7 +17,7 @@ from typing import Protocol
 from dpsql.analysis.grids import SMALL, narrow_steps, steps_as_double
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.tree import Aggregate, Binary, Call, Case, Cast, Constant, Expr, IsNull, Paren, Sums
-from dpsql.kernel.tree.exact import BEYOND, absolute, huge, in_least_steps, whole, within
+from dpsql.kernel.tree.exact import BEYOND, absolute, huge, to_least_steps, whole, within
 from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, DOUBLE, SqlType
 
@@ -165,7 +165,7 @@ class Ladder:
     def _cut(self, value: Expr) -> Expr:
         """Return whole steps, cut beyond the largest bound; 0 for NULL."""
         if self.wide:
-            return within(in_least_steps(value, self.scale), BEYOND)
+            return within(to_least_steps(value, self.scale), BEYOND)
         return narrow_steps(value, self.scale, self.bounds[-1] + 1)
 
 

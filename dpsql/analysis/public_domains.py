@@ -92,7 +92,7 @@ class Candidates:
         every = self.long_range
         if every is not None:
             return source, in_range(keys[self.keys[0]], every.ends, null=every.nullable)
-        known = conjunction(self.listed.matched(keys, alias))
+        known = conjunction(self.listed.match_keys(keys, alias))
         return Join(source, "", Derived(self.domain.query, alias), known), []
 
 

@@ -54,7 +54,7 @@ from dpsql.kernel.tree import (
     items,
     quote,
 )
-from dpsql.kernel.tree.exact import BEYOND, huge, in_least_steps, within
+from dpsql.kernel.tree.exact import BEYOND, huge, to_least_steps, within
 from dpsql.language import Query, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table
@@ -193,7 +193,7 @@ def _by_unit(made: From, row: Expr | None, aggregate: Expr) -> Select:
 
 def _steps(total: Expr, scale: int) -> Expr:
     """Return a total of values with so many decimals in steps, 0 for NULL."""
-    return within(in_least_steps(total, scale), BEYOND)
+    return within(to_least_steps(total, scale), BEYOND)
 
 
 _LARGEST = 1 << 200

@@ -118,7 +118,7 @@ def _charge_of(result: Result[Any]) -> Charge | NDArray[np.float64]:
     if isinstance(result.units, int):
         return result.charge
     distinct, which = np.unique(result.units, return_inverse=True)
-    each = [float(result.plan.realised(units).charge.epsilon) for units in distinct.tolist()]
+    each = [float(result.plan.realised_loss(units).charge.epsilon) for units in distinct.tolist()]
     return np.array(each)[which]
 
 

@@ -143,7 +143,7 @@ class PlannedCount:
         query = compiled or self.plan.compiled
         counts = self.engines.count(query, tables_read(self.policy, query.tables))
         if query.sparse is not None:
-            listed = counts.listed(query.sparse, self.engines.schema_database.candidates)
+            listed = counts.place_in_domain(query.sparse, self.engines.schema_database.candidates)
             if listed is None:
                 raise OperationalError(FAILED)
             counts = listed

@@ -167,7 +167,7 @@ class ChargedWork:
         fails, none is released.
         """
 
-        def settled() -> tuple[list[tuple[_T, int]], Event]:
+        def settle_each() -> tuple[list[tuple[_T, int]], Event]:
             paid = [piece() for piece in work]
             if [refined_by(one.level) for one in paid] != [*self._reservation.parents]:
                 raise InternalError("another release was refined than the one for which it is charged")
@@ -184,12 +184,12 @@ class ChargedWork:
             self._state = _State.ENDED
             return [(one.value, number) for one, number in zip(paid, numbers, strict=True)], event
 
-        return self._guarded(settled)
+        return self._run_busy(settle_each)
 
     def step(self, work: Callable[[], Paid[_T]]) -> _T:
         """Run a part of the work; the charge of all parts so far is durable before the value is returned."""
 
-        def written() -> _T:
+        def write_step() -> _T:
             paid = work()
             self._writing = True
             if paid.charge != self._spent:
@@ -199,7 +199,7 @@ class ChargedWork:
             self._state = _State.OPEN
             return paid.value
 
-        return self._guarded(written)
+        return self._run_busy(write_step)
 
     def close(self, charge: Charge) -> None:
         """Settle the charge of all steps; no further step may run."""
@@ -214,7 +214,7 @@ class ChargedWork:
             raise InterfaceError(_OVER)
         self._state = _State.BUSY
 
-    def _guarded(self, work: Callable[[], _T]) -> _T:
+    def _run_busy(self, work: Callable[[], _T]) -> _T:
         self._begin()
         self._writing = False
         value, error, failed = _run(work, self._begin_statement)

@@ -139,7 +139,7 @@ class Counts(Sealed):
         """Return what another query counts of these."""
         return seal(Counts(), exact(self).take(wanted))
 
-    def listed(self, domain: Domain, values: Values) -> Counts | None:
+    def place_in_domain(self, domain: Domain, values: Values) -> Counts | None:
         """Return the counts of the groups with rows of a large domain; the others have counts of 0.
 
         These counts have the numbers of the keys' candidates in their places. None: two are equal, or one is
@@ -190,7 +190,7 @@ class Exact:
         return len(self.n[0]) if self.n else self.keys.num_rows
 
     def take(self, wanted: Wanted) -> Exact:
-        """See `Counts.take`."""
+        """Return what another query counts of these: its numbers, groups, order and changes."""
         return Exact(
             self.keys.slice(0, wanted.limit),
             tuple(self.n[place][: wanted.limit] for place in wanted.numbers),
@@ -204,7 +204,7 @@ class Exact:
         """Return the counts of some groups."""
         import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
-        keys = pa.table([picked(c, rows) for c in self.keys.columns], names=self.keys.column_names)
+        keys = pa.table([pick_rows(c, rows) for c in self.keys.columns], names=self.keys.column_names)
         places = {name: place[rows] for name, place in self.places.items()}
         return Exact(keys, tuple(n[rows] for n in self.n), self.changes, self.order, places)
 
@@ -233,7 +233,7 @@ class Exact:
             raise InternalError("two groups have the same place")
         return rows
 
-    def ordered(self, place: int) -> tuple[Integers | None, OrderedCounts]:
+    def counts_in_order(self, place: int) -> tuple[Integers | None, OrderedCounts]:
         """Return one of the counts in the public order, and the positions of its groups.
 
         Of a large domain the positions are those of the domain: they are public, whatever is listed.
@@ -276,7 +276,7 @@ class Exact:
         """Return keys of the groups at some positions, or those at some `places` among all keys."""
         if self.domain is None:
             wanted = range(self.keys.num_columns) if places is None else places
-            return [picked(self.keys.column(f"k{i}"), rows) for i in wanted]
+            return [pick_rows(self.keys.column(f"k{i}"), rows) for i in wanted]
         if self.values is None:
             raise InternalError("a large domain has its keys")
         columns: dict[str, pa.ChunkedArray] = {}
@@ -339,7 +339,7 @@ def exact(counts: Counts) -> Exact:
 _FEW = 1000
 
 
-def picked(column: pa.ChunkedArray, rows: Integers) -> pa.Array:
+def pick_rows(column: pa.ChunkedArray, rows: Integers) -> pa.Array:
     """Return some rows of a key.
 
     No two chunks are put together whole: texts of more than 2 GiB do not fit into one array, and how long

@@ -29,7 +29,7 @@ class KeptCopy(Sealed):
         if int(found.keys.nbytes) + sum(n.nbytes for n in numbers) > limit:
             return None
         keys = _written(found.keys)
-        memory = _Memory(keys, tuple(map(_copied, found.n)), {k: _copied(n) for k, n in found.places.items()})
+        memory = _Memory(keys, tuple(map(_copy, found.n)), {k: _copy(n) for k, n in found.places.items()})
         read = _read(keys)
         if read.schema == found.keys.schema and read.num_rows == found.keys.num_rows:
             return seal(cls(), memory)
@@ -90,7 +90,7 @@ def wipe(memory: bytearray) -> bool:
     return True
 
 
-def _copied(numbers: NDArray[np.int64]) -> bytearray:
+def _copy(numbers: NDArray[np.int64]) -> bytearray:
     return bytearray(np.ascontiguousarray(numbers).data)
 
 

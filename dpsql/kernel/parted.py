@@ -1,26 +1,25 @@
-"""Runs over parts of what was counted: over several partitions, and on figures of a search of a bound.
+"""Steps in each of several partitions (`Parted`), and on numbers that follow from a search (`Figure`).
 
-One unit is in few of several partitions. The figures are sums of units cut at a bound, and beyond it.
+*Numbers of a search.* They are sums over units of what each has, cut at a bound, and beyond it. A search
+counts the units by how many bounds they exceed, so a unit is in one row. Its certificate has the bounds, so
+that what one adds to the sums of its row is what `tree.Scores` claims; how far it moves each of these numbers
+follows (proofs: `RungBins`).
 
-A search counts the units by how many bounds they exceed, so a unit is in one row. Its certificate has the
-bounds, so that what one adds to the sums of its row is what `tree.Scores` claims; how far it moves each of
-these numbers follows (proofs: `RungBins`).
-
-*Private, where all rows of a unit are in one partition.* Take two data sets that differ in one unit. All
+*Partitions: private, where all rows of a unit are in one.* Take two data sets that differ in one unit. All
 partitions but that of the unit have equal counts in both, so that their outputs have equal laws, and the
 noise of each partition is independent. The output of the unit's partition has the privacy loss of its own
 steps, and so has the whole.
 
-*Private, else.* The query counts a unit in at most m partitions. The others have equal counts with and
-without the unit. The steps of those m compose: the cost is at most that of the largest one, m times.
+*Partitions: private, else.* The query counts a unit in at most m partitions. The others have equal counts
+with and without the unit. The steps of those m compose: the cost is at most that of the largest one, m times.
 
-The number of partitions is public, and the same steps run in all of them, also in those without rows. Those
-of declared groups, and their order, are in the counts. Of others it is private which partitions have rows, so
-that all are listed by whoever asks, who knows nothing but public values and releases. A group in none of them
-is left out: whether it is follows from its keys alone, so the list may be any, and nothing fails by it. Runs
-come in a random order, those without rows among them. A unit that is alone in a partition then takes the
-place of one without rows, whichever that is, and the partitions of all others are where they were. What is
-released is put in the order of the keys of its partitions.
+*Which partitions there are.* Their number is public, and the same steps run in all of them, also in those
+without rows. Those of declared groups, and their order, are in the counts. Of others it is private which
+partitions have rows, so that all are listed by whoever asks, who knows nothing but public values and
+releases. A group in none of them is left out: whether it is follows from its keys alone, so the list may be
+any, and nothing fails by it. Runs come in a random order, those without rows among them. A unit that is alone
+in a partition then takes the place of one without rows, whichever that is, and the partitions of all others
+are where they were. What is released is put in the order of the keys of its partitions.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def run_of_figures(
     if not all(search.changes.one_row for search in searches):
         raise InternalError("these are no units by the bounds that they exceed")
 
-    def counted() -> Counts:
+    def count() -> Counts:
         found = [exact(search.counts) for search in searches]
         bins = [RungBins(*each.n) for each in found]
         numbers = [np.array([each.exact(bins[each.search])], dtype=np.int64) for each in figures]
@@ -134,22 +133,22 @@ def run_of_figures(
         own = UnitChanges(tuple(changes))
         return seal(Counts(), Exact(no_keys(1), tuple(numbers), own, order))
 
-    return Run(without_frames(counted), spending)
+    return Run(without_frames(count), spending)
 
 
-def joined_run(run: Run, other: Run) -> Run:
+def join_runs(run: Run, other: Run) -> Run:
     """Return the numbers of one group without keys, and behind them those of another, as one run."""
 
-    def joined() -> Counts:
+    def join() -> Counts:
         one, more = exact(run.counts), exact(other.counts)
         if one.size != 1 or more.size != 1 or one.keys.num_columns:
             raise InternalError("these numbers are not of one group")
         return seal(Counts(), Exact(one.keys, one.n + more.n, run.changes.beside(other.changes), one.order))
 
-    return Run(without_frames(joined), run.spending)
+    return Run(without_frames(join), run.spending)
 
 
-def _of_one_group(counts: Counts) -> bool:
+def _has_one_group(counts: Counts) -> bool:
     """Return whether counts have one group, whatever the rows are."""
     own = exact(counts)
     return own.changes.declared and own.size == 1
@@ -164,7 +163,7 @@ def run_bins(mechanism: Bins, above: Sequence[Counts], spending: Spending) -> Bi
     """
     changes = [each for counts in above for each in exact(counts).changes.numbers]
     one = [each.high for each in changes if each is not None and (each.low, each.high) == (0, 1)]
-    known = len(one) == len(changes) and all(map(_of_one_group, above))
+    known = len(one) == len(changes) and all(map(_has_one_group, above))
     nodes = [query for query in (exact(counts).query for counts in above) if isinstance(query, Above)]
     ends = [end for node in nodes for end in node.ends]
     same = len(nodes) == len(above) and len({node.units for node in nodes}) == 1
@@ -215,9 +214,9 @@ class Parted(Sealed):
             raise InternalError("how many groups a partition has is private")
         within = run.changes.within(keys)
 
-        def divided() -> tuple[NDArray[np.int64], list[tuple[int, int]], list[Counts]]:
+        def divide() -> tuple[NDArray[np.int64], list[tuple[int, int]], list[Counts]]:
             own = exact(run.counts)
-            rows, starts = _by_partition(own, keys, listed)
+            rows, starts = _sort_by_partition(own, keys, listed)
             number = len(starts) if listed is None else listed.num_rows
             if times < number and (within is None or within > times):
                 raise InternalError("one unit is in more partitions than are charged")
@@ -227,7 +226,7 @@ class Parted(Sealed):
                 pairs = [pairs[place] for place in exact_noise.ranks(number).tolist()]
             return rows, pairs, [seal(Counts(), every.slice(*pair)) for pair in pairs]
 
-        rows, pairs, parts = without_frames(divided)
+        rows, pairs, parts = without_frames(divide)
         made = cls()
         made.run = run
         spent = run.spending.parts(len(parts), times)
@@ -237,7 +236,7 @@ class Parted(Sealed):
         del pairs
         return seal(made, _Divided(rows, tuple(parts), starts))
 
-    def joined(self, rows: Iterable[Rows]) -> tuple[Rows, list[int]]:
+    def join_rows(self, rows: Iterable[Rows]) -> tuple[Rows, list[int]]:
         """Return the released groups of all partitions, one after the other, and the places of their runs.
 
         Those of which no group was released come last, in the order of the runs.
@@ -267,7 +266,7 @@ class _Divided:
     """Where each partition starts there."""
 
 
-def _by_partition(
+def _sort_by_partition(
     own: Exact, keys: Sequence[int], listed: pa.Table | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the positions of all groups of the partitions, one after the other, and where each starts."""

@@ -1,14 +1,11 @@
 """Groups in their public order: counts in it, counts of large domains, and how groups are sorted into it.
 
-Groups are sorted by public values here and not in an engine, whose order of rows is no proof.
-
-A mechanism whose output depends on the positions of counts takes `OrderedCounts`.
-
-It (the sparse vector scans its groups and stops) is private only if the groups come in an
-order that no privacy unit can change. The order in which an engine returns groups is not: it follows from
-where rows lie. So the order is part of the type: `OrderedCounts` comes from `Counts.in_order`, which sorts
-the groups by the public values that the analysis names, or from `in_public_order`, by which the caller of a
-mechanism states it for numbers of his own.
+A mechanism whose output depends on the positions of counts (the sparse vector scans its groups and stops) is
+private only if the groups come in an order that no privacy unit can change. The order in which an engine
+returns groups is not: it follows from where rows lie. So the order is part of the type: `OrderedCounts` comes
+from `counts.Exact.counts_in_order`, which sorts the groups by the public values that the analysis names, or
+from `in_public_order`, by which the caller of a mechanism states it for numbers of his own. Groups are sorted
+here and not in an engine, whose order of rows is no proof.
 """
 
 from __future__ import annotations

@@ -132,16 +132,16 @@ class Run:
         if not self.changes.declared:
             raise InternalError("which groups there are is private, or not all are counted")
 
-        def ordered() -> Rows:
-            return self._released(exact(self.counts).in_order())
+        def find_all() -> Rows:
+            return self._hold(exact(self.counts).in_order())
 
-        return without_frames(ordered)
+        return without_frames(find_all)
 
     def keys(self, rows: Rows, places: Sequence[int] | None = None) -> list[pa.Array]:
         """Return the keys of released groups, or some of them."""
         return without_frames(lambda: exact(self.counts).keys_at(self._at(rows), places))
 
-    def _released(
+    def _hold(
         self, positions: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     ) -> Rows:
         return _rows(_Positions(self.counts, positions, cells))
@@ -157,7 +157,7 @@ class Run:
             raise InternalError("the noise is for less than one unit is known to change")
         self.spending.admit(mechanism.loss if most is None else most)
 
-    def _decided_by(self, place: int, reads: int) -> None:
+    def _check_decides(self, place: int, reads: int) -> None:
         """Refuse another number than that which decides on undeclared groups, and too few of these."""
         if self.changes.public:
             return
@@ -170,17 +170,17 @@ class Run:
         self, mechanism: Mechanism[R], places: Sequence[int], rows: Rows, *, by_group: bool = False
     ) -> R:
         """Measure numbers of released groups: number by number, or (`by_group`) group by group."""
-        (found,) = self._measured([(mechanism, places)], rows, by_group=by_group)
+        (found,) = self._measure([(mechanism, places)], rows, by_group=by_group)
         self.spending.add(found.loss)  # type: ignore[attr-defined]  # each result has one
         return found
 
     def measure_apart(self, parts: Sequence[tuple[Mechanism[R], Sequence[int]]], rows: Rows) -> list[R]:
         """Measure numbers of released groups by several mechanisms, whose equal losses are joined."""
-        found = self._measured(parts, rows, by_group=False)
+        found = self._measure(parts, rows, by_group=False)
         self.spending.add(sum((each.loss for each in found), PrivacyLoss()).joined)  # type: ignore[attr-defined]  # as above
         return found
 
-    def _measured(
+    def _measure(
         self, parts: Sequence[tuple[Mechanism[R], Sequence[int]]], rows: Rows, *, by_group: bool
     ) -> list[R]:
         if _of(rows).cells is not None:  # one unit may decide which of its cells a group stands for
@@ -204,7 +204,7 @@ class Run:
 
     def select(self, mechanism: Mechanism[R], place: int) -> Selected[R]:
         """Select groups by one of the numbers; those of a set, which has no order, come by their keys."""
-        self._decided_by(place, mechanism.reads)
+        self._check_decides(place, mechanism.reads)
         if isinstance(mechanism, Existing):  # its groups come in the order of the counts
             raise InternalError("which groups exist is another step")
         self._admit(mechanism, self.changes.of((place,), _MANY))
@@ -215,12 +215,12 @@ class Run:
             own = exact(self.counts)
             if not (self.changes.declared or mechanism.undeclared or own.domain is not None):
                 raise InternalError("which groups of the domain have rows is private")
-            found, at = _selected(mechanism, own, place)
+            found, at = _run_selection(mechanism, own, place)
             ordered = len(at)
             if isinstance(found, (StableSet, OrderedThenSet)):
                 ordered = int(found.ordered) if isinstance(found, OrderedThenSet) else 0
             at = np.concatenate([at[:ordered], at[ordered:][own.key_order(at[ordered:])]])
-            return replace(found, index=np.arange(len(at))), self._released(at)
+            return replace(found, index=np.arange(len(at))), self._hold(at)
 
         found, rows = without_frames(run)
         self.spending.add(found.loss)  # type: ignore[attr-defined]  # as above
@@ -232,7 +232,7 @@ class Run:
         With `cells`, a group has a row for each of its cells, each with the number of the group. Should they
         differ, it is the largest, which one unit moves by no more than it moves one of them.
         """
-        self._decided_by(place, mechanism.reads)
+        self._check_decides(place, mechanism.reads)
         self._admit(mechanism, self.changes.of((place,), _MANY))
 
         def run() -> tuple[Any, Rows]:
@@ -244,7 +244,7 @@ class Run:
                 number = np.maximum.reduceat(number[split[0]], split[1]) if own.size else number
             found = mechanism.run(number)
             order = own.key_order(first[found.index])
-            rows = self._released(first[found.index][order], split)
+            rows = self._hold(first[found.index][order], split)
             return replace(found, index=np.arange(len(order)), value=found.value[order]), rows
 
         found, rows = without_frames(run)
@@ -259,12 +259,12 @@ class Run:
         if exact(self.counts).keys.num_columns and not self.changes.every_group:
             raise InternalError("which groups there are is private")
 
-        def ordered() -> Rows:
+        def find_all() -> Rows:
             own = exact(self.counts)
             rows, starts = own.cells_in_order(public=True)
-            return self._released(rows[starts] if own.size else starts, (rows, starts))
+            return self._hold(rows[starts] if own.size else starts, (rows, starts))
 
-        return without_frames(ordered)
+        return without_frames(find_all)
 
     def draw(self, mechanism: Quantile | Extreme, groups: Rows) -> NDArray[np.int64]:
         """Choose cells for each group: one for each quantile, or extreme."""
@@ -298,7 +298,7 @@ class Run:
     def refine(self, mechanism: Refinement, place: int, before: Level) -> NDArray[np.float64]:
         """Release a number again with less noise, given its release before, as the ledger has it."""
         self._admit(mechanism, self.changes.of((place,), 1), mechanism.further)
-        self._of_one_group()
+        self._check_one_group()
         query = exact(self.counts).query
         released = [steps_before(before, query, place, mechanism)]
         found = without_frames(lambda: mechanism.again(exact(self.counts).n[place], released))
@@ -308,23 +308,23 @@ class Run:
 
     def check(self, checker: GuessAndCheck, guess: Number) -> Checked:
         """Check a guess of the one number; what all checks have cost is the checker's `charge`."""
-        return self._asked(checker, lambda: checker.check(_one(exact(self.counts)), guess))
+        return self._ask(checker, lambda: checker.check(_one(exact(self.counts)), guess))
 
     def ask(self, oracle: MedianOracle, cells: ArrayLike) -> Checked:
         """Answer the one number by hypotheses; likewise."""
-        return self._asked(oracle.checker, lambda: oracle.ask(_one(exact(self.counts)), cells))
+        return self._ask(oracle.checker, lambda: oracle.ask(_one(exact(self.counts)), cells))
 
-    def _asked(self, checker: GuessAndCheck, ask: Callable[[], Checked]) -> Checked:
+    def _ask(self, checker: GuessAndCheck, ask: Callable[[], Checked]) -> Checked:
         """Ask a checker, at what it is charged more; it may be charged all that is left to it."""
         before = checker.charge.epsilon
         left = PrivacyLoss.of(checker.plan.loss.charge.epsilon - before)
         self._admit(checker.plan, self.changes.of((0,), 1), left)
-        self._of_one_group()
+        self._check_one_group()
         found = without_frames(ask)
         self.spending.add(PrivacyLoss.of(checker.charge.epsilon - before))
         return found
 
-    def _of_one_group(self) -> None:
+    def _check_one_group(self) -> None:
         """Refuse counts that may have several groups, whose order is private."""
         if not self.changes.declared or without_frames(lambda: exact(self.counts).size) != 1:
             raise InternalError("these are no numbers of one group")
@@ -383,12 +383,12 @@ def _numbers(
     return np.stack(found, axis=1).reshape(-1) if by_group else np.concatenate(found)
 
 
-def _selected(mechanism: Mechanism[Any], own: Exact, place: int) -> tuple[Any, NDArray[np.int64]]:
+def _run_selection(mechanism: Mechanism[Any], own: Exact, place: int) -> tuple[Any, NDArray[np.int64]]:
     """Run a selection; return its result, and where the groups are."""
     if own.domain is not None and not mechanism.sparse:
         raise InternalError("this mechanism takes the counts of all groups")
     if mechanism.ordered:
-        rows, counts = own.ordered(place)
+        rows, counts = own.counts_in_order(place)
         found = mechanism.run(counts)
         return found, found.index if rows is None else rows[found.index]
     found = mechanism.run(own.n[place] if own.domain is None else own.sparse(place))

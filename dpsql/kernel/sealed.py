@@ -52,13 +52,13 @@ def unseal(handle: Sealed) -> Any:  # noqa: ANN401  of the type that was sealed
 def without_frames(work: Callable[[], T]) -> T:
     """Return what work on exact counts returns; an error that it raises has lost the frames of the work."""
     outer = sys.exc_info()[1]
-    value, error = _tried(work, outer)
+    value, error = _try(work, outer)
     if error is not None:
         raise error
     return value  # type: ignore[return-value]  # without an error there is a value
 
 
-def _tried(work: Callable[[], T], outer: BaseException | None) -> tuple[T | None, BaseException | None]:
+def _try(work: Callable[[], T], outer: BaseException | None) -> tuple[T | None, BaseException | None]:
     try:
         return work(), None
     except BaseException as error:  # noqa: BLE001  whatever it is, its frames hold exact counts

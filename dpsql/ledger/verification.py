@@ -79,7 +79,7 @@ class _RunningSums:
         self._entries[entry] = reserved, charged, names
         for (name, order), total in self._totals.items():
             if name in names:
-                self._totals[name, order] = total.moved(reserved, charged)
+                self._totals[name, order] = total.settle(reserved, charged)
 
     def restore(self, name: str, row: _Restored) -> None:
         """Add what was restored to a scope."""

@@ -200,7 +200,7 @@ class LargestOfPartitions:
         parted = Parted.of(run, self.keys, own.size, own.per_unit, own.listed)
         pairs = zip(parted.sizes, parted.runs, strict=True)
         found = [self._method(size).run(part) for size, part in pairs]
-        rows, order = parted.joined([each.rows for each in found])
+        rows, order = parted.join_rows([each.rows for each in found])
         return self._joined(rows, [found[place] for place in order])
 
     def _method(self, size: int | None) -> Method:

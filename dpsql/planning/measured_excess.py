@@ -28,7 +28,7 @@ from dpsql.estimates.noise_laws import Linear
 from dpsql.estimates.predictions import half_width
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import Charge, PrivacyLoss
-from dpsql.kernel.parted import joined_run
+from dpsql.kernel.parted import join_runs
 from dpsql.kernel.release import Run
 from dpsql.language import Scalar
 from dpsql.lazy_dataclass import dataclass
@@ -249,7 +249,7 @@ class WithExcess(KeepsQuote):
     def run_beside(self, run: Run, excesses: Run) -> NoisyResult:
         """Measure the numbers, and the excesses, in their steps."""
         plan, first = self.plan, len(run.changes.numbers)
-        run = joined_run(run, excesses)
+        run = join_runs(run, excesses)
         noisy: dict[int, Combined] = {}
         wider: dict[int, Combined] = {}
         sizes: dict[int, tuple[Pairs, FloatArray]] = {}

@@ -96,7 +96,7 @@ class Client(StatementService):
         self._closed = False
         self._generation = shared.generation
         """The policy of the last statement."""
-        self._generation.database.ledger.admitted(login.analyst)
+        self._generation.database.ledger.check_analyst(login.analyst)
 
     @property
     def name(self) -> str:

@@ -144,7 +144,7 @@ def test_limited_domain(c: int, seed: int) -> None:
         assert (aligned >= noise).all()
         cost = Fraction(int((aligned - noise).sum()), FINE) / plan.scale
         released = sum(isinstance(name, int) and name >= 0 for name in names)
-        assert cost <= plan.realised(min(released + 1, k)).charge.epsilon
+        assert cost <= plan.realised_loss(min(released + 1, k)).charge.epsilon
         assert np.array_equal(lift(here, there, won, aligned, inverse=True), noise)
         kinds.append(
             (released, names[-1] == BAR, isinstance(names[-1], int) and names[-1] < 0, bool((~stay).any()))
@@ -211,7 +211,7 @@ def test_what_limited_domain_leaves_is_an_unknown_domain_for_top_stable(c: int, 
         plan = LimitedThenStable.plan(k, 1, "1e-6", candidates=many, sensitivity=c, resolution=0)
         further = present(plan.further(placed))
         further = replace(further, tests=replace(further.tests, cutoff=int(rng.integers(1, 6))))
-        spent = plan.limited.realised(placed).charge.epsilon
+        spent = plan.limited.realised_loss(placed).charge.epsilon
         assert spent + further.loss.charge.epsilon == 1
         left = np.where(np.isin([*ids, -99], released), 0, kept)
         left_p = np.where(np.isin([*other, -99], released), 0, kept_p)
@@ -239,7 +239,7 @@ def test_what_limited_domain_leaves_is_an_unknown_domain_for_top_stable(c: int, 
         assert not sets[0] & set(released.tolist())
         cost = spent + c / further.tests.threshold_scale
         cost += Fraction(int((moved - noise).sum())) / further.tests.scale
-        assert cost <= plan.realised(2 * placed + int(done.units)).charge.epsilon <= 1
+        assert cost <= plan.realised_loss(2 * placed + int(done.units)).charge.epsilon <= 1
         found.append((placed, int(done.stable), len(done.index)))
     assert len(found) > CASES // 2
     assert len(set(found)) > 12

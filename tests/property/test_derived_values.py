@@ -78,7 +78,7 @@ def test_types_and_ends_of_random_statements_hold(seed: int, statements: int) ->
             checked += 1
             walk = Walk(facts[place])
             try:
-                rows = walk.settled(plan.compiled.query, None)
+                rows = walk.check_whole(plan.compiled.query, None)
             except NotCertified as refusal:
                 refused[refusal.rule] += 1
                 continue
@@ -106,7 +106,7 @@ def test_a_wrong_type_is_noticed() -> None:
         found = compile_releases(stage.world, statement(rng, stage.world, frozenset()), Tried())
     query = found[0][1].compiled.query
     walk = Walk(facts)
-    rows = walk.settled(query, None)
+    rows = walk.check_whole(query, None)
     for _, scope in walk.scopes.values():
         for item in scope.items.values():
             for name, value in item.columns.items():

@@ -113,7 +113,7 @@ SLIPS = (
         "SUM",
         (
             "kernel.tree.bounding",
-            "Weighted._merged",
+            "Weighted._merge_units",
             "alone, there, group=(own,))",
             "source, there, group=(own, *by))",
         ),

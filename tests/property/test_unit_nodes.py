@@ -49,7 +49,7 @@ from dpsql.kernel.tree import (
     counted,
     duckdb_sql,
 )
-from dpsql.kernel.tree.exact import furthest, huge, saturated, whole
+from dpsql.kernel.tree.exact import furthest, huge, saturate, whole
 from dpsql.types import BIGINT
 
 
@@ -265,7 +265,7 @@ WRONG_TOGETHER: dict[str, tuple[Any, str, Any]] = {
     "all units twice": (
         Moment,
         "of_units",
-        lambda s, u, v: saturated(_times(Aggregate("SUM", v), whole(2))),
+        lambda s, u, v: saturate(_times(Aggregate("SUM", v), whole(2))),
     ),
     "units of one row more share rows": (Moment, "in_full", property(lambda s: s.most + 1)),
     "units are measured by fewer rows": (Moment, "measure", lambda s, v: v[-1]),

@@ -158,7 +158,7 @@ def predicted(kind: str, noise: Noise, runs: int) -> None:
         hit = found.index >= 0
         near = 0.1 + 5 / math.sqrt(hit.sum())
         assert hit.sum() / runs == pytest.approx(told.rows, rel=near), distance
-        charges = [float(plan.realised(u).charge.epsilon) for u in np.asarray(found.units).tolist()]
+        charges = [float(plan.realised_loss(u).charge.epsilon) for u in np.asarray(found.units).tolist()]
         assert np.mean(charges) == pytest.approx(told.charge, rel=0.1), distance
         assert (0.5 ** found.branch[hit]).mean() == pytest.approx(told.cost, rel=near), distance
         if plan.ordered:

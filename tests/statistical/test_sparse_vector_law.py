@@ -147,7 +147,9 @@ def test_adaptive_sparse_vector(noise: Noise, branches: int) -> None:
         theta * epsilon + sum((1 - theta) * epsilon / k / 2**j for j in row if j >= 0)
         for row in runs.branch[:500]
     ]
-    charges = [runs.plan.realised(units).charge.epsilon for units in np.asarray(runs.units)[:500].tolist()]
+    charges = [
+        runs.plan.realised_loss(units).charge.epsilon for units in np.asarray(runs.units)[:500].tolist()
+    ]
     assert np.allclose([float(charge) for charge in charges], spent)
 
 

@@ -21,7 +21,7 @@ from dpsql.audit.mistakes.measuring import exponential, laplace
 from dpsql.audit.runs import CHARGE, Pair
 from dpsql.audit.subjects import Kind, Subject, outputs_of, repeat_counts
 from dpsql.kernel.mechanisms import NoiseSource, TopStable
-from dpsql.kernel.mechanisms.mechanism import padded
+from dpsql.kernel.mechanisms.mechanism import pad_rows
 from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
 
@@ -58,7 +58,7 @@ def sparse_vector(
     parts: dict[str, Any] = {"above": np.where(asked, above, -1)}
     if scales.value:
         trial, place = np.nonzero(asked & above)
-        (parts["value"],) = padded(trial, (trials, n), noisy[trial, place])
+        (parts["value"],) = pad_rows(trial, (trials, n), noisy[trial, place])
     return parts
 
 

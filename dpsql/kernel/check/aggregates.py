@@ -17,6 +17,8 @@ from dpsql.kernel.check.derive import (
     derive,
     ends,
     exact,
+    fit,
+    place,
     rule,
     unwrap,
     whole,
@@ -41,6 +43,14 @@ from dpsql.kernel.tree import (
 from dpsql.kernel.tree.expressions import EXACT
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, SqlType
 
+_Y, _ZERO, _LIMIT = place("y"), Constant(0.0, DOUBLE), Constant(float(EXACT), DOUBLE)
+_NEAREST = Call("floor", (Binary("+", Binary("*", _Y, place("power")), Constant(0.5, DOUBLE)),))
+_NONE = IsNull(_Y), Constant(None, DOUBLE)
+_TERM = Case(((Binary(">=", _Y, _ZERO), _NEAREST), _NONE), _LIMIT)
+_SUMMED = Aggregate("SUM", (_TERM,))
+_TOTAL = Call("COALESCE", (place("summed"), _ZERO))
+_WHOLE_TOTAL = Case(((Binary("<", _TOTAL, _LIMIT), Cast(_TOTAL, BIGINT)),), Constant(EXACT, BIGINT))
+
 
 def whole_total(node: Case, at: Around) -> Value | None:
     """Return what is known of CASE WHEN total < 2^53 THEN CAST(total AS BIGINT) ELSE 2^53 END.
@@ -53,51 +63,19 @@ def whole_total(node: Case, at: Around) -> Value | None:
     exact, in any order. If it is not, some sum reached 2^53, was rounded to that or more, and so were all
     after it: in no order is the last one less.
     """
-    if len(node.branches) != 1 or node.default is None:
+    whole = fit(_WHOLE_TOTAL, node)
+    found = fit(_SUMMED, whole["summed"]) if whole else None
+    if whole is None or found is None or not isinstance(found["y"], Column):
         return None
-    condition, result = node.branches[0]
-    match condition, result:
-        case Binary("<", Call("COALESCE", (summed, zero)) as total, most), Cast(same, kind):
-            ends = zero, most, same, kind, node.default
-        case _:
-            return None
-    limit = Constant(float(EXACT), DOUBLE)
-    if ends != (Constant(0.0, DOUBLE), limit, total, BIGINT, Constant(EXACT, BIGINT)):
-        return None
-    column = _of_column(summed, limit)
-    if column is None:
+    factor = found["power"].value if isinstance(found["power"], Constant) else None
+    if not (type(factor) is float and factor.is_integer() and factor > 0 and int(factor).bit_count() == 1):
         return None
     if at.found is None or at.caught:
         raise NotCertified("an aggregate where none can be", node)
-    if derive(column, at._replace(found=None)).type != DOUBLE:
+    if derive(found["y"], at._replace(found=None)).type != DOUBLE:
         return None
-    at.found.append(summed)  # and the same one again
+    at.found.append(whole["summed"])  # and the same one again
     return Value(BIGINT, 0, EXACT, nullable=False)
-
-
-def _of_column(summed: Expr, limit: Constant) -> Column | None:
-    """Return the column of which such a sum is made."""
-    match summed:
-        case Aggregate("SUM", (Case(((there, nearest), (none, null)), other),), False, (), None):
-            pass
-        case _:
-            return None
-    match nearest:
-        case Call(
-            "floor", (Binary("+", Binary("*", Column() as column, Constant(float() as factor)), half),)
-        ):
-            pass
-        case _:
-            return None
-    power = factor.is_integer() and factor > 0 and int(factor) & (int(factor) - 1) == 0
-    written = (
-        Binary(">=", column, Constant(0.0, DOUBLE)),
-        IsNull(column),
-        Constant(None, DOUBLE),
-        Constant(0.5, DOUBLE),
-        limit,
-    )
-    return column if power and (there, none, null, half, other) == written else None
 
 
 _CHOSEN = ("FIRST", "LAST", "LIST")
@@ -105,7 +83,7 @@ _BITS = ("BIT_AND", "BIT_OR", "BIT_XOR")
 _TRUTHS = ("BOOL_AND", "BOOL_OR")
 
 
-def _of_rows(at: Around) -> Around:
+def _place_of_parts(at: Around) -> Around:
     """Return where the parts of an aggregate or a window stand: they are of other rows, too.
 
     What conditions of CASE say is of the row for which a result is computed.
@@ -123,12 +101,12 @@ def _aggregate(node: Aggregate, at: Around) -> Value:
     if read and not any(_is_own(part, at) for part in read):
         raise NotCertified("an aggregate of columns of the query around it, which is that of the other", node)
     at.found.append(node)
-    inner = _of_rows(at)
+    inner = _place_of_parts(at)
     if node.filter is not None and derive(node.filter, inner).type.name not in ("BOOLEAN", "NULL"):
         raise NotCertified("a condition that is no truth value", node)
     check_order(node.order, inner)
     values = [derive(argument, inner) for argument in node.arguments]
-    return of_aggregate(node, values, at)
+    return value_of_aggregate(node, values, at)
 
 
 def _is_own(column: Column, at: Around) -> bool:
@@ -144,7 +122,7 @@ def check_order(terms: tuple[OrderTerm, ...], at: Around) -> None:
             raise NotCertified("an order by a DOUBLE that has several zeros", term)
 
 
-def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None) -> Value:
+def value_of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None) -> Value:
     """Return what is known of an aggregate of some values."""
     name = node.name.upper()
     if name == "COUNT" and len(values) <= 1:
@@ -159,13 +137,13 @@ def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None)
             raise NotCertified("the least or the largest of DOUBLEs that have several zeros", node)
         return x._replace(nullable=True, literal=False)
     if name in ("SUM", "AVG"):
-        return _sum(node, x, at, mean=name == "AVG")
+        return _value_of_sum(node, x, at, mean=name == "AVG")
     if name in _TRUTHS and kind.name in ("BOOLEAN", "NULL"):
         return Value(BOOLEAN, 0, 1)
     if name in _BITS and exact(kind):
         return whole(kind)
     if name in _CHOSEN:
-        if not _ordered(node):
+        if not _is_ordered(node):
             raise NotCertified(f"{name} in no order of its values", node)
         return (
             Value(SqlType("LIST", item=kind), canonical=x.canonical)
@@ -180,16 +158,16 @@ def of_aggregate(node: Aggregate, values: list[Value], at: Around | None = None)
     raise NotCertified(f"an aggregate that is not known: {name}", node)
 
 
-def _ordered(node: Aggregate) -> bool:
+def _is_ordered(node: Aggregate) -> bool:
     """Return whether rows that tie in the aggregate's order have one value."""
     argument = unwrap(node.arguments[0])
     return not facts(argument).reads or any(unwrap(term.expr) == argument for term in node.order)
 
 
-def _sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -> Value:
+def _value_of_sum(node: Aggregate, x: Value, at: Around | None, *, mean: bool) -> Value:
     kind = x.type
     if kind == DOUBLE:
-        if not _ordered(node):
+        if not _is_ordered(node):
             raise NotCertified("a sum of DOUBLEs in no order of its values", node)
         return Value(DOUBLE, canonical=False)
     if kind.name == "DECIMAL":
@@ -230,7 +208,7 @@ def _window(node: Window, at: Around) -> Value:
     if at.found is None or at.caught:
         raise NotCertified("a window where none can be", node)
     at.found.append(node)
-    inner = _of_rows(at)
+    inner = _place_of_parts(at)
     # Of what is computed no column is known by it, so that rows may tie that differ in its zeros. Those of
     # lists are told apart by nothing: `totality` lets no function read a list by which rows are ordered.
     for part in (*node.partition, *(term.expr for term in node.order)):
@@ -254,7 +232,7 @@ def _window(node: Window, at: Around) -> Value:
 def _aggregate_window(function: Aggregate, at: Around) -> Value:
     if function.distinct or function.order or function.filter is not None or function.name.upper() in _CHOSEN:
         raise NotCertified("a window of an aggregate with DISTINCT, ORDER BY or FILTER", function)
-    found = of_aggregate(function, [derive(argument, at) for argument in function.arguments])
+    found = value_of_aggregate(function, [derive(argument, at) for argument in function.arguments])
     # A frame can have no rows: the sum is then NULL, the number 0.
     return found if function.name.upper() == "COUNT" else found._replace(nullable=True)
 
@@ -265,14 +243,14 @@ def _call_window(function: Call, at: Around) -> Value:
         return Value(BIGINT, *_RANKS[name], nullable=False)
     if name in _SHARES and not arguments:
         return Value(DOUBLE, 0, 1, nullable=False)
-    if name == "NTILE" and len(arguments) == 1 and _positive(arguments[0], at):
+    if name == "NTILE" and len(arguments) == 1 and _is_from_1(arguments[0], at):
         return Value(BIGINT, 1, ROWS, nullable=False)
-    if name in _NEAR and 1 <= len(arguments) <= _NEAR[name] and all(_positive(a, at) for a in arguments[1:]):
+    if name in _NEAR and 1 <= len(arguments) <= _NEAR[name] and all(_is_from_1(a, at) for a in arguments[1:]):
         return derive(arguments[0], at)._replace(nullable=True, literal=False)
     raise NotCertified(f"a window of a function that is not known: {name}", function)
 
 
-def _positive(node: Expr, at: Around) -> bool:
+def _is_from_1(node: Expr, at: Around) -> bool:
     """Return whether an expression is one positive whole number."""
     x = derive(node, at)
     return exact(x.type) and x.low == x.high and x.low >= 1

@@ -1,14 +1,15 @@
 """Arithmetic and conversions: the ends of numbers, and that none overflows.
 
-Of exact numbers the ends are exact. What is computed as a DOUBLE has ends that are wide enough for every
+Of exact numbers the ends are exact. What is converted to a DOUBLE has ends that are wide enough for every
 rounding, or none. A DOUBLE with two ends is never NaN: where NaN or an infinity can come, there are none.
+Arithmetic on DOUBLEs is in forms of the table of functions, and in `aggregates.whole_total`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from fractions import Fraction
-from typing import TypeGuard
 
 from dpsql.kernel.check.certificate import NotCertified
 from dpsql.kernel.check.derive import (
@@ -21,13 +22,14 @@ from dpsql.kernel.check.derive import (
     common,
     derive,
     digits_kept,
-    distance,
     ends,
     exact,
+    fit,
     fits,
     floating,
     natural,
     needs_try,
+    place,
     rule,
     size,
     unwrap,
@@ -35,15 +37,13 @@ from dpsql.kernel.check.derive import (
     whole_number,
 )
 from dpsql.kernel.tree import Binary, Call, Cast, Constant, Expr, Unary
-from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType
+from dpsql.types import BIGINT, BOOLEAN, DATE, DOUBLE, INTERVAL, TIMESTAMP, SqlType
 
 
 @rule(Unary)
 def _unary(node: Unary, at: Around) -> Value:
     x = derive(node.operand, at)
     check_decided((x,), node)
-    if node.operator == "~" and exact(x.type):
-        return whole(x.type)
     if node.operator != "-":
         raise NotCertified("an operator that has no rule", node)
     if not (exact(x.type) or x.type.name in ("DECIMAL", "DOUBLE", "NULL")):
@@ -58,13 +58,9 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
     kind = common(x, y, computed=True)
     nullable = x.nullable or y.nullable
     if kind is None or not (exact(kind) or kind.name in ("DECIMAL", "DOUBLE", "NULL")):
-        return _of_dates(node, operator, x, y, at)
+        return _value_of_dates(node, operator, x, y, at)
     if kind.name == "NULL" or x.low > x.high or y.low > y.high:
         return Value(kind, INFINITY, -INFINITY)
-    if operator == "/" or (kind == DOUBLE and operator in ("+", "-", "*", "%")):
-        if operator in ("/", "%") and not at.caught and _has_zero(node.right, y):
-            raise NotCertified("a division by what can be 0", node)
-        return _double(operator, x, y, nullable)
     if not exact(kind):
         if kind == DOUBLE or operator not in ("+", "-"):
             raise NotCertified("an operator on numbers with a point that has no rule", node)
@@ -75,55 +71,25 @@ def arithmetic(node: Binary, operator: str, x: Value, y: Value, at: Around) -> V
         case "+":
             low, high = x.low + y.low, x.high + y.high
         case "-":
-            low, high = _difference(node, at) or (x.low - y.high, x.high - y.low)
+            low, high = _ends_of_difference(node, at) or (x.low - y.high, x.high - y.low)
         case "*":
             corners = [p * q for p in (x.low, x.high) for q in (y.low, y.high)]
-            low, high = _rest_of_rung(node, at) or (min(corners), max(corners))
+            low, high = _ends_of_rest(node, at) or (min(corners), max(corners))
         case "//" | "%":
             if _has_zero(node.right, y):
                 needs_try(node, at, "a division by what can be 0")
                 nullable = True
-            low, high = _quotients(node, x, y, at) if operator == "//" else _rests(x, y)
-        case "&" | "|" | ">>":
-            low, high = _bits(operator, x, y) or ends(kind)
+            low, high = _ends_of_quotient(node, x, y, at) if operator == "//" else _ends_of_remainder(x, y)
         case _:
             raise NotCertified("an operator that has no rule", node)
     return check_ends(Value(kind, low, high, nullable), node, at)
 
 
-def _bits(operator: str, x: Value, y: Value) -> tuple[Number, Number] | None:
-    """Return the ends of an operator on bits; of `|` all bits up to the highest one can be set."""
-    if operator == ">>" and y.low == y.high and 0 <= y.low < (64 if x.low >= 0 else 8) and x.type != HUGEINT:
-        return int(x.low) >> int(y.low), int(x.high) >> int(y.low)
-    if x.low < 0 or y.low < 0 or operator == ">>":
-        return None
-    if operator == "&":
-        return 0, min(x.high, y.high)
-    return max(x.low, y.low), (1 << int(max(x.high, y.high)).bit_length()) - 1
-
-
-def _double(operator: str, x: Value, y: Value, nullable: bool) -> Value:
-    """Return what is known of arithmetic on DOUBLEs: twice the exact ends are beyond every rounding."""
-    most, other, least = size(x), size(y), distance(y)
-    if operator == "+" and y.low == 0 == y.high:  # of its two zeros this makes one
-        return Value(DOUBLE, x.low, x.high, nullable, canonical=most < INFINITY)
-    reached: Number = INFINITY
-    if max(most, other) < INFINITY and operator in ("+", "-", "*"):
-        reached = 2 * (most * other if operator == "*" else most + other)
-    elif max(most, other) < INFINITY and operator == "/" and least > 0:
-        reached = 2 * (Fraction(most) / Fraction(least))
-    if reached > _FINITE:
-        return Value(DOUBLE, nullable=nullable, canonical=False)
-    return Value(DOUBLE, -reached, reached, nullable, canonical=False)
-
-
-_FINITE = 1 << 1000
-"""Twice so much is a DOUBLE that is not infinite."""
 _DAYS = 1 << 30
 """From a date that is written, so many days lead to a DATE: the years of a constant are from 1 to 9999."""
 
 
-def _of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
+def _value_of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Value:
     near = isinstance(unwrap(node.left), Constant) and size(y) <= _DAYS
     if not (near and operator == "+" and x.type == DATE and exact(y.type)):
         needs_try(node, at, "arithmetic on dates outside TRY")
@@ -139,73 +105,47 @@ def _of_dates(node: Binary, operator: str, x: Value, y: Value, at: Around) -> Va
     raise NotCertified("an operator on values of types that have no rule", node)
 
 
-def _difference(node: Binary, at: Around) -> tuple[Number, Number] | None:
+def _quotient(x: Expr) -> Binary:
+    return Binary("//", Binary("+", Binary("*", place("k"), x), place("o")), place("d"))
+
+
+_DIFFERENCE = Binary("-", _quotient(place("x")), _quotient(Binary("-", place("x"), place("r"))))
+
+
+def _ends_of_difference(node: Binary, at: Around) -> tuple[Number, Number] | None:
     """Return the ends of `(k * x + o) // d - (k * (x - r) + o) // d`, for `k` and `r` from 0, `d` from 1 on.
 
     A quotient that is rounded towards 0 does not fall where its dividend rises, and two of them differ by at
     most 1 more than the quotients themselves, of which `k * r / d` is the difference.
     """
-    one, two = unwrap(node.left), unwrap(node.right)
-    if not (isinstance(one, Binary) and isinstance(two, Binary) and one.operator == two.operator == "//"):
+    found = fit(_DIFFERENCE, node)
+    if found is None:
         return None
-    line, lower = _line(unwrap(one.left)), _line(unwrap(two.left))
-    if one.right != two.right or line is None or lower is None:
-        return None
-    (k, x, o), (m, y, p) = line, lower
-    less = unwrap(y)
-    if (k, o) != (m, p) or not (
-        isinstance(less, Binary) and less.operator == "-" and unwrap(less.left) == unwrap(x)
-    ):
-        return None
-    factor, fall, divisor = derive(k, at), derive(less.right, at), derive(one.right, at)
+    factor, fall, divisor = (derive(found[name], at) for name in "krd")
     if factor.low < 0 or fall.low < 0 or divisor.low < 1:
         return None
     return 0, factor.high * fall.high + 1
 
 
-def _rest_of_rung(node: Binary, at: Around) -> tuple[Number, Number] | None:
+_K, _ONE = place("k"), place("one")
+_RUNGS = Call("GREATEST", (Binary("//", place("d"), Call("GREATEST", (_K, _ONE))), _ONE))
+_REST_OF_RUNG = Binary("*", Call("LEAST", (Binary("-", place("a"), _K), _K)), _RUNGS)
+
+
+def _ends_of_rest(node: Binary, at: Around) -> tuple[Number, Number] | None:
     """Return the ends of `LEAST(a - k, k) * GREATEST(d // GREATEST(k, 1), 1)` for `a`, `k` and `d` from 0 on.
 
     The first factor is from -k to k, and k times the second is at most d, or k if that is more.
     """
-    least, greatest = unwrap(node.left), unwrap(node.right)
-    if not (
-        _is_call(least, "LEAST")
-        and _is_call(greatest, "GREATEST")
-        and whole_number(greatest.arguments[1]) == 1
-    ):
+    found = fit(_REST_OF_RUNG, node)
+    d = None if found is None or whole_number(found["one"]) != 1 else whole_number(found["d"])
+    if found is None or d is None or d < 0:
         return None
-    rest, k = unwrap(least.arguments[0]), unwrap(least.arguments[1])
-    quotient = unwrap(greatest.arguments[0])
-    if not (isinstance(rest, Binary) and rest.operator == "-" and unwrap(rest.right) == k):
-        return None
-    if not (isinstance(quotient, Binary) and quotient.operator == "//"):
-        return None
-    d, divisor = whole_number(quotient.left), unwrap(quotient.right)
-    if not (
-        _is_call(divisor, "GREATEST")
-        and unwrap(divisor.arguments[0]) == k
-        and whole_number(divisor.arguments[1]) == 1
-    ):
-        return None
-    rung = derive(k, at)
-    if not isinstance(d, int) or d < 0 or rung.low < 0 or rung.nullable or derive(rest.left, at).low < 0:
+    rung = derive(found["k"], at)
+    if rung.low < 0 or rung.nullable or derive(found["a"], at).low < 0:
         return None
     most = max(d, rung.high)
     return -most, most
-
-
-def _is_call(node: Expr, name: str) -> TypeGuard[Call]:
-    return isinstance(node, Call) and node.name.upper() == name and len(node.arguments) == 2
-
-
-def _line(node: Expr) -> tuple[Expr, Expr, Expr] | None:
-    """Return `k`, `x` and `o` of `k * x + o`."""
-    if isinstance(node, Binary) and node.operator == "+":
-        product = unwrap(node.left)
-        if isinstance(product, Binary) and product.operator == "*":
-            return product.left, product.right, node.right
-    return None
 
 
 def _has_zero(node: Expr, value: Value) -> bool:
@@ -215,46 +155,48 @@ def _has_zero(node: Expr, value: Value) -> bool:
     return value.low <= 0 <= value.high
 
 
-def _cut(x: Number, y: Number) -> int:
+def _quotient_towards_0(x: Number, y: Number) -> int:
     """Return a quotient of whole numbers, rounded towards 0."""
     quotient = abs(int(x)) // abs(int(y))
     return quotient if (x < 0) == (y < 0) else -quotient
 
 
-def _quotients(node: Binary, x: Value, y: Value, at: Around) -> tuple[Number, Number]:
-    share = _share(node, at)
+def _ends_of_quotient(node: Binary, x: Value, y: Value, at: Around) -> tuple[Number, Number]:
+    share = _ends_of_share(node, at)
     if share is not None:
         return share
     if y.low >= 1 or y.high <= -1:
-        corners = [_cut(p, q) for p in (x.low, x.high) for q in (y.low, y.high)]
+        corners = [_quotient_towards_0(p, q) for p in (x.low, x.high) for q in (y.low, y.high)]
         return min(corners), max(corners)
     most = size(x)
     return -most if x.low < 0 or y.low < 0 else 0, most
 
 
-def _share(node: Binary, at: Around) -> tuple[Number, Number] | None:
+def _write_shares() -> Iterator[Expr]:
+    """Yield `(LEAST(x, n * w) * k) // n`, also without `w` or `k`, and with the divisor NULLIF(n, ..)."""
+    n = place("n")
+    for top in (n, Binary("*", n, place("w"))):
+        least = Call("LEAST", (place("x"), top))
+        for above in (least, Binary("*", least, place("k"))):
+            yield from (Binary("//", above, below) for below in (n, Call("NULLIF", (n, place("none")))))
+
+
+_SHARES = (*_write_shares(),)
+
+
+def _ends_of_share(node: Binary, at: Around) -> tuple[Number, Number] | None:
     """Return the ends of `(LEAST(x, n * w) * k) // n`, which are 0 and `w * k`, for `x` and `n` from 0 on."""
-    below = unwrap(node.right)
-    if isinstance(below, Call) and below.name.upper() == "NULLIF":
-        below = unwrap(below.arguments[0])
-    above, factor = unwrap(node.left), 1
-    if (
-        isinstance(above, Binary)
-        and above.operator == "*"
-        and isinstance(found := whole_number(above.right), int)
-    ):
-        above, factor = unwrap(above.left), found
-    if not (isinstance(above, Call) and above.name.upper() == "LEAST" and len(above.arguments) == 2):
-        return None
-    x, top, most = above.arguments[0], unwrap(above.arguments[1]), 1
-    if isinstance(top, Binary) and top.operator == "*" and isinstance(found := whole_number(top.right), int):
-        top, most = unwrap(top.left), found
-    if top != below or factor < 0 or most < 0 or derive(x, at).low < 0 or derive(top, at).low < 0:
-        return None
-    return 0, most * factor
+    for template in _SHARES:
+        found = fit(template, node)
+        if found is not None:
+            factors = [whole_number(found[name]) if name in found else 1 for name in "kw"]
+            most = [number for number in factors if number is not None and number >= 0]
+            if len(most) == len("kw") and all(derive(found[name], at).low >= 0 for name in "xn"):
+                return 0, most[0] * most[1]
+    return None
 
 
-def _rests(x: Value, y: Value) -> tuple[Number, Number]:
+def _ends_of_remainder(x: Value, y: Value) -> tuple[Number, Number]:
     most = size(y) - 1
     return max(x.low, -most) if x.low < 0 else 0, min(x.high, most) if x.high > 0 else 0
 
@@ -273,20 +215,22 @@ def _cast(node: Cast, at: Around) -> Value:
         needs_try(node, at, "a conversion that can fail")
     low, high = ends(kind)
     if (low, high) != (-INFINITY, INFINITY) or kind == DOUBLE:
-        low, high = _converted(x, kind, low, high)
+        low, high = _convert_ends(x, kind, low, high)
     # A text can be that of another zero or NaN, which has a sign.
     known = floating(x.type) or exact(x.type) or x.type.name in ("DECIMAL", "BOOLEAN", "NULL")
-    canonical = (x.canonical and known) or not floating(kind) or (kind == DOUBLE and _unsigned(node.operand))
+    canonical = (
+        (x.canonical and known) or not floating(kind) or (kind == DOUBLE and _has_no_sign(node.operand))
+    )
     return Value(kind, low, high, x.nullable or not certain, canonical)
 
 
-def _unsigned(node: Expr) -> bool:
+def _has_no_sign(node: Expr) -> bool:
     """Return whether an expression is a text that is written, without the sign of a zero or NaN."""
     node = unwrap(node)
     return isinstance(node, Constant) and isinstance(node.value, str) and "-" not in node.value
 
 
-def _converted(x: Value, kind: SqlType, low: Number, high: Number) -> tuple[Number, Number]:
+def _convert_ends(x: Value, kind: SqlType, low: Number, high: Number) -> tuple[Number, Number]:
     """Return the ends of a number after a conversion; what is beyond those of its type has no value."""
     if x.low > x.high:
         return x.low, x.high

@@ -5,9 +5,8 @@ Let D be the data, and D - u the data without all rows of the unit u. A relation
 *public*   if its rows are the same for all data;
 *tied*     if its rows are a function of one unit's own rows and of public ones: the rows of a subquery for
            one row of the unit;
-*owned*    if each of its rows has a unit, or none (NULL, or a unit that is no column where each row of a
-table
-           is one), so that the rows of each unit are a function of that unit's own rows and of public ones.
+*owned*    if each of its rows has a unit, or none (NULL; where each row of a table is a unit, that is no
+           column), so that the rows of each unit are a function of that unit's own rows and of public ones.
            Then the rows of D - u are those of D without those of u, except rows without a unit;
 *groups*   if each row is one group of rows of many units, with numbers of which `Number` says what u changes;
 *children* a declared table whose rows get their unit by a join with `parents`;
@@ -397,13 +396,13 @@ def under(relation: Relation, alias: str) -> Relation:
     """Return the result of a query as an item of FROM."""
     new = {name: f"{alias}.{name}" for name in relation.columns}
 
-    def renamed(names: Names) -> Names:
+    def rename(names: Names) -> Names:
         return frozenset(new[name] for name in names)
 
     return relation._replace(
         columns=tuple(new.values()),
         unit=frozenset(Column(alias, unit.name) for unit in relation.unit if isinstance(unit, Column)),
-        unique=frozenset(map(renamed, relation.unique)),
-        depends=tuple((renamed(a), renamed(b)) for a, b in relation.depends),
-        few=tuple((renamed(a), most) for a, most in relation.few),
+        unique=frozenset(map(rename, relation.unique)),
+        depends=tuple((rename(a), rename(b)) for a, b in relation.depends),
+        few=tuple((rename(a), most) for a, most in relation.few),
     )

@@ -1,12 +1,13 @@
-"""How expressions are derived: what is known of rows, the rule of each node, and the types of DuckDB.
-
-The types have ends, a common type of several, conversions that never fail.
-
-The rules are DuckDB's (`max_logical_type`, the numeric operators, the casts); where it would convert in a way
-that can fail or round, there is no rule here, and the query is refused.
+"""What is known of an expression and of rows: the rule of each node (`derive`), and the types of DuckDB.
 
 A rule refuses (`NotCertified`) what can fail on a row, unless it is under TRY, which makes NULL of it; what
 depends on the session, on time or on chance; and whatever it does not know.
+
+*Types* have ends, a common type of several, and conversions that never fail. Their rules are DuckDB's
+(`max_logical_type`, the numeric operators, the casts); where it would convert in a way that can fail or
+round, there is no rule here, and the query is refused.
+
+*Templates* (`fit`) are expressions with places, for rules of several operators together.
 """
 
 from __future__ import annotations
@@ -243,7 +244,7 @@ class Checks(Protocol):
     large: list[tuple[Scope, Node]]
     """Sums of whole numbers that can overflow, as far as their values show."""
 
-    def settled(self, query: Query, outer: Scope | None) -> Rows:
+    def check_whole(self, query: Query, outer: Scope | None) -> Rows:
         """Check a query and return what is known of its rows."""
 
 
@@ -341,6 +342,37 @@ def unwrap(node: Expr) -> Expr:
     while isinstance(node, Paren):
         node = node.inner
     return node
+
+
+def place(name: str) -> Column:
+    """Return a place in a template of `fit`, at which any expression may stand."""
+    return Column("?", name)
+
+
+def fit(template: Expr, expr: Expr) -> dict[str, Expr] | None:
+    """Return what an expression has at the places of a template, by their names; None if it has another form.
+
+    Beside the places all is as in the template, but for parentheses and the case of words. A place that the
+    template has twice has equal expressions.
+    """
+    found: dict[str, Expr] = {}
+    waiting: list[tuple[object, object]] = [(template, expr)]
+    while waiting:
+        part, x = waiting.pop()
+        x = unwrap(x) if isinstance(x, Paren) else x
+        if isinstance(part, Column) and part.table == "?" and isinstance(x, Expr):
+            if found.setdefault(part.name, x) != x:
+                return None
+        elif isinstance(part, tuple) and isinstance(x, tuple) and len(part) == len(x):
+            waiting += zip(part, x, strict=True)
+        elif isinstance(part, Expr) and type(part) is type(x) and not isinstance(part, Constant):
+            waiting += [(getattr(part, name), getattr(x, name)) for name in part.__match_args__]
+        elif isinstance(part, str) and isinstance(x, str):
+            if part.lower() != x.lower():
+                return None
+        elif part != x:
+            return None
+    return found
 
 
 def is_whole(cast: Cast) -> bool:

@@ -29,8 +29,10 @@ from dpsql.kernel.check.derive import (
     distance,
     ends,
     exact,
+    fit,
     fits,
     needs_try,
+    place,
     rule,
     size,
     unify_values,
@@ -62,7 +64,7 @@ from dpsql.kernel.tree import (
     walk,
 )
 from dpsql.kernel.tree.forms import LONGEST, SHORT_LIST, Form, is_known
-from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
+from dpsql.types import BIGINT, DOUBLE, HUGEINT, INTERVAL, NULL, TIMESTAMP, VARCHAR, SqlType
 
 _LONGEST_LITERAL = 1000
 
@@ -149,7 +151,7 @@ def _call(node: Call, at: Around) -> Value:
     check_decided(arguments, node)
     match name, arguments:
         case _ if lists:
-            return _of_items(name, node, lists, arguments, at)
+            return _value_of_items(name, node, lists, arguments, at)
         case "hash", [_, *_] if all(x.canonical for x in arguments):
             return Value(UBIGINT, *ends(UBIGINT), nullable=False)
         case "nullif", [x, _]:
@@ -160,10 +162,6 @@ def _call(node: Call, at: Around) -> Value:
         case "bit_count", [x] if exact(x.type):
             wide = x.type == HUGEINT
             return Value(SqlType("SMALLINT") if wide else TINYINT, 0, 128 if wide else 64, x.nullable)
-        case "isnan", [x] if x.type == DOUBLE:
-            return Value(BOOLEAN, 0, 1, x.nullable)
-        case "floor", [x] if x.type == DOUBLE:
-            return Value(DOUBLE, nullable=x.nullable)
         case "epoch_ms", [x] if exact(x.type) and size(x) <= _MOST:
             return Value(TIMESTAMP, nullable=x.nullable)
         case "json_extract_string", [_, _]:
@@ -174,6 +172,9 @@ def _call(node: Call, at: Around) -> Value:
     raise NotCertified(f"a function that is not known, or not of such values: {name}", node)
 
 
+_CLAMPED = Call("least", (Call("greatest", (place("x"), place("low"))), place("high")))
+
+
 def _days_between(node: Call) -> tuple[int, int] | None:
     """Return the ends of date_diff(word, first, LEAST(GREATEST(x, low), high)) of days or seconds.
 
@@ -181,16 +182,11 @@ def _days_between(node: Call) -> tuple[int, int] | None:
     lesser of both ends to `high`. The days, or seconds, that begin between two times are a difference of two
     numbers, of which each grows with its time.
     """
-    word, least = unwrap(node.arguments[0]), unwrap(node.arguments[2])
-    if not (isinstance(least, Call) and least.name.lower() == "least" and len(least.arguments) == 2):
+    word, begin, clamped = node.arguments
+    found = fit(_CLAMPED, clamped)
+    if found is None:
         return None
-    greatest = unwrap(least.arguments[0])
-    if not (
-        isinstance(greatest, Call) and greatest.name.lower() == "greatest" and len(greatest.arguments) == 2
-    ):
-        return None
-    written = (node.arguments[1], greatest.arguments[1], least.arguments[1])
-    first, low, high = (_time(end, word) for end in written)
+    first, low, high = (_time(end, unwrap(word)) for end in (begin, found["low"], found["high"]))
     if first is None or low is None or high is None:
         return None
     return min(low, high) - first, high - first
@@ -230,7 +226,7 @@ def _choice(name: str, node: Call, at: Around) -> Value:
     return Value(found.type, low, high, nullable, found.canonical, found.literal, found.settled)
 
 
-def _of_items(
+def _value_of_items(
     name: str,
     node: Call,
     lists: list[Lambda],
@@ -279,7 +275,10 @@ def _apply(node: Apply, at: Around) -> Value:
     if of_items is None:
         given = [derive(argument, at._replace(measured=cut_text(node))) for argument in node.arguments]
     else:
-        given = [*(derive(argument, at) for argument in node.arguments[:2]), _measured(node, of_items, at)]
+        given = [
+            *(derive(argument, at) for argument in node.arguments[:2]),
+            _value_of_list(node, of_items, at),
+        ]
     check_decided(given, node)
     if form.widens and form.name in ("+", "-", "*") and all(exact(x.type) for x in given):
         x, y = (each._replace(type=HUGEINT, literal=False) for each in given)
@@ -295,13 +294,13 @@ def _apply(node: Apply, at: Around) -> Value:
     return whole(made, canonical=False)
 
 
-def _measured(node: Apply, made: Call, at: Around) -> Value:
+def _value_of_list(node: Apply, made: Call, at: Around) -> Value:
     """Return what is known of a list that is made of each item of another, whose length is looked at."""
     lists = [argument for argument in made.arguments if isinstance(argument, Lambda)]
     if made.name.lower() != "list_transform" or len(lists) != 1:
         return derive(made, at)
     arguments = [derive(argument, at) for argument in made.arguments if not isinstance(argument, Lambda)]
-    return _of_items("list_transform", made, lists, arguments, at, node)
+    return _value_of_items("list_transform", made, lists, arguments, at, node)
 
 
 def _is_of(x: Value, kind: SqlType | None, form: Form) -> bool:

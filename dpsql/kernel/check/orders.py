@@ -107,11 +107,11 @@ def unique_in_join(
     if kind != "FULL":
         made |= {
             x | y
-            for x in islice(sorted(left.unique, key=_by_size), _KEYS)
-            for y in islice(sorted(right.unique, key=_by_size), _KEYS)
+            for x in islice(sorted(left.unique, key=_size_and_names), _KEYS)
+            for y in islice(sorted(right.unique, key=_size_and_names), _KEYS)
         }
     single = kind != "FULL" and left.single and right.single
-    return frozenset(islice(sorted(made, key=_by_size), 2 * _KEYS)), single or (
+    return frozenset(islice(sorted(made, key=_size_and_names), 2 * _KEYS)), single or (
         left.single and one_right and kind == "LEFT"
     )
 
@@ -133,7 +133,7 @@ def unique_in_both(left: Rows, right: Rows, columns: dict[str, Value]) -> frozen
     return frozenset(s for s in made if not any(other < s for other in made))
 
 
-def _by_size(names: frozenset[Key]) -> tuple[int, list[str]]:
+def _size_and_names(names: frozenset[Key]) -> tuple[int, list[str]]:
     """Return what sets of columns are sorted by: the same in every process."""
     return len(names), sorted(map(str, names))
 
@@ -212,7 +212,7 @@ def loose_items(
     tied = []
     for window in windows:
         known = {*map(token, window.partition), *(token(term.expr) for term in window.order)}
-        if not _of_peers(window) and not any(columns <= known for columns in source.unique):
+        if not _is_same_for_peers(window) and not any(columns <= known for columns in source.unique):
             tied.append((window, _following(known, source)))
     orders = {(window.partition, window.order) for window, _ in tied}  # rows are sorted once for each
     if not tied or (len(orders) == 1 and columns_read(*query.items, source=source) <= tied[0][1]):
@@ -246,17 +246,17 @@ def reads_loose(query: Select, alias: str, rows: Rows, source: From) -> bool:
     shared: frozenset[object] = frozenset.intersection(*rows.loose.values()) - frozenset(rows.loose)
     places = [e for e in query.group if isinstance(e, Constant)]
     grouping = [*query.group, *([query.where] if query.where else [])]
-    if places or not _named(alias, columns_read(*grouping, source=source)) <= shared:
+    if places or not _names_of(alias, columns_read(*grouping, source=source)) <= shared:
         return False
     for part in aggregates_of(query):
-        read = _named(alias, columns_read(part, source=source))
+        read = _names_of(alias, columns_read(part, source=source))
         decided = [name for name in rows.loose if name in read]
         if len(decided) > 1 or any(not read - {name} <= rows.loose[name] for name in decided):
             return False
     return True
 
 
-def _named(alias: str, keys: set[object]) -> frozenset[object]:
+def _names_of(alias: str, keys: set[object]) -> frozenset[object]:
     """Return the names of columns of one item of FROM; what is no such column stands for itself."""
     return frozenset(key[1] if isinstance(key, tuple) and key[0] in (alias, "") else key for key in keys)
 
@@ -268,7 +268,7 @@ def aggregates_of(query: Select) -> Iterator[Node]:
         yield from found or [item]
 
 
-def _of_peers(window: Window) -> bool:
+def _is_same_for_peers(window: Window) -> bool:
     """Return whether a window gives the same to all rows that tie, whatever their order is."""
     function, frame = window.function, window.frame
     if isinstance(function, Call):

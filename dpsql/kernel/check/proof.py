@@ -118,7 +118,7 @@ class Proof:
         """Return whether different values of an expression differ where it is compared with another one."""
         if expr == other:
             return True
-        return self.keeps_type(self._typed(expr), self._typed(other))
+        return self.keeps_type(self._type_of(expr), self._type_of(other))
 
     def keeps_type(self, one: Value, other: Value) -> bool:
         """Return whether different values of a type differ where they are compared with those of another."""
@@ -129,7 +129,7 @@ class Proof:
         """Return what is known of all rows of a query, whosever they are."""
         return self.values.found[id(plain(query))]
 
-    def _typed(self, expr: Expr) -> Value:
+    def _type_of(self, expr: Expr) -> Value:
         """Return the type of an expression; that of a column is written in it, and the walk compared it."""
         if isinstance(expr, Column) and expr.type is not None:
             return Value(expr.type)
@@ -220,12 +220,12 @@ def traits(expr: Expr) -> Traits:
     """Return what an expression has among its nodes, computed once for each node from those of its parts."""
     found: Traits | None = getattr(expr, "_traits", None)
     if found is None:
-        found = _of_parts(expr)
+        found = _find_traits(expr)
         object.__setattr__(expr, "_traits", found)
     return found
 
 
-def _of_parts(expr: Expr) -> Traits:
+def _find_traits(expr: Expr) -> Traits:
     if isinstance(expr, Column):
         own = frozenset((name_of(expr),))
         return Traits(False, False, False, own, NONE if expr.table else own)
@@ -342,7 +342,7 @@ def _definitions(expr: Expr, query: Select) -> Iterator[tuple[Expr, Query]]:
     """Yield what a column is computed as, with the query that computes it, from the outermost query on."""
     yield expr, query
     while isinstance(expr, Column):
-        below = _derived(query, expr.table)
+        below = _select_under(query, expr.table)
         if below is None:
             break
         items = {i.column: i.expr for i in below.items}
@@ -352,7 +352,7 @@ def _definitions(expr: Expr, query: Select) -> Iterator[tuple[Expr, Query]]:
         yield expr, query
 
 
-def _derived(query: Select, alias: str) -> Select | None:
+def _select_under(query: Select, alias: str) -> Select | None:
     """Return the SELECT whose rows an alias names; None if they may be NULL, or are of something else."""
     source = query.source
     while isinstance(source, Join):
@@ -363,7 +363,7 @@ def _derived(query: Select, alias: str) -> Select | None:
     return below if isinstance(below, Select) else None
 
 
-def as_stored(expr: Expr) -> Expr:
+def narrow(expr: Expr) -> Expr:
     """Return a column of whole numbers without a conversion to a type that has all of them."""
     if isinstance(expr, Cast) and exact(expr.type):
         x = unwrap(expr.operand)
@@ -376,7 +376,7 @@ def equal_columns(proof: Proof, conditions: list[Expr]) -> list[tuple[Names, Nam
     """Return which columns follow from others, or from nothing, because conditions equate them."""
     found = []
     for x, each, _ in equalities(conditions):
-        y = as_stored(each)
+        y = narrow(each)
         if not isinstance(y, Column):
             continue
         if (isinstance(x, Column) or not reads_of(x)) and not subqueries(x) and proof.keeps(each, x):

@@ -1,28 +1,26 @@
 """Relations of the results of queries: of SELECT and its windows, of UNION, INTERSECT and EXCEPT.
 
-UNION ALL of owned rows with their units in the same column is owned: the rows of a unit are those of both
-sides. Other set operations compare rows with their units, so each unit's rows are compared among themselves;
-rows without a unit (NULL) are compared among those. Public rows may be added if their unit is NULL, and may
-be taken away or be what is left of INTERSECT: which rows of a unit remain is then a function of its own
-rows. INTERSECT and EXCEPT leave rows of the left side: those have no unit that have none there.
+*WHERE* keeps a row or not by what `sources.check_row` allows, so what is owned stays owned. Of conditions,
+`x = c` and `x = y` add what follows from what, and `u IS NOT NULL` leaves out rows without a unit. In a
+subquery, a condition `u = x` with the unit x of an outer row leaves the rows of that unit: they are tied.
 
-A window with a unit among its PARTITION BY computes the values of a unit's rows from that unit's rows alone.
-So what is owned stays owned. `values` proves that no value depends on the order of rows.
-
-`ROW_NUMBER` with the unit and P among PARTITION BY is 1, 2, .. in the rows of a unit that are equal in P: the
-number and P are unique within a unit, and so are the number and all columns that P is computed from.
-
-*WHERE* keeps a row or not by what `subqueries` allows, so what is owned stays owned. Of conditions, `x = c`
-and
-`x = y` add what follows from what, and `u IS NOT NULL` leaves out rows without a unit. In a subquery, a
-condition `u = x` with the unit x of an outer row leaves the rows of that unit: they are tied.
-
-*Projection* keeps the unit of each row as a column; a whole number is the same in a type that has all of
-the values. Without it each row still has one, but no column tells
-which. A column is equal in two rows (of a unit) if all columns that its expression reads are.
+*Projection* keeps the unit of each row as a column; a whole number is the same in a type that has all of the
+values. Without it each row still has one, but no column tells which. A column is equal in two rows (of a
+unit) if all columns that its expression reads are.
 
 *DISTINCT* compares rows with their units, so it keeps the rows of each unit to themselves; after it all
 columns but the unit are unique within a unit.
+
+*Windows.* A window with a unit among its PARTITION BY computes the values of a unit's rows from that unit's
+rows alone. So what is owned stays owned. `totality` proves that no value depends on the order of rows.
+`ROW_NUMBER` with the unit and P among PARTITION BY is 1, 2, .. in the rows of a unit that are equal in P: the
+number and P are unique within a unit, and so are the number and all columns that P is computed from.
+
+*Set operations.* UNION ALL of owned rows with their units in the same column is owned: the rows of a unit are
+those of both sides. Other set operations compare rows with their units, so each unit's rows are compared
+among themselves; rows without a unit (NULL) are compared among those. Public rows may be added if their unit
+is NULL, and may be taken away or be what is left of INTERSECT: which rows of a unit remain is then a function
+of its own rows. INTERSECT and EXCEPT leave rows of the left side: those have no unit that have none there.
 """
 
 from __future__ import annotations
@@ -35,12 +33,12 @@ from dpsql.kernel.check.derive import exact, unwrap
 from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.proof import (
     Proof,
-    as_stored,
     equal_columns,
     equalities,
     has_aggregate,
     has_window,
     is_null,
+    narrow,
     nodes_of_row,
     reads_of,
     subqueries,
@@ -271,18 +269,18 @@ def _relation_of_select(proof: Proof, query: Select) -> Relation:
         _check_aliases(proof, query, source)
     if source.kind in (Kind.CHILDREN, Kind.PARENTS, Kind.GROUPS):
         return proof.refuse("rows of which no unit is known", query)
-    source = _kept(proof, query, source)
+    source = _relation_of_where(proof, query, source)
     for term in query.order:
         if check_row(proof, term.expr, source) and source.kind is Kind.PUBLIC:
             source = source._replace(kind=Kind.TIED)
     aggregated = bool(query.group) or any(has_aggregate(item.expr) for item in query.items)
     if source.outside:
-        return _outside(proof, query, source, names, aggregated)
+        return _relation_of_outside(proof, query, source, names, aggregated)
     if query.limit is not None:
         proof.refuse("LIMIT of the rows of units", query)
     if not aggregated:
-        return _projected(proof, query, source, names)
-    group = tuple(_at_place(query, expr) for expr in query.group)
+        return _relation_of_rows(proof, query, source, names)
+    group = tuple(_find_term(query, expr) for expr in query.group)
     if any(expr in source.unit for expr in group) and not source.by_row:
         return relation_of_units(proof, query, source, names, group)
     parents = relation_of_parents(proof, query, source, names, group)
@@ -297,14 +295,14 @@ def _check_aliases(proof: Proof, query: Select, source: Relation) -> None:
             proof.refuse("a subquery with an alias of an outer query", query)
 
 
-def _at_place(query: Select, expr: Expr) -> Expr:
+def _find_term(query: Select, expr: Expr) -> Expr:
     """Return what a term of GROUP BY names: a whole number is a place in the select list."""
     if isinstance(expr, Constant) and type(expr.value) is int:
         return query.items[expr.value - 1].expr
     return expr
 
 
-def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
+def _relation_of_where(proof: Proof, query: Select, source: Relation) -> Relation:
     """Return the rows that WHERE keeps."""
     if query.where is None:
         return source
@@ -328,7 +326,7 @@ def _kept(proof: Proof, query: Select, source: Relation) -> Relation:
     return made
 
 
-def _outside(
+def _relation_of_outside(
     proof: Proof, query: Select, source: Relation, names: tuple[str, ...], aggregated: bool
 ) -> Relation:
     """Return the result of a query of public rows, or of those of one unit: it is of the same kind."""
@@ -341,7 +339,7 @@ def _outside(
     return made._replace(kind=Kind.TIED if tied else Kind.PUBLIC, unique=proof.unique(query))
 
 
-def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
+def _relation_of_rows(proof: Proof, query: Select, source: Relation, names: tuple[str, ...]) -> Relation:
     for place, item in enumerate(query.items):
         proof.path.append(f"items[{place}]")
         check_row(proof, item.expr, source)
@@ -352,13 +350,13 @@ def _projected(proof: Proof, query: Select, source: Relation, names: tuple[str, 
     for name, item in zip(names, query.items, strict=True):
         by = unique_by_number(item.expr, source)
         if by is not None:
-            places = _translated(by, _places(query, names), source.closure(()))
+            places = _translate(by, _places(query, names), source.closure(()))
             if places is not None:
                 unique.add(places | {name})
     unit = frozenset(
         Column("", name)
         for name, item in zip(names, query.items, strict=True)
-        if item.expr in source.unit or as_stored(item.expr) in source.unit
+        if item.expr in source.unit or narrow(item.expr) in source.unit
     )
     if source.by_row:
         unit |= {
@@ -389,7 +387,7 @@ def _places(query: Select, names: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _translated(names: Names, places: dict[str, str], fixed: Names) -> Names | None:
+def _translate(names: Names, places: dict[str, str], fixed: Names) -> Names | None:
     """Return the names of columns in a result; those that are the same in all rows may be missing."""
     found = {places.get(name) for name in names if name in places or name not in fixed}
     return None if None in found else frozenset(n for n in found if n is not None)
@@ -403,21 +401,21 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
     ]
     fixed = source.closure(())
 
-    def reached(names: Names) -> Names:
+    def reach(names: Names) -> Names:
         closed = source.closure(names)
         return frozenset(name for name, reads in followed if reads is not None and reads <= closed)
 
     sets = dict.fromkeys(a for a, _ in source.depends if a)
     sets.update(dict.fromkeys(source.unique))
-    depends = [(NONE, reached(NONE))]
+    depends = [(NONE, reach(NONE))]
     unique = set[Names]()
     for names_ in sets:
-        here = _translated(names_, places, fixed)
+        here = _translate(names_, places, fixed)
         if here is not None and names_ in source.unique:
             unique.add(here)
         if here:
-            depends.append((here, reached(names_)))
-    few = [(reached(a), most) for a, most in source.few]
+            depends.append((here, reach(names_)))
+    few = [(reach(a), most) for a, most in source.few]
     return Relation(
         source.kind,
         names,

@@ -1,26 +1,28 @@
 """Relations of the items of FROM: tables, domains, lists, queries, joins; and the subqueries of a row.
 
-Scan. A table whose unit is a column u: its rows are those of D, and the rows with u = x are by definition the
-rows of the unit x. So it is owned by u. Rows where u is NULL have no unit: they are strays, which no number
-counts; a condition u IS NOT NULL leaves them out. Declared unique columns are unique in all rows, so also in
-those of a unit. A table each row of which is a unit: every unit has one row, so the empty set is unique
-within a unit. Rows of a public table are public.
+*Scan.* A table whose unit is a column u: its rows are those of D, and the rows with u = x are by definition
+the rows of the unit x. So it is owned by u. Rows where u is NULL have no unit: they are strays, which no
+number counts; a condition u IS NOT NULL leaves them out. Declared unique columns are unique in all rows, so
+also in those of a unit. A table each row of which is a unit: every unit has one row, so the empty set is
+unique within a unit. Rows of a public table are public.
 
-A condition on a row of the unit x keeps the row or not as a function of the row itself, of public rows, and
-of rows of x. So what is owned stays owned. A subquery is such a function if its rows are public, or tied to
-x: if it reads rows owned by y and one of its conditions is y = x. Then y is the unit x of each of its own
-rows, to which subqueries in it may be tied. `x IN (SELECT y ..)`, of units y that are never NULL, asks
-whether the rows have one of the unit x, so it needs no such condition.
+*Subqueries.* A condition on a row of the unit x keeps the row or not as a function of the row itself, of
+public rows, and of rows of x. So what is owned stays owned. A subquery is such a function if its rows are
+public, or tied to x: if it reads rows owned by y and one of its conditions is y = x. Then y is the unit x of
+each of its own rows, to which subqueries in it may be tied. `x IN (SELECT y ..)`, of units y that are never
+NULL, asks whether the rows have one of the unit x, so it needs no such condition.
 
-Let a and b be owned by the units x and y, and let x = y be one of the conditions. A row of the join that has
-a row of both sides has rows of one unit, and which ones follows from the rows of that unit. A row of an outer
-join that has no partner: whether it has one follows from the rows of its own unit, since only these could be
-partners. So the join is owned: by x or y where both sides are there, by the side that is always there, and by
-COALESCE(x, y) in a FULL JOIN. Rows of other units meet nowhere, so without x = y nothing is concluded.
+*Joins of units.* Let a and b be owned by the units x and y, and let x = y be one of the conditions. A row of
+the join that has a row of both sides has rows of one unit, and which ones follows from the rows of that unit.
+A row of an outer join that has no partner: whether it has one follows from the rows of its own unit, since
+only these could be partners. So the join is owned: by x or y where both sides are there, by the side that is
+always there, and by COALESCE(x, y) in a FULL JOIN. Rows of other units meet nowhere, so without x = y nothing
+is concluded.
 
-Let b be public. Each row of a has the partners that it has in all data, so the join is owned by x. A row of b
-without a partner in a RIGHT or FULL JOIN has no unit, but is there because no row of any unit matches: it is
-a stray. Public rows that a SEMI or ANTI JOIN keeps by owned rows are refused: they have no unit.
+*Joins with public rows.* Let b be public. Each row of a has the partners that it has in all data, so the join
+is owned by x. A row of b without a partner in a RIGHT or FULL JOIN has no unit, but is there because no row
+of any unit matches: it is a stray. Public rows that a SEMI or ANTI JOIN keeps by owned rows are refused: they
+have no unit.
 
 *Unique columns.* Two rows of a join of a and b that are equal in S and T, unique in a and in b, have the same
 row of a and of b. If the conditions equate all columns of T, unique in b (within a unit), with columns of a,
@@ -39,9 +41,9 @@ from dpsql.kernel.check.derive import exact
 from dpsql.kernel.check.orders import conjuncts
 from dpsql.kernel.check.proof import (
     Proof,
-    as_stored,
     equal_columns,
     equalities,
+    narrow,
     operand_in,
     reads_of,
     subqueries,
@@ -80,11 +82,11 @@ def relation_of_item(proof: Proof, source: Source) -> Relation:
         case DomainScan(name):
             if proof.facts.domain(name) is None:
                 proof.refuse("a domain that is not declared", source)
-            return _listed("", ("v", "o"))
+            return _relation_of_list("", ("v", "o"))
         case Range():
             if source.step is not None and source.step <= 0:
                 proof.refuse("a range that does not go up", source)
-            return _listed(source.alias, (source.column,))
+            return _relation_of_list(source.alias, (source.column,))
         case Values():
             return _values(proof, source)
         case Derived(query, alias):
@@ -130,7 +132,7 @@ def _scan(proof: Proof, scan: Scan) -> Relation:
     return proof.refuse("an unknown kind of unit", scan)
 
 
-def _listed(alias: str, names: tuple[str, ...]) -> Relation:
+def _relation_of_list(alias: str, names: tuple[str, ...]) -> Relation:
     """Return the relation of public rows whose columns are read with the alias or without one."""
     bare = tuple(f".{name}" for name in names)
     columns = tuple(f"{alias}.{name}" for name in names) if alias else ()
@@ -148,7 +150,7 @@ def _values(proof: Proof, source: Values) -> Relation:
         check_name(proof, name, source)
     if len(set(source.columns)) < len(source.columns):
         proof.refuse("two columns of one name", source)
-    return _listed(source.alias, source.columns)
+    return _relation_of_list(source.alias, source.columns)
 
 
 def check_row(proof: Proof, expr: Expr, relation: Relation) -> bool:
@@ -238,7 +240,7 @@ def relation_of(proof: Proof, source: Source | None) -> Relation:
         proof.refuse("a join on the right of a join", source)
     if kind not in MIRRORED and kind not in ("SEMI", "ANTI"):
         proof.refuse("an unknown kind of join", source)
-    return _joined(proof, left, kind, right, source)
+    return _relation_of_join(proof, left, kind, right, source)
 
 
 def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation:
@@ -255,7 +257,7 @@ def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation
     return left._replace(kind=kind, columns=columns, unique=frozenset(), table=None)
 
 
-def _joined(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Relation:
+def _relation_of_join(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Relation:
     conditions = conjuncts(join.on)
     if b.kind is Kind.PARENTS or a.kind is Kind.CHILDREN:
         return _children(proof, a, kind, b, conditions, join)
@@ -318,7 +320,7 @@ def _join_units(
 def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
     """Return whether a condition equates units of both sides, and nothing else."""
     pairs = equalities([condition])
-    return any(not null and as_stored(x) in a.unit and as_stored(y) in b.unit for x, y, null in pairs)
+    return any(not null and narrow(x) in a.unit and narrow(y) in b.unit for x, y, null in pairs)
 
 
 def _is_one_of_unit(condition: Expr, a: Relation, b: Relation) -> bool:
@@ -339,8 +341,8 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
     if {c.partition(".")[0] for c in a.columns if c[0] != "."} & {c.partition(".")[0] for c in b.columns}:
         proof.refuse("two items of FROM with one alias")
     left, right = frozenset(a.columns), frozenset(b.columns)
-    one_b = _at_most_one(proof, a, b, conditions)
-    one_a = _at_most_one(proof, b, a, conditions)
+    one_b = _has_one_partner(proof, a, b, conditions)
+    one_a = _has_one_partner(proof, b, a, conditions)
     unique: set[Names] = set()
     depends: list[tuple[Names, Names]] = []
     if kind != "FULL":
@@ -350,13 +352,13 @@ def _pairs(proof: Proof, a: Relation, kind: str, b: Relation, conditions: list[E
         depends += _unique_depends(a, left)
         if one_b:
             unique |= a.unique
-            depends.append((_read(conditions) & left, right))
+            depends.append((_columns_read(conditions) & left, right))
     if kind in ("INNER", "CROSS", "RIGHT", "UNITS"):
         depends += b.depends
         depends += _unique_depends(b, right)
         if one_a:
             unique |= b.unique
-            depends.append((_read(conditions) & right, left))
+            depends.append((_columns_read(conditions) & right, left))
     if kind in ("INNER", "CROSS"):
         depends += equal_columns(proof, conditions)
     few = (a.few if kind in ("INNER", "CROSS", "LEFT", "UNITS") else ()) + (
@@ -377,11 +379,11 @@ def _unique_depends(relation: Relation, columns: Names) -> Iterable[tuple[Names,
     return ((unique, columns) for unique in relation.unique)
 
 
-def _read(conditions: list[Expr]) -> Names:
+def _columns_read(conditions: list[Expr]) -> Names:
     return frozenset().union(*(reads_of(condition) for condition in conditions)) if conditions else NONE
 
 
-def _at_most_one(proof: Proof, a: Relation, b: Relation, conditions: list[Expr]) -> bool:
+def _has_one_partner(proof: Proof, a: Relation, b: Relation, conditions: list[Expr]) -> bool:
     """Return whether the conditions let each row of `a` have at most one partner in `b`, within a unit."""
     mine = frozenset(a.columns)
     fixed = {

@@ -105,7 +105,7 @@ class Checked:
 def check_total(query: Query, facts: Facts) -> Checked:
     """Prove that a query fails on no rows and that its result depends on no order of them, or refuse it."""
     checking = Walk(facts)
-    rows = checking.settled(query, None)
+    rows = checking.check_whole(query, None)
     return Checked(rows, checking.scopes, tuple(checking.large), checking.found)
 
 
@@ -151,7 +151,7 @@ class Walk:
                 self.known[id(query)] = found
         return found
 
-    def settled(self, query: Query, outer: Scope | None) -> Rows:
+    def check_whole(self, query: Query, outer: Scope | None) -> Rows:
         """Check a query that is read as a whole, so that no order of rows may decide a column."""
         found = self.rows(query, outer)
         if found.loose:
@@ -232,7 +232,7 @@ class Walk:
     # queries
 
     def _set_operation(self, query: SetOperation, outer: Scope | None) -> Rows:
-        left, right = self.settled(query.left, outer), self.settled(query.right, outer)
+        left, right = self.check_whole(query.left, outer), self.check_whole(query.right, outer)
         if len(left.columns) != len(right.columns):
             raise NotCertified("a set operation of different numbers of columns", query)
         columns = {}
@@ -283,7 +283,7 @@ class Walk:
             loose = loose_items(windows, query, source, columns, names)
             _unsettle_lists(windows, query, source, columns, at)
         if aggregated:
-            unique = self._grouped(query, at, names, source, columns)
+            unique = self._check_groups(query, at, names, source, columns)
         else:
             unique = unique_kept(query, source, at._replace(found=None), columns, names)
         if query.distinct:
@@ -316,7 +316,7 @@ class Walk:
         tables = [self.facts.table(node.table) for node in walk(query) if isinstance(node, Scan)]
         return not all(table is not None and table.public for table in tables)
 
-    def _grouped(
+    def _check_groups(
         self, query: Select, at: Around, names: dict[object, str], source: From, columns: dict[str, Value]
     ) -> frozenset[frozenset[str]]:
         """Check GROUP BY; return the set of its columns, if all of them are in the result, and others."""

@@ -1,16 +1,19 @@
 """The rules of groups: by their unit, of many units, few of each unit; and of which groups there are.
 
-Rows of a unit are in groups by their keys. What a unit changes of the numbers of a group is what the rules
-of nodes say (`weighted`, `bounded`, `searches`): without its rows all others are the same.
+*Of one unit.* GROUP BY of the unit and keys: each group has rows of one unit, so its row is a function of
+these. The keys are unique within a unit.
 
-The lemmas are in `tree.bounded`. Here is what they assume: rows of units, of which a column is the unit.
+*Of many units.* Rows of a unit are in groups by their keys. What a unit changes of the numbers of a group is
+what the rules of nodes say (`unit_numbers`, and here those of few groups): without its rows all others are
+the same.
 
-GROUP BY of the unit and keys: each group has rows of one unit, so its row is a function of these. The keys
-are unique within a unit.
+*Few of each unit* (`Bounded`, `Sampled`). The lemmas are in `tree.bounding`. Here is what they assume: rows
+of units, of which a column is the unit.
 
-The lemmas are in `tree.groups`. Here is what they assume: groups as they are counted, with keys `k0`, .. and
-numbers `n0`, .. alone, of which `n0` may be a cell; candidates that are public, of which no two are equal in
-their values; and that values which differ are not equal where they are compared.
+*Which groups there are* (`OnDomain`, `OfDomain`, `Marked`, `Decided`). The lemmas are in `tree.relations`.
+Here is what they assume: groups as they are counted, with keys `k0`, .. and numbers `n0`, .. alone, of which
+`n0` may be a cell; candidates that are public, of which no two are equal in their values; and that values
+which differ are not equal where they are compared.
 """
 
 from __future__ import annotations
@@ -214,7 +217,7 @@ def relation_of_units(
             unit.add(name)
         elif item.expr in group:
             keys.add(name)
-        elif not has_aggregate(item.expr) and not _of_keys(item.expr, group, source):
+        elif not has_aggregate(item.expr) and not _reads_keys(item.expr, group, source):
             proof.refuse("a column that is no key of its group", item.expr)
     if not unit and source.strays:
         return proof.refuse("groups of a unit without the unit", query)
@@ -222,7 +225,7 @@ def relation_of_units(
     return _grouped(query, source, names, group, unit, keys)
 
 
-def _of_keys(expr: Expr, group: tuple[Expr, ...], source: Relation) -> bool:
+def _reads_keys(expr: Expr, group: tuple[Expr, ...], source: Relation) -> bool:
     """Return whether an expression reads only keys of the group, or the unit."""
     keys = frozenset(name_of(e) for e in group if isinstance(e, Column))
     return reads_of(expr) <= keys
@@ -266,7 +269,7 @@ def _grouped(
     )
 
 
-def _counted(proof: Proof, query: Query, keys: int, numbers: int) -> tuple[Relation, Groups, list[Value]]:
+def _groups_of(proof: Proof, query: Query, keys: int, numbers: int) -> tuple[Relation, Groups, list[Value]]:
     """Return groups with so many keys and numbers, and what is known of the keys."""
     found = proof.query(query, "counts")
     groups, own = found.groups, [f"k{i}" for i in range(keys)]
@@ -309,7 +312,7 @@ def _apart(proof: Proof, one: Value, other: Value) -> bool:
 def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
     """Return every group of a domain, or the cells of each."""
     keys = [f"k{i}" for i in range(node.keys)]
-    found, groups, values = _counted(proof, node.counts, node.keys + node.outside, node.numbers)
+    found, groups, values = _groups_of(proof, node.counts, node.keys + node.outside, node.numbers)
     sets: list[list[tuple[str, ...]]] = [[(f"o{node.keys}",)]] if node.outside else []
     for each in node.domains:
         rows = _candidates(proof, each, each.query, values)
@@ -334,7 +337,7 @@ def relation_of_on_domain(proof: Proof, node: OnDomain) -> Relation:
 
 def relation_of_decided(proof: Proof, node: Decided) -> Relation:
     """Return the groups that a number decides."""
-    found, groups, values = _counted(proof, node.counts, node.keys, node.numbers)
+    found, groups, values = _groups_of(proof, node.counts, node.keys, node.numbers)
     if len(groups.keys) > node.keys or groups.numbers[f"n{node.place}"].low < 0:
         return proof.refuse("a number that can be negative decides which groups there are", node)
     for each in node.domains:
@@ -353,7 +356,7 @@ def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
     the number of a group takes it once.
     """
     keys = [f"k{i}" for i in range(node.groups.keys)]
-    found, cells, values = _counted(proof, node.cells, len(keys), 2)
+    found, cells, values = _groups_of(proof, node.cells, len(keys), 2)
     groups, columns = proof.query(node.groups, "groups").groups, proof.rows(node.groups).columns
     same = all(_apart(proof, columns[key], value) for key, value in zip(keys, values, strict=True))
     if groups is None or groups.largest is not None or "n0" not in cells.keys or len(groups.numbers) != 1:
@@ -361,7 +364,10 @@ def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
     if not same:
         return proof.refuse("cells of groups of other keys", node)
     proof.note("cells of groups", "each group that a number decides has its cells")
-    made = {"n1": _in_all(cells.numbers["n1"], cells.most), "n2": _in_all(groups.numbers["n0"], groups.most)}
+    made = {
+        "n1": _add_up(cells.numbers["n1"], cells.most),
+        "n2": _add_up(groups.numbers["n0"], groups.most),
+    }
     return Relation(
         Kind.GROUPS,
         (*found.columns, "n2"),
@@ -379,7 +385,7 @@ def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
 def relation_of_part(proof: Proof, node: OfDomain) -> Relation:
     """Return the groups of a domain that have rows."""
     places = [key for part in node.parts for key in part.keys]
-    _, groups, values = _counted(proof, node.counts, len(places), node.numbers)
+    _, groups, values = _groups_of(proof, node.counts, len(places), node.numbers)
     for part in node.parts:
         if part.query is not None:
             if frozenset("p") not in _candidates(proof, part, part.query, values).unique:
@@ -402,7 +408,7 @@ def _with_0(ends: tuple[int, int]) -> tuple[int, int]:
     return min(ends[0], 0), max(ends[1], 0)
 
 
-def _in_all(number: Number, most: int | None) -> Number:
+def _add_up(number: Number, most: int | None) -> Number:
     """Return a number that is 0 where it is missing, with what a unit changes in all groups."""
     by_groups = None if most is None else most * max(-number.low, number.high)
     total = min((t for t in (number.total, by_groups) if t is not None), default=None)

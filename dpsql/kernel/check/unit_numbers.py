@@ -1,12 +1,12 @@
 """What one unit changes of numbers: of a group (`Weighted`), of all together (`Scores`, `Above`, `Beyond`).
 
-The claims are proved in `tree.scores` and `tree.measured`. Here is what they assume: one row for each unit,
-and of `Scores` the ends of what a unit has, and which bounds there are.
-
-The claims, and why what is written keeps them, are proved in `tree.counted`, `tree.counted_sums` and
-`tree.weighted`. Here is what they assume: rows of units, of which a number reads columns alone, by the names
+*Of a group.* The claims, and why what is written keeps them, are proved in `tree.counted` and
+`tree.bounding`. Here is what they assume: rows of units, of which a number reads columns alone, by the names
 `u`, `k0`, .. and `f0`, ..; the ends of values; that a unit has one row where one is counted; and that units
 are measured by the same rows that are counted.
+
+*Of all together.* The claims are proved in `tree.searches`. Here is what they assume: one row for each unit,
+and of `Scores` the ends of what a unit has, and which bounds there are.
 """
 
 from __future__ import annotations
@@ -195,50 +195,50 @@ class _Rule:
             self.proof.refuse("a number of what are no columns of the rows", part)
         if self.node.by_rows and self.rows.strays and not isinstance(part, (Units, KeptValues)):
             self.proof.refuse("a sum of rows without a unit", part)
-        low, high, total = self._of(part, names)
+        low, high, total = self._claim_by_kind(part, names)
         if INFINITY in (-low, high):
             self.proof.refuse("a sum of values without bounds", part)
         least, greatest = int(min(low // 1, 0)), int(max(-(-high // 1), 0))
         self.proof.note(_NOTES[type(part)], f"a unit adds from {least:,} to {greatest:,} in each group")
         return Claim(least, greatest, total)
 
-    def _of(self, part: Counted, names: Names) -> Claim:
+    def _claim_by_kind(self, part: Counted, names: Names) -> Claim:
         match part:
             case FewUnits(_, _, most):
-                return Claim(0, 1, self._most(most, part))
+                return Claim(0, 1, self._check_bound(most, part))
             case Units(_, single):
                 if self.node.by_rows and (single or self.rows.by_row):
                     self._check_single(self.single and single, part)
                 return Claim(0, 1)
             case CappedRows(_, most):
-                return Claim(0, self._most(most, part))
+                return Claim(0, self._check_bound(most, part))
             case KeptValues(_, most, cut):
                 if not cut or self.rows.by_row:
                     self._check_single(self.single and not cut, part)
-                return Claim(0, self._most(most, part) if cut else 1)
+                return Claim(0, self._check_bound(most, part) if cut else 1)
             case WeightedRows(_, most):
-                return Claim(0, self._most(most, part), most)
+                return Claim(0, self._check_bound(most, part), most)
             case UnitValue():
-                return self._value(part, names)
+                return self._claim_of_value(part, names)
             case UnitMean(_, _, width, fine, scale, place):
-                self._scale(part, scale)
+                self._check_scale(part, scale)
                 if place not in (0, 1):
                     self.proof.refuse("neither averages nor what they lack", part)
                 if self.node.by_rows:
                     self._check_single(self.single, part)
-                return Claim(0, self._most(width, part) * self._most(fine, part))
+                return Claim(0, self._check_bound(width, part) * self._check_bound(fine, part))
             case CappedSum(_, most):
-                return self._capped(part, self._most(most, part))
+                return self._claim_of_sum(part, self._check_bound(most, part))
             case RowSum(_, most, _):
                 x = self._whole(part)
-                times = 1 if self._alone(part) else self._most(most, part)
+                times = 1 if self._alone(part) else self._check_bound(most, part)
                 ends = times * min(x.low, 0), times * max(x.high, 0)
                 return Claim(*ends, max(-ends[0], ends[1]))
             case Moment(_, most):
-                return self._moment(part, 1 if self._alone(part) else self._most(most, part))
+                return self._claim_of_moment(part, 1 if self._alone(part) else self._check_bound(most, part))
         return self.proof.refuse("an unknown kind of number", part)
 
-    def _most(self, most: int, part: Counted) -> int:
+    def _check_bound(self, most: int, part: Counted) -> int:
         return most if most >= 1 else self.proof.refuse("a bound below 1", part)
 
     def _check_single(self, single: bool, part: Counted) -> None:
@@ -258,7 +258,7 @@ class _Rule:
         x = self._x(part)
         return x if exact(x.type) else self.proof.refuse("a sum of what is no whole number", part)
 
-    def _value(self, part: UnitValue, names: Names) -> Claim:
+    def _claim_of_value(self, part: UnitValue, names: Names) -> Claim:
         value, select = part.value, self.made
         if self.node.by_rows and part.alone is not None:
             self._check_single(self.single, part)
@@ -270,21 +270,21 @@ class _Rule:
         found = self.proof.value(value if self.node.by_rows else self.node.value_of(part), select)
         return Claim(found.low, found.high)
 
-    def _scale(self, part: Counted, scale: int) -> Value:
+    def _check_scale(self, part: Counted, scale: int) -> Value:
         """Return the values of a part, if they have so many decimals, or are whole numbers."""
         x = self._x(part)
         if scale != (x.type.scale if x.type.name == "DECIMAL" else 0 if exact(x.type) else -1):
             self.proof.refuse("a sum in steps that are not those of its values", part)
         return x
 
-    def _capped(self, part: CappedSum, most: int) -> Claim:
-        x = self._scale(part, part.scale)
+    def _claim_of_sum(self, part: CappedSum, most: int) -> Claim:
+        x = self._check_scale(part, part.scale)
         if part.size_of_step < 1 or (part.type == INTEGER and not fits(x, BIGINT)):
             self.proof.refuse("a sum in steps that are not those of its values", part)
         self._alone(part)
         return Claim(-most if x.low < 0 else 0, most if x.high > 0 else 0, most)
 
-    def _moment(self, part: Moment, times: int) -> Claim:
+    def _claim_of_moment(self, part: Moment, times: int) -> Claim:
         x, top = self._whole(part), times * part.whole
         known = 0 <= part.degree <= 2 and 0 <= part.place <= part.degree + part.nulls
         within = x.low > x.high or (x.low >= 0 and x.high <= part.width)  # nothing is within no ends

@@ -213,7 +213,7 @@ def _inner(node: InQuery | Exists | ScalarQuery, at: Around) -> Rows:
     """Check a query in an expression; TRY around it would not catch its failures."""
     if at.caught:
         raise NotCertified("a query under TRY", node)
-    return at.scope.walk.settled(node.query, at.scope)
+    return at.scope.walk.check_whole(node.query, at.scope)
 
 
 @rule(Exists)
@@ -326,18 +326,18 @@ def _decide(node: Expr, at: Around) -> tuple[Value, _Known, _Known]:
             (x, one, one_else), (y, two, two_else) = _decide(left, at), _decide(right, at)
             found = TRUTH if x.nullable or y.nullable else CERTAIN
             return (
-                (found, _both(one, two), {}) if operator == "AND" else (found, {}, _both(one_else, two_else))
+                (found, _meet(one, two), {}) if operator == "AND" else (found, {}, _meet(one_else, two_else))
             )
         case Binary(operator) if operator in _COMPARISONS:
-            return _compared(inner, at)
+            return _compare(inner, at)
         case Between(operand, low, high):
             ends = Binary(">=", operand, low), Binary("<=", operand, high)
-            (_, one, _), (_, two, _) = (_compared(end, at) for end in ends)
-            return condition(inner, at), _both(one, two), {}
+            (_, one, _), (_, two, _) = (_compare(end, at) for end in ends)
+            return condition(inner, at), _meet(one, two), {}
     return condition(inner, at), {}, {}
 
 
-def _compared(node: Binary, at: Around) -> tuple[Value, _Known, _Known]:
+def _compare(node: Binary, at: Around) -> tuple[Value, _Known, _Known]:
     x, y = derive(node.left, at), derive(node.right, at)
     comparable((x, y), node, at)
     found = TRUTH if x.nullable or y.nullable else CERTAIN
@@ -365,7 +365,7 @@ def _within(value: Value, other: Value, operator: str) -> Value:
     return Value(value.type, low, high, value.nullable, value.canonical, value.literal, value.settled)
 
 
-def _both(one: _Known, two: _Known) -> _Known:
+def _meet(one: _Known, two: _Known) -> _Known:
     """Return what is known where two conditions are."""
     made = {**one, **two}
     for node in one.keys() & two.keys():
@@ -376,4 +376,4 @@ def _both(one: _Known, two: _Known) -> _Known:
 
 
 def _beside(at: Around, known: _Known) -> Around:
-    return at._replace(narrowed=_both(at.narrowed or {}, known)) if known else at
+    return at._replace(narrowed=_meet(at.narrowed or {}, known)) if known else at

@@ -91,22 +91,22 @@ def _is_name(word: str) -> bool:
     return type(word) is str and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", word) is not None
 
 
-def _listed(words: str) -> frozenset[str]:
+def _words(words: str) -> frozenset[str]:
     return frozenset(words.split())
 
 
-_VALUES = _listed(
+_VALUES = _words(
     """
     null true false default user current_user session_user current_role current_catalog current_schema
     current_date current_time current_timestamp localtime localtimestamp rowid
     """
 )
 """Names that are values by themselves, where no table is before them."""
-_OPERATORS = _listed("= <> < <= > >= + - * / // % & | >> ^@ ~ AND OR")
+_OPERATORS = _words("= <> < <= > >= + - * / // % & | >> ^@ ~ AND OR")
 _OPERATORS |= {"IS DISTINCT FROM", "IS NOT DISTINCT FROM", "SIMILAR TO", "GLOB"}
 _SETS = frozenset({f"{word}{more}" for word in ("UNION", "INTERSECT", "EXCEPT") for more in ("", " ALL")})
-_JOINS = {"", *_listed("CROSS INNER LEFT RIGHT FULL SEMI ANTI")}
-_TYPES = _listed(
+_JOINS = {"", *_words("CROSS INNER LEFT RIGHT FULL SEMI ANTI")}
+_TYPES = _words(
     """
     BOOLEAN TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT DOUBLE DECIMAL
     VARCHAR BLOB DATE TIME TIMESTAMP TIMESTAMPTZ INTERVAL UUID JSON LIST STRUCT ENUM
@@ -143,7 +143,7 @@ def _constant(node: Constant) -> bool:
 
 
 def _unary(node: Unary) -> bool:
-    return node.operator == "~" or (node.operator == "-" and not _is_signed(node.operand))
+    return node.operator == "-" and not _is_signed(node.operand)
 
 
 def _is_signed(node: Node) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.kernel.ledger import events, limits, process_identity
 from dpsql.kernel.ledger.events import Event, RefinementStep, Request, Reservation, Settled
-from dpsql.kernel.ledger.scopes import Caps, add_loss, admit, exceeded, order_of, policy_budget, spend_own
+from dpsql.kernel.ledger.scopes import Caps, add_loss, admit, budget_error, order_of, policy_budget, spend_own
 from dpsql.kernel.ledger.totals import (
     POLICY,
     added_amounts,
@@ -128,7 +128,7 @@ def reserve(
     limits.check(connection, caps.limits, analyst)
     if caps.per_query is not None and price.epsilon > caps.per_query:
         left = policy_budget(connection, caps).remaining
-        raise exceeded(price, Charge(caps.per_query, left.delta), "query")
+        raise budget_error(price, Charge(caps.per_query, left.delta), "query")
     spend_own(connection, caps, analyst, loss, price=price)
     admit(policy_budget(connection, caps), loss, price)
     add_loss(connection, POLICY, order_of(caps.filter), loss, loss)
@@ -153,7 +153,7 @@ def step(connection: sqlite3.Connection, reservation: Reservation, number: int, 
     """Record what a stream has spent, including the answer that it returns next."""
     if len(reservation.entries) > 1:
         raise InternalError("a stream has one entry")
-    _reserved(connection, reservation)
+    _find_reservation(connection, reservation)
     last, before = progress(connection, reservation.entry)
     if number != last + 1:
         raise InternalError("a stream's steps are written in order, by one user of its reservation")
@@ -181,15 +181,15 @@ def settle(
 
     It returns the numbers of the releases, and the event that says so.
     """
-    at, analyst, mine = _reserved(connection, reservation)
+    at, analyst, mine = _find_reservation(connection, reservation)
     if len(settled) != len(reservation.entries):
         raise InternalError("the releases of a statement are settled together")
     number_of_event = events.newest(connection).n + 1
     names = names_of(connection, analyst)
     numbers, content = [], []
     for (entry, reserved), ended in zip(reservation.entries, settled, strict=True):
-        charged = _settled(connection, entry, reserved, ended.charge, stream=reservation.stream)
-        charged = _lowered(connection, [POLICY, *names], reserved, charged)
+        charged = _loss_to_charge(connection, entry, reserved, ended.charge, stream=reservation.stream)
+        charged = _lower_totals(connection, [POLICY, *names], reserved, charged)
         release = (at, analyst, ended.reuse_key, ended.payload, number_of_event)
         number = store(connection, entry, release)
         connection.execute(
@@ -216,7 +216,7 @@ def release_content(
     }
 
 
-def _settled(
+def _loss_to_charge(
     connection: sqlite3.Connection,
     entry: int,
     reserved: PrivacyLoss,
@@ -246,7 +246,7 @@ def _settled(
     return found
 
 
-def _lowered(
+def _lower_totals(
     connection: sqlite3.Connection,
     names: Sequence[str],
     reserved: PrivacyLoss,
@@ -257,10 +257,10 @@ def _lowered(
     for total in before:
         if total.order is not None and charged.cost(total.order) > reserved.cost(total.order):
             raise InternalError("a statement's realised cost is more than what was reserved for it")
-    after = [total.moved(reserved, charged) for total in before]
+    after = [total.settle(reserved, charged) for total in before]
     if any(too_wide(total.totals, added_amounts(reserved, charged, total.order)) for total in after):
         charged = rounded_up(charged)
-        after = [total.moved(reserved, charged) for total in before]
+        after = [total.settle(reserved, charged) for total in before]
     for name, total in zip(names, after, strict=True):
         write_total(connection, name, total)
     return charged
@@ -268,7 +268,7 @@ def _lowered(
 
 def end(connection: sqlite3.Connection, reservation: Reservation, *, failed: bool) -> None:
     """End a reservation without an answer: it stays charged in full, and counts as failed or cancelled."""
-    _, analyst, mine = _reserved(connection, reservation)
+    _, analyst, mine = _find_reservation(connection, reservation)
     state = "failed" if failed else "cancelled"
     for entry, _ in reservation.entries:
         connection.execute("UPDATE entry SET state = ? WHERE entry = ?", (state, entry))
@@ -297,7 +297,7 @@ def enter(
     return cursor.lastrowid
 
 
-def _reserved(connection: sqlite3.Connection, reservation: Reservation) -> tuple[str, str, str]:
+def _find_reservation(connection: sqlite3.Connection, reservation: Reservation) -> tuple[str, str, str]:
     """Return time, analyst and process of a reservation; raise if it has ended, or is only a part of one."""
     found = []
     for entry, loss in reservation.entries:

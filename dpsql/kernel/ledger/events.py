@@ -54,7 +54,7 @@ def canonical(content: object) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
-def chained(before: object, record: object) -> str:
+def chain_hash(before: object, record: object) -> str:
     """Return the hash of a record behind an event with the hash `before`."""
     if not isinstance(before, str) or not isinstance(record, str):
         raise DamagedError("an event is no text")
@@ -84,7 +84,7 @@ def append(
     before = newest(connection)
     known = {name: total for name in (POLICY, BOUNDS, *scopes) if (total := stored_total(connection, name))}
     record = canonical({"event": kind, **content, "totals": known})
-    event = Event(before.n + 1, chained(before.hash, record))
+    event = Event(before.n + 1, chain_hash(before.hash, record))
     connection.execute("INSERT INTO event VALUES (?, ?, ?)", (event.n, record, event.hash))
     return event
 
@@ -119,7 +119,7 @@ def _check_newest(connection: sqlite3.Connection) -> None:
         raise DamagedError("its last events are missing")
     n, record, found = rows[0]
     before = rows[1][2] if len(rows) == 2 else _BEGINNING
-    if chained(before, record) != found:
+    if chain_hash(before, record) != found:
         raise DamagedError(f"event {n} is not what it was when it was written")
     for name, total in read_record(record)["totals"].items():
         if stored_total(connection, name) != tuple(total):
@@ -141,7 +141,7 @@ def chain(connection: sqlite3.Connection) -> Iterator[tuple[int, dict[str, Any],
     """Yield number and record of all events in order, and whether number and hash follow the one before."""
     before, last = _BEGINNING, 0
     for n, record, found in connection.execute("SELECT n, record, hash FROM event ORDER BY n"):
-        yield n, read_record(record), n == last + 1 and chained(before, record) == found
+        yield n, read_record(record), n == last + 1 and chain_hash(before, record) == found
         before, last = found, n
 
 

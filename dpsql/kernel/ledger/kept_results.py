@@ -1,7 +1,7 @@
 """What the ledger keeps to be given again: ladders, and releases, each step inside one write transaction.
 
-A kept ladder is charged to everybody, measured, kept. A release is given again to the analyst who paid for
-it, or to another one under the own cap.
+A kept ladder is charged to everybody before it is measured. A release is given again to the analyst who paid
+for it, or to another one, who is charged for it under a cap of their own.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def check_room(connection: sqlite3.Connection, caps: Caps, loss: PrivacyLoss) ->
     """Raise `BudgetExceeded`, which names them, if scopes do not admit the loss of ladders."""
     refusing = [budget for budget in all_budgets(connection, caps) if not budget.admits(loss)]
     if refusing:
-        raise _exceeded(loss.charge, refusing)
+        raise _ladder_budget_error(loss.charge, refusing)
 
 
 def settle(connection: sqlite3.Connection, reservation: LadderReservation, payload: bytes) -> StoredLadder:
     """Keep what was measured; from now on every analyst knows it."""
-    asked, when = reservation.request, _check_reserved(connection, reservation)
+    asked, when = reservation.request, _check_reservation(connection, reservation)
     if not payload:
         raise InternalError("a ladder that was measured is not empty")
     connection.execute(
@@ -88,7 +88,7 @@ def settle(connection: sqlite3.Connection, reservation: LadderReservation, paylo
 
 def fail(connection: sqlite3.Connection, reservation: LadderReservation) -> None:
     """End a reservation without a ladder: it stays charged in full."""
-    _check_reserved(connection, reservation)
+    _check_reservation(connection, reservation)
     connection.execute("UPDATE bounds SET state = 'failed' WHERE number = ?", (reservation.number,))
     events.append(connection, "bounds-fail", {"ladder": reservation.number})
 
@@ -121,7 +121,7 @@ def content_of(connection: sqlite3.Connection, number: int) -> dict[str, Any] | 
     return None if row is None else dict(zip(_FIXED, row, strict=True))
 
 
-def _check_reserved(connection: sqlite3.Connection, reservation: LadderReservation) -> datetime:
+def _check_reservation(connection: sqlite3.Connection, reservation: LadderReservation) -> datetime:
     """Return when a ladder was asked for; raise unless it is one of this process that has not ended."""
     asked = reservation.request
     told = asked.source, asked.measure, asked.version, asked.statement, str(asked.loss)
@@ -138,7 +138,7 @@ def _check_reserved(connection: sqlite3.Connection, reservation: LadderReservati
     return datetime.fromisoformat(row[7])
 
 
-def _exceeded(asked: Charge, refusing: Sequence[ScopeBudget]) -> BudgetExceeded:
+def _ladder_budget_error(asked: Charge, refusing: Sequence[ScopeBudget]) -> BudgetExceeded:
     """Return the error that names all scopes which refuse a ladder; the owner alone reads it."""
     left = [f"{scope_words(each.name)} ({shown(each.remaining.epsilon, up=False)} left)" for each in refusing]
     least = min((each.remaining for each in refusing), key=lambda charge: charge.epsilon)
@@ -158,15 +158,15 @@ _EVENT: Final = "COALESCE(r.event, (SELECT CAST(value AS INTEGER) FROM setting W
 
 def find(connection: sqlite3.Connection, reuse_key: str, analyst: str) -> StoredRelease | None:
     """Return an analyst's own latest release under a reuse key."""
-    return _stored(connection, "r.reuse_key = ?", (analyst, reuse_key))
+    return _find_release(connection, "r.reuse_key = ?", (analyst, reuse_key))
 
 
 def find_number(connection: sqlite3.Connection, number: int, analyst: str) -> StoredRelease | None:
     """Return one of the analyst's own releases by its number."""
-    return _stored(connection, "r.number = ?", (analyst, number))
+    return _find_release(connection, "r.number = ?", (analyst, number))
 
 
-def _stored(
+def _find_release(
     connection: sqlite3.Connection, chosen: str, given: tuple[str, str | int]
 ) -> StoredRelease | None:
     row = connection.execute(

@@ -177,7 +177,7 @@ class ChargeLedger:
             self._store.checkpoint()
         return reservation
 
-    def admitted(self, analyst: str) -> str:
+    def check_analyst(self, analyst: str) -> str:
         """Return an analyst's name; `PolicyError` if the policy lists others and not this one."""
         name = name_of(analyst)
         self._caps.check_listed(name)
@@ -241,17 +241,19 @@ class ChargeLedger:
     def find(self, reuse_key: str, analyst: str) -> StoredRelease | None:
         """Return the analyst's own latest release under a reuse key, which costs nothing again."""
         name = name_of(analyst)
-        return self._covered(lambda connection: kept_results.find(connection, reuse_key, name))
+        return self._find_covered(lambda connection: kept_results.find(connection, reuse_key, name))
 
     def release(self, number: int, analyst: str) -> StoredRelease:
         """Return one of the analyst's own releases; `ProgrammingError` if there is none."""
         name = name_of(analyst)
-        found = self._covered(lambda connection: kept_results.find_number(connection, number, name))
+        found = self._find_covered(lambda connection: kept_results.find_number(connection, number, name))
         if found is None:
             raise ProgrammingError(f"you have no release {number}")
         return found
 
-    def _covered(self, find: Callable[[sqlite3.Connection], StoredRelease | None]) -> StoredRelease | None:
+    def _find_covered(
+        self, find: Callable[[sqlite3.Connection], StoredRelease | None]
+    ) -> StoredRelease | None:
         """Return a stored release, of whose event the guard knows."""
         with self._store.read() as connection:
             found = find(connection)

@@ -60,7 +60,7 @@ def check(connection: sqlite3.Connection, limits: Limits, analyst: str) -> None:
                 f"{own} of your private statements {words}, so further ones are refused {_CLEAR}"
             )
         if running + own >= most:
-            raise TooManyFailures(_crowded(running, f"{own} {words}", most, key))
+            raise TooManyFailures(_message_of_crowd(running, f"{own} {words}", most, key))
     for table, words, key, _, most in kinds:
         if running_total + ended[table][1] >= most:
             raise TooManyFailures(
@@ -70,7 +70,7 @@ def check(connection: sqlite3.Connection, limits: Limits, analyst: str) -> None:
             )
 
 
-def _crowded(running: int, others: str, most: int, key: str) -> str:
+def _message_of_crowd(running: int, others: str, most: int, key: str) -> str:
     return (
         f"{running} of your private statements and streams are running and {others}; the policy allows"
         f" {most} of both together ({key}): wait until one has ended, or close a stream that is not used"

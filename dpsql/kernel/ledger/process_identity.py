@@ -23,7 +23,7 @@ def current() -> str:
 
 @functools.cache
 def _identity(process: int) -> str:
-    return f"{_place()}|{process}|{_started('self')}"
+    return f"{_place()}|{process}|{_start_time('self')}"
 
 
 def is_alive(holder: str) -> bool | None:
@@ -33,7 +33,7 @@ def is_alive(holder: str) -> bool | None:
     place, process, started = ["", "", *holder.rsplit("|", 2)][-3:]
     if sys.platform == "win32" or place != _place() or not re.fullmatch("[0-9]{1,9}", process, re.ASCII):
         return None
-    now = _started(process)
+    now = _start_time(process)
     if now and started:
         return now == started
     try:
@@ -55,7 +55,7 @@ def _place() -> str:
     return f"{boot}/{space}"
 
 
-def _started(process: str) -> str:
+def _start_time(process: str) -> str:
     """Return when a process started, in clock ticks since boot; empty if that cannot be known."""
     try:
         stat = Path(f"/proc/{process}/stat").read_bytes()
@@ -69,14 +69,14 @@ def _started(process: str) -> str:
 _forks = 0
 
 
-def _forked() -> None:
+def _count_fork() -> None:
     global _forks  # noqa: PLW0603  counts the forks between the first process and this one
     _forks += 1
     _identity.cache_clear()  # a child may be given the number of a process that is gone
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(after_in_child=_count_fork)
 
 
 def _here() -> tuple[int, int]:

@@ -271,11 +271,11 @@ def admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None:
     if budget.admits(loss):
         return
     if price is None and loss.epsilon is None:
-        raise _gaussian_exceeded(loss, budget.remaining, budget.name)
+        raise _gaussian_budget_error(loss, budget.remaining, budget.name)
     asked = loss.charge if price is None else price
     one = PrivacyLoss.of(asked.epsilon, asked.delta)
     other = price is not None and one != loss and budget.admits(one)
-    raise exceeded(asked, budget.remaining, budget.name, other=other)
+    raise budget_error(asked, budget.remaining, budget.name, other=other)
 
 
 def add_loss(
@@ -294,7 +294,7 @@ def add_loss(
     write_total(connection, name, after)
 
 
-def _gaussian_exceeded(loss: PrivacyLoss, available: Charge, name: str) -> BudgetExceeded:
+def _gaussian_budget_error(loss: PrivacyLoss, available: Charge, name: str) -> BudgetExceeded:
     """Return the error for a stored answer with Gaussian noise, which has no epsilon that could be named."""
     whose = f"the budget of your {name}" if name.startswith(group_scope("")) else "your own budget"
     return BudgetExceeded(
@@ -305,7 +305,7 @@ def _gaussian_exceeded(loss: PrivacyLoss, available: Charge, name: str) -> Budge
     )
 
 
-def exceeded(requested: Charge, available: Charge, name: str, *, other: bool = False) -> BudgetExceeded:
+def budget_error(requested: Charge, available: Charge, name: str, *, other: bool = False) -> BudgetExceeded:
     """Return the error; the requested amount is rounded up, the available one down.
 
     `other`: the statement would be admitted if its epsilon were divided among its mechanisms.

@@ -110,7 +110,7 @@ class Store:
     def close(self) -> None:
         """Close the file; nothing but `close` may be called afterwards."""
         if os.getpid() != self._process:
-            self._inherited()
+            self._set_inherited_aside()
         with self._lock:
             self._closed = True
             self._drop()
@@ -141,7 +141,7 @@ class Store:
     @contextmanager
     def _transaction(self, *begin: str) -> Iterator[sqlite3.Connection]:
         if os.getpid() != self._process:
-            self._inherited()
+            self._set_inherited_aside()
         with self._lock, faults(self.path):
             if self._closed:
                 raise InterfaceError("the ledger is closed")
@@ -167,7 +167,7 @@ class Store:
         pause = 0.0005
         while True:
             try:
-                connection = self._connected()
+                connection = self._connect_to_current()
                 for statement in begin:
                     connection.execute(statement).fetchall()
             except sqlite3.Error as error:
@@ -179,7 +179,7 @@ class Store:
             time.sleep(pause)
             pause = min(2 * pause, 0.008)
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connect_to_current(self) -> sqlite3.Connection:
         """Return the connection to the file that is at the path now."""
         found = os.stat(self.path)
         file = (found.st_dev, found.st_ino)
@@ -252,7 +252,7 @@ class Store:
         else:
             self._lock.release()
 
-    def _inherited(self) -> None:
+    def _set_inherited_aside(self) -> None:
         """Set aside a connection inherited through a fork that did not run Python's fork hooks.
 
         It may not even be closed: that would remove the parent's locks and its log.

@@ -99,18 +99,18 @@ def too_wide(total: Totals, more: Totals) -> bool:
 def rounded_up(loss: PrivacyLoss) -> PrivacyLoss:
     """Return a loss that is no less, and in which what was realised has at most 60 decimals."""
 
-    def rounded(amount: Fraction) -> Fraction:
+    def round_up(amount: Fraction) -> Fraction:
         return Fraction(math.ceil(amount * _GRID), _GRID)
 
     parts: list[Part] = []
     for part in loss.parts:
         if not isinstance(part, (Realised, Stream)) or part.reserved is None:
             parts.append(part)
-        elif rounded(part.epsilon) < part.reserved:
-            parts.append(replace(part, epsilon=rounded(part.epsilon)))
+        elif round_up(part.epsilon) < part.reserved:
+            parts.append(replace(part, epsilon=round_up(part.epsilon)))
         else:
             parts.append(PureDP(part.reserved, part.times))
-    return PrivacyLoss(tuple(parts), rounded(loss.delta))
+    return PrivacyLoss(tuple(parts), round_up(loss.delta))
 
 
 def shown(amount: Fraction, *, up: bool) -> str:
@@ -200,7 +200,7 @@ class Stored:
             None if order is None else write(order),
         )
 
-    def moved(self, reserved: PrivacyLoss, charged: PrivacyLoss) -> Stored:
+    def settle(self, reserved: PrivacyLoss, charged: PrivacyLoss) -> Stored:
         """Return the total after an entry was settled."""
         try:
             less = added_amounts(reserved, reserved, self.order)

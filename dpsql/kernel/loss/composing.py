@@ -110,7 +110,7 @@ def largest_loss(losses: Iterable[PrivacyLoss]) -> PrivacyLoss:
     rho = max(_sum(part.times * part.rho for part in parts) for parts in noise)
     finite = [[part for part in loss.parts if not isinstance(part, Gaussian)] for loss in known]
     epsilon = max(_sum(part.times * part.epsilon for part in parts) for parts in finite)
-    reserved = max(_sum(part.times * _reserved(part) for part in parts) for parts in finite)
+    reserved = max(_sum(part.times * _reserved_epsilon(part) for part in parts) for parts in finite)
     streams = any(isinstance(part, Stream) for parts in finite for part in parts)
     found: list[Part] = [Gaussian(rho)] if rho else []
     if epsilon < reserved:
@@ -138,10 +138,10 @@ def _is_at_most(part: Part, other: Part) -> bool:
     kinds = (type(part), PureDP, Stream) if isinstance(part, Realised) else (type(part), PureDP)
     if not isinstance(other, kinds):
         return False
-    return part.epsilon <= other.epsilon and _reserved(part) <= _reserved(other)
+    return part.epsilon <= other.epsilon and _reserved_epsilon(part) <= _reserved_epsilon(other)
 
 
-def _reserved(part: PureDP | BoundedRange | Realised | Stream) -> Fraction:
+def _reserved_epsilon(part: PureDP | BoundedRange | Realised | Stream) -> Fraction:
     if isinstance(part, (PureDP, BoundedRange)):
         return part.epsilon
     if part.reserved is None:

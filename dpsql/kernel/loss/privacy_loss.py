@@ -1,9 +1,7 @@
 """The privacy loss of a mechanism, or of several run one after the other: its parts, and a delta.
 
-A part is what is known of each mechanism that a statement runs.
-
-A part stands for `times` equal mechanisms. That number is public: a bound, or what the release itself tells.
-Each mechanism may be chosen by what came before it.
+A part is what is known of the mechanisms that a statement runs. It stands for `times` equal ones. That number
+is public: a bound, or what the release itself tells. Each mechanism may be chosen by what came before it.
 """
 
 from __future__ import annotations

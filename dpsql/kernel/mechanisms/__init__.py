@@ -11,9 +11,8 @@ Measuring what was selected: `Box` (one noise for all counts), `Gaussian` (noise
 On a public grid of values: `Quantile`, `Extreme`. Among powers of two, a bound of contributions: `Ladder`;
 how many units contribute how much up to it: `Bins`.
 Interactive queries that are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
-``mechanism`` has the base classes, ``registry`` and ``audited`` what is audited (on ``audit_inputs``),
-``ranges`` selections by sums; ``arguments`` checks public facts, ``grid`` draws noise, ``tails`` certifies
-cutoffs, ``weights`` samples.
+``mechanism`` has the base classes, checks of public facts, and the grid; ``weights`` samples;
+``noisy_order`` finds the largest noisy counts of a large domain.
 Every mechanism can be used on its own (`dpsql.mechanisms`) and does not depend on SQL. The proof stands in
 the class's docstring.
 

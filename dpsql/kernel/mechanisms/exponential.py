@@ -17,13 +17,13 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     bound,
-    counted,
     grid_of,
     in_counts,
     pays_for,
-    placed,
     positive,
+    to_steps,
     whole,
 )
 from dpsql.kernel.mechanisms.noisy_order import TopK
@@ -86,17 +86,20 @@ class Exponential(Mechanism["TopK[Exponential]"]):
         return cls(groups, scale, bits, lowest, loss=PrivacyLoss.of(budget))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: only by how much the changes of groups differ counts."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What matters is only by how much the changes of groups differ.
+        """
         return pays_for(self, taken.span)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> TopK[Exponential]:
         """Choose from counts in any order."""
-        array = counted(counts, self.groups, trials=True)
+        array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             index = np.zeros(array.shape, dtype=np.int64)
             return TopK(self, index, np.zeros((*array.shape[:-1], 0)))
         rate, entropy = exact_noise.rate(self.scale, self.resolution), source.bits
-        values = placed(array, self.resolution, negated=self.lowest).reshape(-1, self.groups)
+        values = to_steps(array, self.resolution, negated=self.lowest).reshape(-1, self.groups)
         index, steps = np.empty((2, len(values)), dtype=np.int64)
         for row, trials in distinct(values):
             index[trials], steps[trials] = _runs(row, len(trials), rate, entropy)
@@ -262,16 +265,19 @@ class GumbelTopK(Mechanism[GumbelChoice]):
         return cls(groups, k, scale, bits, lowest, loss=PrivacyLoss((BoundedRange(each, rounds),)))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: only by how much the changes of groups differ counts, in each round."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What matters is only by how much the changes of groups differ, in each round.
+        """
         return pays_for(self, taken.span, min(self.k, self.groups - 1))
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GumbelChoice:
         """Choose from counts in any order."""
-        array = counted(counts, self.groups, trials=True)
+        array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             return GumbelChoice(self, np.zeros(array.shape, dtype=np.int64))
         rate, entropy = exact_noise.rate(self.scale, self.resolution), source.bits
-        values = placed(array, self.resolution, negated=self.lowest).reshape(-1, self.groups)
+        values = to_steps(array, self.resolution, negated=self.lowest).reshape(-1, self.groups)
         index = np.empty((len(values), min(self.k, self.groups)), dtype=np.int64)
         for row, trials in distinct(values):
             index[trials] = _chosen(row, self.k, len(trials), rate, entropy)

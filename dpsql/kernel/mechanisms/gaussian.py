@@ -20,9 +20,9 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     bounds_of,
     common_unit,
-    counted,
     positive,
     whole,
 )
@@ -261,7 +261,9 @@ class Gaussian(Mechanism[GaussianMeasured]):
         return math.ldexp(0.5, self.places) if self.places else 0.0
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: what all changes cost in steps is at most rho; of shared noise, see `Changes`.
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What all changes cost in steps is at most rho; of shared noise, see `Changes`.
 
         What changes by at most c in each group, and by at most t in all, has squares of at most c t in sum;
         where counts are rounded, see `rounded_squares`.
@@ -288,7 +290,7 @@ class Gaussian(Mechanism[GaussianMeasured]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> GaussianMeasured:
         """Add the noise to the counts, clamped."""
-        array = counted(counts, self.size, trials=True)
+        array = as_counts(counts, self.size, trials=True)
         if not self.size:
             return GaussianMeasured(self, array.astype(np.float64))
         steps = self.unit // np.tile(np.array(self.bounds, dtype=np.int64), self.repeats)

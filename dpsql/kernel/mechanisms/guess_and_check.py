@@ -26,9 +26,9 @@ from dpsql.kernel.mechanisms.mechanism import (
     in_counts,
     in_order,
     kind,
-    padded,
-    placed,
+    pad_rows,
     positive,
+    to_steps,
     whole,
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
@@ -163,21 +163,24 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         )
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: the error of a guess changes by at most c, up or down, and so does the count."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        The error of a guess changes by at most c, up or down, and so does the count.
+        """
         most = taken.most
         checked = 2 * most / self.scale + most / self.answer_scale
-        if self.realised(self.misses).charge.epsilon > (self.loss.epsilon or 0):
+        if self.realised_loss(self.misses).charge.epsilon > (self.loss.epsilon or 0):
             return False
         return most <= self.threshold_epsilon * self.threshold_scale and checked <= self.miss_epsilon
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run with so many misses."""
         return PrivacyLoss.of(self.threshold_epsilon + units * self.miss_epsilon)
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Misses:
         """Check the guess for counts in a public order, until the misses are used up."""
         array = in_order(counts, trials=True)
-        rows = placed(np.atleast_2d(array), self.resolution, negated=False)
+        rows = to_steps(np.atleast_2d(array), self.resolution, negated=False)
         checks = _Checks(self, source, len(rows))
         missed, off, answer = np.zeros((3, *rows.shape), dtype=np.int64)
         for j in range(rows.shape[1]):
@@ -187,7 +190,7 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         parts = (place, in_counts(answer[trial, place], self.resolution), gap)
         if array.ndim == 1:
             return Misses(self, *parts, units=int(checks.used[0]))
-        rows_of = padded(trial, (len(rows), self.misses), *parts)
+        rows_of = pad_rows(trial, (len(rows), self.misses), *parts)
         return Misses(self, *rows_of, units=checks.used)
 
 
@@ -317,7 +320,7 @@ class GuessAndCheck:
     @property
     def charge(self) -> Charge:
         """The charge until now: the threshold's share after the first check, and that of each miss."""
-        return self.plan.realised(int(self._checks.used[0])).charge if self._asked else Charge()
+        return self.plan.realised_loss(int(self._checks.used[0])).charge if self._asked else Charge()
 
 
 def on_grid(guess: Number, bits: int) -> int:

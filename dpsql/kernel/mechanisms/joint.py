@@ -17,12 +17,12 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     bound,
-    counted,
     grid_of,
     pays_for,
-    placed,
     positive,
+    to_steps,
     whole,
 )
 from dpsql.kernel.mechanisms.weights import distinct
@@ -258,13 +258,16 @@ class Joint(Mechanism[JointTopK]):
         return cls(groups, min(k, groups), scale, lowest, loss=PrivacyLoss((BoundedRange(budget),)))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: only by how much the changes of groups differ counts."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What matters is only by how much the changes of groups differ.
+        """
         return pays_for(self, 2 * taken.span)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> JointTopK:
         """Choose from counts in any order."""
-        array = counted(counts, self.groups, trials=True)
-        values = placed(array, 0, negated=self.lowest).reshape(math.prod(array.shape[:-1]), self.groups)
+        array = as_counts(counts, self.groups, trials=True)
+        values = to_steps(array, 0, negated=self.lowest).reshape(math.prod(array.shape[:-1]), self.groups)
         index = np.zeros((len(values), self.k), dtype=np.int64)
         if self.scale:
             for row, trials in distinct(values):
@@ -282,14 +285,14 @@ class Joint(Mechanism[JointTopK]):
             part = index[start : start + at_once]
             choices = levels.choices(levels.pick(len(part), entropy))
             places = exact_noise.uniform(choices.ravel(), 1, entropy=entropy).reshape(choices.shape)
-            part[:] = order[exchanged(places + np.arange(self.k))]
+            part[:] = order[exchange_entries(places + np.arange(self.k))]
         return index
 
 
-def exchanged(places: NDArray[np.int64]) -> NDArray[np.int64]:
+def exchange_entries(places: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the first entries of 0, 1, 2, .. after entry i is exchanged with that at places[:, i], in turn.
 
-    >>> exchanged(np.array([[3, 3, 2]]))
+    >>> exchange_entries(np.array([[3, 3, 2]]))
     array([[3, 0, 2]])
     """
     trials, k = places.shape

@@ -19,8 +19,8 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     bound,
-    counted,
     grid_of,
     positive,
     whole,
@@ -141,7 +141,10 @@ class Ladder(NoisyOrder[Rung]):
         return float(self.penalty) + scale * max(0.0, -math.log(2 * (1 - confidence)))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: scores go one way, by at most the sensitivity; a range needs its own noise."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        Scores go one way, by at most the sensitivity; a range needs its own noise.
+        """
         if not self.scale:
             return self.groups < 2
         if not self.ranged and any(isinstance(part, BoundedRange) for part in self.loss.parts):
@@ -150,7 +153,7 @@ class Ladder(NoisyOrder[Rung]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Rung:
         """Choose by the numbers of units that exceed the bounds of the rungs, or by the scores of these."""
-        array = counted(counts, self.groups, trials=True)
+        array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             return Rung(self, np.zeros((*array.shape[:-1], 1), dtype=np.int64))
         values = self.values(array)
@@ -359,11 +362,14 @@ class Bins(Mechanism[Binned]):
         return [before - after for before, after in zip((len(sizes), *beyond), (*beyond, 0), strict=True)]
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: one unit is in one bin."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        One unit is in one bin.
+        """
         return taken.total <= (self.loss.epsilon or 0) * self.scale
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Binned:
         """Add noise to the exact number of units in each bin, clamped to 2^60."""
-        values = exact_noise.place(counted(counts, self.groups, trials=True), self.resolution)
+        values = exact_noise.place(as_counts(counts, self.groups, trials=True), self.resolution)
         values += source.draw("laplace", self.scale, self.resolution, values.shape)
         return Binned(self, values)

@@ -18,9 +18,9 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     between,
     bound,
-    counted,
     grid_of,
     in_counts,
     positive,
@@ -142,18 +142,21 @@ class LimitedDomain(NoisyOrder[LimitedTopK]):
 
     @property
     def reads(self) -> int:
-        """See `Mechanism`."""
+        """How many groups with the largest counts it reads."""
         return self.groups + 1
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: all counts go one way, by at most c; so far is the clearance for, too."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        All counts go one way, by at most c; so far is the clearance for, too.
+        """
         paid = taken.low == 0 and self.k * taken.high <= (self.loss.epsilon or 0) * self.scale
         if not (paid and self.loss.delta and self.noise == "exponential" and self.k <= self.groups):
             return False
         least = _clearance(taken.high, self.loss.delta, self.groups, self.scale, self.resolution)
         return self.clearance >= least
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that placed so many items, the cutoff or an empty place included."""
         most = self.loss.charge
         return PrivacyLoss.of(most.epsilon * units / self.k, most.delta)
@@ -290,7 +293,7 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
 
     def further(self, units: int) -> TopStable | None:
         """Return Top Stable as it runs after limited domain placed so many items; None: it does not run."""
-        spent, most = self.limited.realised(units).charge, self.loss.charge
+        spent, most = self.limited.realised_loss(units).charge, self.loss.charge
         left = most.epsilon - spent.epsilon
         if left < most.epsilon * LEAST:
             return None
@@ -304,21 +307,24 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
 
     @property
     def reads(self) -> int:
-        """See `Mechanism`."""
+        """How many groups with the largest counts it reads."""
         return self.limited.reads
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: that of both mechanisms, of which the second is planned for what is left."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        It is the loss of both mechanisms, of which the second is planned for what is left.
+        """
         first, both = self.limited.loss, self.loss
         within = (first.epsilon or 0) <= (both.epsilon or 0) and first.delta < both.delta
         known = self.k == self.limited.k and taken.most <= self.sensitivity
         return within and known and self.limited.admits(taken)
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run: twice the items that were placed, and 1 more if a set was stable."""
         placed, found = divmod(units, 2)
-        further, spent = self.further(placed), self.limited.realised(placed)
-        return spent if further is None else spent + further.realised(found)
+        further, spent = self.further(placed), self.limited.realised_loss(placed)
+        return spent if further is None else spent + further.realised_loss(found)
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> OrderedThenSet:
         """Choose from counts, or the `candidates + 1` largest of them, in any order.
@@ -326,7 +332,7 @@ class LimitedThenStable(Mechanism[OrderedThenSet]):
         They must be monotone: one unit moves all counts the same way, each by at most the sensitivity, in any
         number of groups.
         """
-        array = counted(counts, trials=True)
+        array = as_counts(counts, trials=True)
         first = self.limited.run(array, source)
         rows, placed = np.atleast_2d(array), np.atleast_1d(first.units)
         released, free = np.atleast_2d(first.index), np.atleast_2d(first.gap)

@@ -19,10 +19,10 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     bound,
     bounds_of,
     common_unit,
-    counted,
     grid_of,
     in_counts,
     positive,
@@ -93,7 +93,10 @@ class Laplace(Mechanism[Measured]):
         return cls(groups, scale, grid_of("laplace", resolution, scale), total, loss=loss)
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: m changes of c each, for m mechanisms of c/scale each; or one of all together."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        There are m changes of c each, for m mechanisms of c/scale each; or one of all together.
+        """
         part = next(iter(self.loss.parts), None)
         if part is None or part.epsilon is None:
             return not taken.total
@@ -102,7 +105,7 @@ class Laplace(Mechanism[Measured]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Measured:
         """Add noise to each count, clamped to 2^60 grid steps, or to their sum."""
-        array = counted(counts, self.groups, trials=True)
+        array = as_counts(counts, self.groups, trials=True)
         values = exact_noise.place(array, self.resolution)
         if self.total:
             noise = source.draw("laplace", self.scale, self.resolution, (*array.shape[:-1], 1))
@@ -194,7 +197,10 @@ class Refinement(Mechanism[Refined]):
         return cls(whole(groups, "groups"), scales, bits, loss=PrivacyLoss.of(budgets[-1]))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: one unit changes one of the counts, by at most the bound."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        One unit changes one of the counts, by at most the bound.
+        """
         return taken.total <= (self.loss.epsilon or 0) * self.scales[-1]
 
     @property
@@ -210,7 +216,7 @@ class Refinement(Mechanism[Refined]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> Refined:
         """Release each count at every level."""
-        placed = exact_noise.place(counted(counts, self.groups, trials=True), self.resolution)
+        placed = exact_noise.place(as_counts(counts, self.groups, trials=True), self.resolution)
         noise = source.draw("laplace", self.scales[0], self.resolution, placed.shape)
         levels = [placed + noise]
         for level in range(1, len(self.scales)):
@@ -223,7 +229,7 @@ class Refinement(Mechanism[Refined]):
 
         The counts must be those that were released.
         """
-        placed = exact_noise.place(counted(counts, self.groups, trials=True), self.resolution)
+        placed = exact_noise.place(as_counts(counts, self.groups, trials=True), self.resolution)
         noise = np.asarray(released, dtype=np.int64) - placed
         less = self._less(noise, len(self.scales) - 1, source)
         return Refined(self, in_counts(placed + less, self.resolution))
@@ -353,7 +359,10 @@ class Box(Mechanism[BoxMeasured]):
         return 1 / (self.unit // self.bounds[place % len(self.bounds)])
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: in steps, the changes of all counts are within one range of `unit`."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        In steps, the changes of all counts are within one range of `unit`.
+        """
         found = taken.steps(tuple(self.unit // each for each in self.bounds))
         if found is None or self.rate * self.unit > (self.loss.epsilon or 0):
             return found == []
@@ -363,7 +372,7 @@ class Box(Mechanism[BoxMeasured]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> BoxMeasured:
         """Add the noise to the counts, clamped, and take the midrange of the pads as their origin."""
-        array = counted(counts, self.size, trials=True)
+        array = as_counts(counts, self.size, trials=True)
         rows = np.atleast_2d(array)
         if not self.size:
             return BoxMeasured(self, array.astype(np.float64))

@@ -22,7 +22,7 @@ Noise = Literal["exponential", "laplace", "geometric"]
 """Law of the noise; geometric noise is exponential noise on the grid of integers."""
 
 
-def counted(counts: ArrayLike, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:
+def as_counts(counts: ArrayLike, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:
     """Convert counts to int64 of one dimension, or of two if independent trials are allowed.
 
     With `groups`, there must be that many of them: the number that the mechanism was planned for.
@@ -39,9 +39,9 @@ def counted(counts: ArrayLike, groups: int | None = None, *, trials: bool = Fals
     return array.astype(np.int64, copy=False)
 
 
-def sparsely_counted(counts: SparseCounts, groups: int) -> SparseCounts:
+def as_sparse_counts(counts: SparseCounts, groups: int) -> SparseCounts:
     """Check the counts of a domain of so many groups, of which some are listed."""
-    values, positions = counted(counts.values, trials=True), counted(counts.positions)
+    values, positions = as_counts(counts.values, trials=True), as_counts(counts.positions)
     if counts.size != groups or values.shape[-1] != len(positions):
         raise ValueError(f"planned for {groups} counts")
     if (np.diff(positions, prepend=-1, append=groups) <= 0).any():
@@ -50,12 +50,12 @@ def sparsely_counted(counts: SparseCounts, groups: int) -> SparseCounts:
 
 
 def in_order(counts: OrderedCounts, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:
-    """Convert counts in a public order, as `counted`; a bare array is refused, its order may be private."""
+    """Convert counts in a public order, as `as_counts`; a bare array is refused, its order may be private."""
     if not isinstance(counts, OrderedCounts):
         raise TypeError("this mechanism depends on positions: declare them public by in_public_order(counts)")
     if isinstance(counts.values, SparseCounts):
         raise TypeError("this mechanism takes the counts of all groups")
-    return counted(counts.values, groups, trials=trials)
+    return as_counts(counts.values, groups, trials=trials)
 
 
 def whole(value: int, name: str) -> int:
@@ -107,10 +107,10 @@ def firsts(trial: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.repeat(np.cumsum(number) - number, number)
 
 
-def padded(trial: NDArray[np.int64], shape: tuple[int, int], *parts: NDArray[Any]) -> list[NDArray[Any]]:
+def pad_rows(trial: NDArray[np.int64], shape: tuple[int, int], *parts: NDArray[Any]) -> list[NDArray[Any]]:
     """Return each part in rows, one a trial, filled up with -1, or NaN among floats; `trial` is ascending.
 
-    >>> padded(np.array([0, 0, 2]), (3, 2), np.array([7, 8, 9]))[0].tolist()
+    >>> pad_rows(np.array([0, 0, 2]), (3, 2), np.array([7, 8, 9]))[0].tolist()
     [[7, 8], [-1, -1], [9, -1]]
     """
     slot, found = np.arange(len(trial)) - firsts(trial), []
@@ -203,7 +203,7 @@ def usual_grid(noise: Noise, *scales: Fraction) -> int:
     return 0 if noise == "geometric" else exact_noise.resolution(min(scales))
 
 
-def placed(counts: NDArray[np.int64], bits: int, *, negated: bool) -> NDArray[np.int64]:
+def to_steps(counts: NDArray[np.int64], bits: int, *, negated: bool) -> NDArray[np.int64]:
     """Convert counts to grid steps; negated, before any noise, if the smallest are wanted."""
     values = exact_noise.place(counts, bits)
     if negated:
@@ -336,7 +336,7 @@ class Mechanism(ABC, Generic[R]):
         own = type(self).__module__.startswith(f"{__package__}.")
         return own and all(isinstance(part, self.losses) for part in self.loss.parts) and self.covers(taken)
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return what a run that spent so many units realised; the same for all unless a mechanism says so.
 
         It is an amount of `loss`, as `settle` takes it, and not by itself the loss of a mechanism.
@@ -372,8 +372,8 @@ class Result(Generic[M]):
     """What a run of the mechanism `plan` released: all other fields but `units`.
 
     Of a single run, arrays hold what was selected, and nothing more. Of trials, they have one row a trial,
-    padded with -1 and NaN. `units` is what the run spent, as `Mechanism.realised` takes it; int64 (trials,)
-    if that differs between trials.
+    padded with -1 and NaN. `units` is what the run spent, as `Mechanism.realised_loss` takes it; int64
+    (trials,) if that differs between trials.
     """
 
     plan: M
@@ -382,7 +382,7 @@ class Result(Generic[M]):
     @property
     def loss(self) -> PrivacyLoss:
         """The privacy loss of this run, as it is charged."""
-        return settle(self.plan.loss, self.plan.realised(int(self.units)))
+        return settle(self.plan.loss, self.plan.realised_loss(int(self.units)))
 
     @property
     def charge(self) -> Charge:

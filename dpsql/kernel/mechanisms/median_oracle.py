@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel.loss import Charge, Number, exact
 from dpsql.kernel.mechanisms.guess_and_check import Checked, GuessAndCheck
-from dpsql.kernel.mechanisms.mechanism import counted
+from dpsql.kernel.mechanisms.mechanism import as_counts
 
 _LARGEST = 1 << 40
 
@@ -60,7 +60,7 @@ class MedianOracle:
         misses: int | None = None,
         **options: Any,  # noqa: ANN401  handed on to the plan
     ) -> None:
-        array = counted(hypotheses, trials=True)
+        array = as_counts(hypotheses, trials=True)
         if array.ndim != 2 or 0 in array.shape:
             raise ValueError("hypotheses must have two dimensions, (hypotheses, cells), none of them empty")
         if (array < 0).any() or array.sum(axis=1, dtype=np.float64).max() > _LARGEST:

@@ -3,7 +3,7 @@
 Design. A domain has N groups, of which n are listed with their counts; the others are empty, their counts 0.
 
 1. The engine returns the listed groups with their positions in the domain, and no row for an empty group.
-2. The noise of listed groups is drawn as always (`contenders.leaders`).
+2. The noise of listed groups is drawn as always (`NoisyOrder.order`).
 3. The noise of the E = N - n empty ones is independent, and of one law. Those that reach a level are found by
    skips (`dpsql.kernel.noise.skips`): which of the E they are, and their noise, in time of their number.
 4. About 2(k+1) of N draws reach the first level. While fewer than k+1 groups are known at or above the
@@ -13,7 +13,7 @@ Design. A domain has N groups, of which n are listed with their counts; the othe
    or end a gap. Ties are broken as always: random ranks, drawn for these groups alone.
 6. The levels depend on public figures alone, and any levels give the same law: they decide on the work only.
 7. The r-th empty group is at position r + i, where i listed groups come before it. The mechanism returns
-   positions, and `dpsql.engines.sparse` computes their keys.
+   positions, and the engine's reader of domains computes their keys.
 
 Whether a group is listed or empty has no influence on the law, only its count has.
 """
@@ -181,7 +181,7 @@ def check_sparse(noise: Noise, scale: Fraction, resolution: int) -> None:
         raise ValueError(f"so large an epsilon needs {noise} noise that is finer than its grid")
 
 
-def sparsely_placed(counts: SparseCounts, bits: int, *, negated: bool) -> SparseCounts:
+def to_sparse_steps(counts: SparseCounts, bits: int, *, negated: bool) -> SparseCounts:
     """Convert the listed counts to grid steps; negated if the smallest are wanted."""
     values = exact_noise.place(counts.values, bits)
     return replace(counts, values=-values if negated else values)

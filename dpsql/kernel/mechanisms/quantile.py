@@ -166,7 +166,10 @@ class Quantile(Mechanism[Quantiles]):
         return [errors[q] for q in self.quantiles]
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: all rows of a unit in all groups are at most C."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        All rows of a unit in all groups are at most C.
+        """
         part = next(iter(self.loss.parts), None)
         levels = len(set(self.quantiles)).bit_length()
         paid = part is not None and part.times >= levels and (part.epsilon or 0) >= self.epsilon
@@ -211,7 +214,7 @@ class Quantile(Mechanism[Quantiles]):
 def near_rank(histogram: Histogram, q: Fraction, cells: int) -> Ramps:
     """Return the distances of all cells from the rank of one quantile, as in `Quantile`."""
     a, b = q.numerator, q.denominator
-    number, cell = histogram.capped(most_rows(cells, b)), histogram.cell
+    number, cell = histogram.cut_to(most_rows(cells, b)), histogram.cell
     up_to = np.append(0, np.cumsum(number))
     rank = a * int(up_to[-1])
     inside = np.maximum(0, np.maximum(b * up_to[:-1] - rank, rank - b * up_to[1:]))
@@ -231,7 +234,7 @@ def splits(histogram: Histogram, q: Fraction, cells: int, low: int, high: int) -
     They are before the parts from `low` to `high`, the one after the last part of the grid left out.
     """
     a, b = q.numerator, q.denominator
-    number = histogram.capped(most_rows(cells, b * PARTS))
+    number = histogram.cut_to(most_rows(cells, b * PARTS))
     start, end = (np.clip(cell * PARTS, low, high) for cell in (histogram.cell, histogram.cell + 1))
     kept = start < end
     start, end, number = start[kept], end[kept], number[kept]
@@ -328,7 +331,10 @@ class Extreme(Mechanism[Extremes]):
         return self.units + float(self.scale) * math.log(self.cells / (1 - confidence))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: a unit is in one cell of each of m groups."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        A unit is in one cell of each of m groups.
+        """
         units = taken.low == 0 and taken.high <= 1
         return units and 2 * taken.total <= (self.loss.epsilon or 0) * self.scale
 
@@ -345,7 +351,7 @@ class Extreme(Mechanism[Extremes]):
 
 def near_reach(histogram: Histogram, units: int, cells: int, *, lowest: bool) -> Ramps:
     """Return the distances of all cells from being reached by so many units, as in `Extreme`."""
-    number, cell = histogram.capped(most_rows(cells, 1)), histogram.cell
+    number, cell = histogram.cut_to(most_rows(cells, 1)), histogram.cell
     reach = np.append(0, np.cumsum(number)) if lowest else np.append(np.cumsum(number[::-1])[::-1], 0)
     beyond, up_to = np.minimum(reach[:-1], reach[1:]), np.maximum(reach[:-1], reach[1:])
     inside = np.maximum(0, np.maximum(beyond - units, units - up_to))

@@ -14,10 +14,10 @@ from dpsql.kernel.mechanisms.mechanism import (
     SYSTEM,
     Noise,
     NoiseSource,
-    counted,
+    as_counts,
+    as_sparse_counts,
     firsts,
     in_order,
-    sparsely_counted,
     whole,
 )
 from dpsql.kernel.mechanisms.noisy_order import ascending
@@ -133,16 +133,16 @@ class AdaptiveSparseVector(SparseVectorPlan):
         spent, number = np.zeros((2, trials), dtype=np.int64)
         found = [Hits.none()]
         for hits in blocks:
-            found.append(self._answered(hits, spent, number))
+            found.append(self._answer(hits, spent, number))
             if not self._affordable(spent, number).any():
                 break
         every = Hits(*(np.concatenate(part) for part in zip(*found, strict=True)))
-        return self.released(every, spent, single=single)
+        return self.make_result(every, spent, single=single)
 
     def _hits(self, counts: OrderedCounts, source: NoiseSource) -> tuple[int, bool, Iterator[Hits]]:
         """Return the number of trials, whether it is a single run, and what passes, block by block."""
         if isinstance(counts, OrderedCounts) and isinstance(counts.values, SparseCounts):
-            listed = sparsely_counted(counts.values, self.groups)
+            listed = as_sparse_counts(counts.values, self.groups)
             if listed.values.ndim != 1:
                 raise ValueError("sparse counts are of one run")
             return 1, True, hits_of(self, listed, int(self.threshold_noise(1, source)[0, 0]), source)
@@ -158,7 +158,7 @@ class AdaptiveSparseVector(SparseVectorPlan):
             hits = self.passing(rows[:, start : start + _BLOCK], level, source)
             yield hits._replace(place=start + hits.place)
 
-    def _answered(self, hits: Hits, spent: NDArray[np.int64], number: NDArray[np.int64]) -> Hits:
+    def _answer(self, hits: Hits, spent: NDArray[np.int64], number: NDArray[np.int64]) -> Hits:
         """Return the next hits that the budget pays for, and add to what each trial has spent and found."""
         cost, first = 1 << (len(self.scales) - 1 - hits.branch), firsts(hits.trial)
         earlier = np.cumsum(cost) - cost
@@ -251,7 +251,7 @@ class SparseVectorByRounds(SparseVectorPlan):
             below=below,
         )
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run of so many rounds."""
         return PrivacyLoss.of(self.loss.charge.epsilon / self.hits, times=units)
 
@@ -284,7 +284,7 @@ class SparseVectorByRounds(SparseVectorPlan):
                 running = running & (starts | ~hit)
                 scanning = starts & (after < start + part.shape[1])
         every = Hits(*(np.concatenate(column) for column in zip(*found, strict=True)))
-        return self.released(every, begun, single=array.ndim == 1)
+        return self.make_result(every, begun, single=array.ndim == 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,11 +357,11 @@ class HybridSparseVector(SparseVectorPlan):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> SparseVector:
         """Choose from counts in any order; the largest noisy count is released first."""
-        array = counted(counts, self.groups, trials=True)
+        array = as_counts(counts, self.groups, trials=True)
         rows = np.atleast_2d(array)
         hits = self.passing(rows, self.threshold_noise(len(rows), source), source)
         ranks = source.ranks(len(hits.trial))
         hits = hits.take(ascending(hits.steps, ranks)[::-1])
         hits = hits.take(np.argsort(hits.trial, kind="stable"))
         hits = hits.take(np.arange(len(ranks)) - firsts(hits.trial) < self.hits)
-        return self.released(hits, np.bincount(hits.trial, minlength=len(rows)), single=array.ndim == 1)
+        return self.make_result(hits, np.bincount(hits.trial, minlength=len(rows)), single=array.ndim == 1)

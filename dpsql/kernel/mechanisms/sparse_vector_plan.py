@@ -30,9 +30,9 @@ from dpsql.kernel.mechanisms.mechanism import (
     grid_of,
     in_counts,
     kind,
-    padded,
-    placed,
+    pad_rows,
     positive,
+    to_steps,
     whole,
 )
 from dpsql.kernel.mechanisms.noisy_order import skipping
@@ -183,7 +183,10 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         )
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: the threshold moves by the larger end of a change, and a hit by its range."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        The threshold moves by the larger end of a change, and a hit by its range.
+        """
         part = next(iter(self.loss.parts), None)
         if part is None or part.epsilon is None:
             return not self.groups
@@ -192,7 +195,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         paid = all(taken.span << j <= base * scale for j, scale in enumerate(self.scales))
         return taken.most <= first * self.threshold_scale and paid
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run whose hits cost so many units; a base hit costs 2^(branches - 1)."""
         epsilon = self.loss.charge.epsilon
         unit = (1 - self.share) * epsilon / (self.hits << (len(self.scales) - 1))
@@ -213,7 +216,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
 
     def passing(self, counts: NDArray[np.int64], level: NDArray[np.int64], source: NoiseSource) -> Hits:
         """Try counts of shape (trials, n) in each branch; a hit is in the cheapest one that it passes."""
-        values = placed(counts, self.resolution, negated=self.below)
+        values = to_steps(counts, self.resolution, negated=self.below)
         values -= level
         flat = values.ravel()
         branch, steps = np.full(flat.shape, -1, dtype=np.int64), np.zeros_like(flat)
@@ -224,7 +227,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
         hit = np.flatnonzero(branch >= 0)
         return Hits(*np.divmod(hit, counts.shape[1]), branch[hit], steps[hit])
 
-    def released(self, hits: Hits, units: NDArray[np.int64], *, single: bool) -> SparseVector:
+    def make_result(self, hits: Hits, units: NDArray[np.int64], *, single: bool) -> SparseVector:
         """Return the result of a run, or of trials; the hits of each are in the order of release."""
         hits = hits.take(np.argsort(hits.trial, kind="stable"))
         # A gap of 0 on the grid may come out as -1e-16 by rounding its two parts.
@@ -235,7 +238,7 @@ class SparseVectorPlan(Mechanism[SparseVector]):
             return SparseVector(self, *parts, units=int(units[0]))
         most = ((self.hits - 1) << (len(self.scales) - 1)) + 1
         shape = (len(units), min(most, self.groups, self.limit or most))
-        return SparseVector(self, *padded(hits.trial, shape, *parts), units=units)
+        return SparseVector(self, *pad_rows(hits.trial, shape, *parts), units=units)
 
 
 def best_share(

@@ -17,18 +17,18 @@ from dpsql.kernel.mechanisms.mechanism import (
     Noise,
     NoiseSource,
     Result,
+    as_counts,
+    as_sparse_counts,
     bound,
-    counted,
     grid_of,
     in_counts,
     kind,
     pays_for,
-    placed,
     positive,
-    sparsely_counted,
+    to_steps,
     whole,
 )
-from dpsql.kernel.mechanisms.noisy_order import NoisyOrder, TopK, skipping, sparsely_placed
+from dpsql.kernel.mechanisms.noisy_order import NoisyOrder, TopK, skipping, to_sparse_steps
 from dpsql.kernel.public_order import SparseCounts
 
 
@@ -97,7 +97,10 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
         return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(budget))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: only by how much the changes of groups differ counts."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What matters is only by how much the changes of groups differ.
+        """
         part = next(iter(self.loss.parts), None)
         if part is None or part.epsilon is None:
             return self.groups < 2
@@ -107,18 +110,18 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
         """Choose from counts in any order; groups of sparse ones are named by their positions."""
         if isinstance(counts, SparseCounts):
             return self._run_sparse(counts, source)
-        array = counted(counts, self.groups, trials=True)
+        array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             return TopK(self, np.zeros(array.shape, dtype=np.int64), np.zeros((*array.shape[:-1], 0)))
-        values = placed(array, self.resolution, negated=self.lowest)
+        values = to_steps(array, self.resolution, negated=self.lowest)
         index, gaps = self.order(values, source)
         return TopK(self, index, in_counts(gaps, self.resolution))
 
     def _run_sparse(self, counts: SparseCounts, source: NoiseSource) -> TopK[NoisyTopK]:
-        listed = sparsely_counted(counts, self.groups)
+        listed = as_sparse_counts(counts, self.groups)
         if not self.scale:
             return self.run(listed.dense(), source)
-        index, gaps = self.order(sparsely_placed(listed, self.resolution, negated=self.lowest), source)
+        index, gaps = self.order(to_sparse_steps(listed, self.resolution, negated=self.lowest), source)
         return TopK(self, index, in_counts(gaps, self.resolution))
 
 
@@ -208,10 +211,13 @@ class HybridTopK(NoisyOrder[Hybrid]):
         return cls(groups, paid, noise, scale, bits, steps, below, loss=PrivacyLoss.of(budget))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: of each of k items the noise moves by the range of the changes, 0 among them."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        Of each of k items the noise moves by the range of the changes, 0 among them.
+        """
         return self.k * taken.span <= (self.loss.epsilon or 0) * self.scale
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run that placed so many items."""
         if not self.k:
             return PrivacyLoss()
@@ -220,9 +226,9 @@ class HybridTopK(NoisyOrder[Hybrid]):
     def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> Hybrid:
         """Choose from counts in any order; groups of sparse ones are named by their positions."""
         if isinstance(counts, SparseCounts):
-            listed = sparsely_counted(counts, self.groups)
+            listed = as_sparse_counts(counts, self.groups)
             return self._chosen(listed.values, listed.positions, source)
-        return self._chosen(counted(counts, self.groups, trials=True), None, source)
+        return self._chosen(as_counts(counts, self.groups, trials=True), None, source)
 
     def _chosen(
         self, array: NDArray[np.int64], positions: NDArray[np.int64] | None, source: NoiseSource
@@ -234,7 +240,7 @@ class HybridTopK(NoisyOrder[Hybrid]):
             return Hybrid(self, index, gap, np.ones(shape, dtype=np.bool_), np.full(shape, np.nan))
         values = np.empty((*shape, array.shape[-1] + 1), dtype=np.int64)
         values[..., 0] = self.level
-        values[..., 1:] = placed(array, self.resolution, negated=self.below)
+        values[..., 1:] = to_steps(array, self.resolution, negated=self.below)
         taking_part: NDArray[np.int64] | SparseCounts = values
         if positions is not None:
             taking_part = SparseCounts(values, np.concatenate([[0], positions + 1]), self.groups + 1)
@@ -311,14 +317,17 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
         return cls(groups, k, noise, scale, bits, lowest, loss=PrivacyLoss.of(each, times=rounds))
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: only by how much the changes of groups differ counts, in each round."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        What matters is only by how much the changes of groups differ, in each round.
+        """
         return pays_for(self, taken.span, min(self.k, self.groups - 1))
 
     def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> TopK[PeeledTopK]:
         """Choose from counts in any order; groups of sparse ones are named by their positions."""
         if isinstance(counts, SparseCounts):
-            return self._run_sparse(sparsely_counted(counts, self.groups), source)
-        left = counted(counts, self.groups, trials=True)
+            return self._run_sparse(as_sparse_counts(counts, self.groups), source)
+        left = as_counts(counts, self.groups, trials=True)
         place = np.broadcast_to(np.arange(self.groups), left.shape)
         chosen, gaps = [], []
         for turn in range(min(self.k, self.groups - 1)):

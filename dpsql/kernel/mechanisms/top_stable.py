@@ -307,11 +307,14 @@ class TopStable(Mechanism[StableSet]):
 
     @property
     def reads(self) -> int:
-        """See `Mechanism`."""
+        """How many groups with the largest counts it reads."""
         return self.candidates + 1
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: all counts go one way, by at most c; so far is every test for, and the choice."""
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        All counts go one way, by at most c; so far is every test for, and the choice.
+        """
         if taken.low or taken.high > self.sensitivity or not self.tests.cover(taken.high, self.candidates):
             return False
         if self.choice is None:
@@ -319,7 +322,7 @@ class TopStable(Mechanism[StableSet]):
         chosen = self.choice.groups == self.candidates and self.choice.admits(taken)
         return chosen and self.loss == self.tests.loss(1) + self.choice.loss
 
-    def realised(self, units: int) -> PrivacyLoss:
+    def realised_loss(self, units: int) -> PrivacyLoss:
         """Return the loss of a run in which no test passed (0), one did (1), and noisy top-k chose (2)."""
         return self.loss if units == 2 else self.tests.loss(units)
 

@@ -18,11 +18,11 @@ from dpsql.kernel.mechanisms.mechanism import (
     Mechanism,
     NoiseSource,
     Result,
+    as_counts,
     between,
-    counted,
     grid_of,
     in_counts,
-    padded,
+    pad_rows,
     positive,
     whole,
 )
@@ -200,7 +200,7 @@ def largest_groups(counts: ArrayLike, candidates: int) -> tuple[NDArray[np.int64
     >>> largest_groups([7, 0, 9], 3)
     (array([ 2,  0, -1]), array([9, 7, 0, 0]))
     """
-    array = counted(counts, trials=True)
+    array = as_counts(counts, trials=True)
     if array.ndim == 2 and array.strides[0] == 0:  # the same counts in each trial are sorted once
         one, its = largest_groups(array[0], candidates)
         return np.broadcast_to(one, (len(array), len(one))), np.broadcast_to(its, (len(array), len(its)))
@@ -283,7 +283,9 @@ class Existing(Mechanism[ExistingGroups]):
         return 1 + Fraction(self.cutoff, 1 << self.resolution)
 
     def covers(self, taken: Taken) -> bool:
-        """See `Mechanism`: the numbers are those of units, each of which is in at most m groups.
+        """Return whether `loss` holds for counts that one unit changes so far.
+
+        The numbers are those of units, each of which is in at most m groups.
 
         The least cutoff grows with the scale and with m, and falls with delta: it is computed for these.
         """
@@ -295,7 +297,7 @@ class Existing(Mechanism[ExistingGroups]):
 
     def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> ExistingGroups:
         """Add noise to the clamped numbers of units; groups without units are never released."""
-        array = counted(counts, np.shape(counts)[-1], trials=True)
+        array = as_counts(counts, np.shape(counts)[-1], trials=True)
         rows = np.atleast_2d(array)
         steps = exact_noise.place(rows, self.resolution)
         steps += source.draw("laplace", self.scale, self.resolution, rows.shape)
@@ -304,7 +306,7 @@ class Existing(Mechanism[ExistingGroups]):
         value = in_counts(steps[trial, place], self.resolution)
         if array.ndim == 1:
             return ExistingGroups(self, place, value)
-        index, values = padded(trial, rows.shape, place, value)
+        index, values = pad_rows(trial, rows.shape, place, value)
         return ExistingGroups(self, index, values)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpsql.kernel import noise as exact_noise
-from dpsql.kernel.mechanisms.mechanism import counted
+from dpsql.kernel.mechanisms.mechanism import as_counts
 
 _BITS = 62
 _WORD = 64
@@ -218,7 +218,7 @@ class Histogram:
     cell: NDArray[np.int64]
     number: NDArray[np.int64]
 
-    def capped(self, most: int) -> NDArray[np.int64]:
+    def cut_to(self, most: int) -> NDArray[np.int64]:
         """Return the numbers, cut at a public bound: a row more is at most one row more after it."""
         return np.minimum(self.number, most)
 
@@ -231,7 +231,7 @@ def given(counts: Histograms | ArrayLike, cells: int) -> list[tuple[Histogram, N
     if isinstance(counts, Histograms):
         return [(one, np.array([row])) for row, one in enumerate(counts.each())]
     found = []
-    for row, trials in distinct(np.atleast_2d(counted(counts, cells, trials=True))):
+    for row, trials in distinct(np.atleast_2d(as_counts(counts, cells, trials=True))):
         cell = np.flatnonzero(row > 0)
         found.append((Histogram(cell, row[cell]), trials))
     return found

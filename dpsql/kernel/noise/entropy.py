@@ -1,8 +1,8 @@
-"""Random bits, uniform whole numbers, ranks, a law drawn by its distribution function, and the one grid.
+"""Random bits, and what is drawn of them: whole numbers, ranks, a law by its distribution function; the grid.
 
 Bits come from the operating system, or from a fast generator for audits. A draw uses as many as it needs.
-Ranks break ties. The common grid of counts and noise are the multiples of 2^-resolution. The parameters of
-samplers are checked to be exact.
+Ranks break ties. The common grid of counts and noise is the multiples of 2^-resolution (`resolution`, `rate`,
+`place`). The parameters of samplers are checked to be exact.
 """
 
 from __future__ import annotations
@@ -166,13 +166,13 @@ class InverseCDF(ABC):
         return below
 
 
-def completed(cells: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.uint64]:
+def complete_words(cells: NDArray[np.uint16], entropy: Entropy) -> NDArray[np.uint64]:
     """Return words of 64 random bits that begin with given ones."""
     fresh = entropy.words(len(cells)) >> np.uint64(GUIDE_BITS)
     return (cells.astype(np.uint64) << np.uint64(WORD - GUIDE_BITS)) | fresh
 
 
-def guided(found: list[int]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
+def index_prefixes(found: list[int]) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
     """Return prefixes as an array that cannot be written to, and their guide."""
     prefixes = np.array(found, dtype=np.uint64)
     held = np.bincount((prefixes >> np.uint64(WORD - GUIDE_BITS)).astype(np.intp), minlength=1 << GUIDE_BITS)

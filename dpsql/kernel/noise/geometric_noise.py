@@ -20,8 +20,8 @@ from dpsql.kernel.noise.entropy import (
     Entropy,
     InverseCDF,
     SystemEntropy,
-    completed,
-    guided,
+    complete_words,
+    index_prefixes,
     positive_rational,
 )
 
@@ -59,7 +59,7 @@ class Table(InverseCDF):
         drawn = self.guide[cells].astype(np.int64)
         open_ = np.flatnonzero(drawn == AMBIGUOUS)
         if len(open_):
-            drawn[open_] = self.decide(completed(cells[open_], entropy), entropy)
+            drawn[open_] = self.decide(complete_words(cells[open_], entropy), entropy)
         return drawn
 
 
@@ -68,7 +68,7 @@ def table(rate: Fraction, size: int | None) -> Table:
     """Return the cached table of a rate; `size` None means the infinite law."""
     entries = size - 1 if size is not None else max(1, -(-14 * rate.denominator // rate.numerator))
     # e^-14 < 2^-16: the last cell contains the last entry, so it is ambiguous and the tail is drawn exactly.
-    return Table(*guided(_prefixes(rate, size, entries)), rate, size)
+    return Table(*index_prefixes(_prefixes(rate, size, entries)), rate, size)
 
 
 def _prefixes(rate: Fraction, size: int | None, entries: int) -> list[int]:
@@ -90,14 +90,14 @@ def _attempt(rate: Fraction, size: int | None, entries: int, places: int) -> lis
     for _ in range(entries):
         # low_j < 2^places e^(-rate j) < high_j, rounded outwards.
         low_j, high_j = low_j * low >> places, (high_j * high >> places) + 1
-        prefix = _truncated(low_j, high_j, (least, most) if size is not None else None, places, WORD)
+        prefix = _truncate(low_j, high_j, (least, most) if size is not None else None, places, WORD)
         if prefix is None:
             return None
         found.append(prefix)
     return found
 
 
-def _truncated(low: int, high: int, mass: tuple[int, int] | None, places: int, bits: int) -> int | None:
+def _truncate(low: int, high: int, mass: tuple[int, int] | None, places: int, bits: int) -> int | None:
     """Truncate F = (1 - x)/(1 - y) to `bits` bits; None if the bounds do not suffice.
 
     Parameters
@@ -128,7 +128,7 @@ def _digits(rate: Fraction, size: int | None, j: int, bits: int) -> int:
     while True:
         low, high = exp_bounds(rate * j, places)
         mass = exp_bounds(rate * size, places) if size is not None else None
-        found = _truncated(low, high, mass, places, bits)
+        found = _truncate(low, high, mass, places, bits)
         if found is not None:
             return found
         places *= 2
@@ -229,16 +229,16 @@ def _sampler(rate: Fraction) -> _Sampler:
         begin, end = low_bits * i // count, low_bits * (i + 1) // count
         parts.append((table(rate * (1 << begin), 1 << (end - begin)), begin))
     small = len(parts[0][0].prefixes) << low_bits < 1 << 28
-    return _Sampler(tuple(parts), tuple(_shifted(digit, shift, small=small) for digit, shift in parts))
+    return _Sampler(tuple(parts), tuple(_shift(digit, shift, small=small) for digit, shift in parts))
 
 
-def _shifted(digit: Table, shift: int, *, small: bool) -> NDArray[np.int32] | NDArray[np.int64]:
+def _shift(digit: Table, shift: int, *, small: bool) -> NDArray[np.int32] | NDArray[np.int64]:
     # At most 6 digits: even if all are undecided, their sum does not overflow.
     wide = np.where(digit.guide == AMBIGUOUS, -(1 << 60), digit.guide.astype(np.int64) << shift)
     return np.maximum(wide, -(1 << 28)).astype(np.int32) if small else wide
 
 
-def _checked(rate: Fraction | int) -> _Sampler:
+def _sampler_of_rate(rate: Fraction | int) -> _Sampler:
     rate = positive_rational(rate, "rate")
     if rate * _SCALE_LIMIT < 1:
         raise ValueError("the noise's scale is over 2^50 grid steps")
@@ -285,7 +285,7 @@ def geometric(
     """
     shape = _shape(size)
     out = np.empty(math.prod(shape), dtype=np.int64)
-    _checked(rate).fill(out, entropy or SystemEntropy())
+    _sampler_of_rate(rate).fill(out, entropy or SystemEntropy())
     return out.reshape(shape)
 
 
@@ -316,7 +316,7 @@ def geometric_reaching(
     where, drawn
         int64, positions in ascending order and the draws there.
     """
-    return _checked(rate).reach(need, entropy or SystemEntropy())
+    return _sampler_of_rate(rate).reach(need, entropy or SystemEntropy())
 
 
 def laplace_reaching(

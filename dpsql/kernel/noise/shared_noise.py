@@ -20,8 +20,8 @@ from dpsql.kernel.noise.entropy import (
     Entropy,
     InverseCDF,
     SystemEntropy,
-    completed,
-    guided,
+    complete_words,
+    index_prefixes,
     positive_rational,
     uniform,
 )
@@ -178,7 +178,7 @@ class GaussianTable(InverseCDF):
 @lru_cache(maxsize=32)
 def gaussian_table(unit: Fraction, size: int) -> GaussianTable:
     """Return the cached table of a law."""
-    return GaussianTable(*guided(list(_certified(unit, size, WORD))), unit, size)
+    return GaussianTable(*index_prefixes(list(_certified(unit, size, WORD))), unit, size)
 
 
 @lru_cache(maxsize=8)
@@ -302,20 +302,20 @@ class Sampler:
         """Overwrite the 1-D array `out` with draws, in blocks that stay in the cache."""
         for start in range(0, len(out), _BLOCK):
             part = out[start : start + _BLOCK]
-            part[:], kept = self._tried(len(part), entropy)
+            part[:], kept = self._try(len(part), entropy)
             open_ = np.flatnonzero(~kept)
             while len(open_):
-                drawn, kept = self._tried(len(open_), entropy)
+                drawn, kept = self._try(len(open_), entropy)
                 part[open_[kept]] = drawn[kept]
                 open_ = open_[~kept]
 
-    def _tried(self, n: int, entropy: Entropy) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def _try(self, n: int, entropy: Entropy) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return tries, and which of them are kept; each takes one word: 16 bits, 16 bits, a sign and l."""
         words = entropy.words(n)
         cells = words.astype(np.uint16)
         high = self.table.guide.take(cells).astype(np.int64)
         open_ = np.flatnonzero(high < 0)
-        high[open_] = self.table.compare(completed(cells[open_], entropy), entropy)
+        high[open_] = self.table.compare(complete_words(cells[open_], entropy), entropy)
         low = (words >> _LOW).astype(np.int64) & ((1 << self.width) - 1)
         first = (words >> np.uint64(GUIDE_BITS)).astype(np.uint16) >> np.uint16(GUIDE_BITS - self.bits)
         sizes = (high << self.width) + low

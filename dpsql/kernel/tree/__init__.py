@@ -28,10 +28,10 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 `Decided`             the groups that a number decides, or the largest; `CellsOfDecided` the cells of each
 ====================  ================================================================================
 
-``expressions`` and ``relations`` have these; ``bounded``, ``scores``, ``measured``, ``weighted``, ``counted``
-and ``groups`` the last ones; ``node`` the base classes and `facts` (columns read, size); ``forms`` the
-functions; ``guards`` the TRY around what could fail; ``exact`` sums of whole numbers; ``writer`` its SQL;
-``build`` lists of nodes.
+``expressions`` and ``relations`` have these, ``relations`` also the nodes that say which groups there are;
+``bounding``, ``counted`` and ``searches`` those of what units add; ``node`` the base classes and `facts`
+(columns read, size); ``forms`` the functions; ``exact`` sums of whole numbers, and TRY around what could
+fail; ``writer`` its SQL.
 """
 
 from dpsql.kernel.tree.bounding import Bounded, Sampled, Weighted

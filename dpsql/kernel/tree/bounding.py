@@ -1,17 +1,16 @@
 """`Bounded`, `Sampled` and `Weighted`: rows of which each unit keeps few, and what each adds within bounds.
 
-The rows of `Bounded` and `Sampled` are chosen by a hash of the unit. `Weighted` has the numbers of groups of
-rows of units, each of which adds to them within bounds.
+*Few rows.* The rows of `Bounded` and `Sampled` are chosen by a hash of the unit. What a unit keeps is a
+function of its own rows: without it, the others keep what they kept. Without the unit in the hash all units
+would keep the same values.
 
-What a unit keeps is a function of its own rows: without it, the others keep what they kept. Without the unit
-in the hash all units would keep the same values.
-
-It is written in one of three ways.
+*Numbers.* `Weighted` has the numbers of groups of rows of units, each of which adds to them what the classes
+of `counted` claim. It is written in one of three ways.
 
 *By rows,* if every number can be an aggregate of the rows of a group.
 
-*By units:* one row for each unit and group, with windows over the groups of a unit where it is weighed:
-a is the sum of c over all of them, at least 1, and b that over the groups up to this one.
+*By units:* one row for each unit and group, with windows over the groups of a unit where it is weighed: a is
+the sum of c over all of them, at least 1, and b that over the groups up to this one.
 
 *With merged units* (`alone`): the units that have more than C of one size have a row in each of their groups.
 All others share one row in each group, which has no unit and a = 1. *Lemma:* which units share rows follows
@@ -205,14 +204,14 @@ class Weighted(Lowered):
         parts, by_rows, own = self.parts, self.by_rows, _unit()
         source, rows = self._values(once=not by_rows)
         if by_rows:
-            return self._selected({p: p.of_rows(own, rows[p]) for p in parts}, source, "s")
+            return self._select_numbers({p: p.of_rows(own, rows[p]) for p in parts}, source, "s")
         each, names = self._aggregates(rows)
         unit = Column("w", "u")
         values: dict[Counted, Exprs] = {p: tuple(Column("w", n) for n in names[p]) for p in parts}
         if self.merges and self.alone is not None:
-            units, sums = self._merged(source, each, names, {p: p.size(own, rows[p]) for p in parts})
+            units, sums = self._merge_units(source, each, names, {p: p.size(own, rows[p]) for p in parts})
             made = {p: p.of_merged(unit, (p.weigh(unit, values[p], *sums[p]),)) for p in parts}
-            return self._selected(made, Derived(units, "w"), "w")
+            return self._select_numbers(made, Derived(units, "w"), "w")
         by = (own, *columns("s", "k", self.keys))
         listed = (*map(Item, by), *items("r", each))
         units = Select(listed, source, IsNull(own, negated=True), group=by)
@@ -220,7 +219,7 @@ class Weighted(Lowered):
             units, sums = self._with_totals(units, len(each), names)
             values |= {p: (p.weigh(unit, values[p], *sums[p]),) for p in self.weighed}
         made = {p: p.of_units(unit, values[p]) for p in parts}
-        return self._selected(made, Derived(units, "w"), "w")
+        return self._select_numbers(made, Derived(units, "w"), "w")
 
     def _aggregates(self, rows: Mapping[Counted, Exprs]) -> tuple[Exprs, dict[Counted, list[str]]]:
         """Return the aggregates `r0`, .. of the rows of a unit in a group, and those of each part by name."""
@@ -234,7 +233,7 @@ class Weighted(Lowered):
         _, names = self._aggregates(self._values(once=True)[1])
         return part.compute(tuple(Column("w", n) for n in names[part]))
 
-    def _selected(self, made: Mapping[Counted, Expr | None], source: Source, alias: str) -> Query:
+    def _select_numbers(self, made: Mapping[Counted, Expr | None], source: Source, alias: str) -> Query:
         keys = columns(alias, "k", self.keys)
         written = [[e for p in number if (e := made[p]) is not None] for number in self.numbers]
         numbers = items("n", (reduce(partial(Binary, "-"), each) for each in written))
@@ -276,7 +275,7 @@ class Weighted(Lowered):
         every += [Item(e, name) for e, name in listed.items()]
         return Select(tuple(every), Derived(units, "v")), found
 
-    def _merged(
+    def _merge_units(
         self, source: Source, each: Exprs, names: dict[Counted, list[str]], sizes: dict[Counted, Expr]
     ) -> tuple[Select, dict[Counted, tuple[Expr, Expr]]]:
         """Return the numbers of large units, and of all others together, with b and a."""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from typing import ClassVar
 
-from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, in_least_steps, saturated, whole, within
+from dpsql.kernel.tree.exact import BEYOND, absolute, furthest, huge, saturate, to_least_steps, whole, within
 from dpsql.kernel.tree.expressions import Aggregate, Argument, Binary, Call, Case, Cast, IsNull, Paren
 from dpsql.kernel.tree.node import Expr, Node, replaced
 from dpsql.kernel.tree.relations import kept
@@ -72,7 +72,7 @@ class Counted(Node):
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
         """Return the number as an aggregate of one row a unit: here the sum of values."""
-        return saturated(Aggregate("SUM", values))
+        return saturate(Aggregate("SUM", values))
 
     def of_merged(self, unit: Expr, values: Exprs) -> Expr:
         """Return the same, where a row without a unit adds up what counts of several."""
@@ -104,11 +104,11 @@ class Units(Counted):
     single: bool
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """See `Counted`."""
+        """Return the number of different units of a group's rows, or of rows if each unit has one."""
         return Aggregate("COUNT", (kept(unit, row),), distinct=not self.single)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
-        """See `Counted`."""
+        """Return the number of units with a row that counts."""
         return Aggregate("COUNT", (Case(((Binary(">", values[0], whole(0)), unit),)),))
 
 
@@ -125,19 +125,19 @@ class FewUnits(Units):
     in_turn: ClassVar[bool] = True
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """See `Counted`."""
+        """Return None: which groups of a unit count depends on its other groups."""
         return None
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
-        """See `Counted`: 1 if the unit has a row that counts."""
+        """Return 1 if the unit has a row that counts in the group, else 0."""
         return (Call("LEAST", (Aggregate("COUNT", (kept(unit, row),)), whole(1))),)
 
     def rank(self, unit: Expr, keys: Exprs) -> Exprs:
-        """See `Counted`: the order of a hash."""
+        """Return the order of the groups of a unit: that of a hash of unit and group."""
         return (Call("hash", (unit, *keys)), *keys)
 
     def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
-        """See `Counted`."""
+        """Return 1 in the first C groups in which the unit has a row, 0 in others."""
         return Case(((Binary("<=", b, whole(self.most)), values[0]),), whole(0))
 
 
@@ -152,11 +152,11 @@ class CappedRows(Counted):
     different: bool
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
-        """See `Counted`."""
+        """Return the number of the unit's rows in the group, or of different values."""
         return (Aggregate("COUNT", row if self.different else (kept(unit, row),), distinct=self.different),)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
-        """See `Counted`."""
+        """Return the sum over units of these numbers, each cut to `most`."""
         return sum_of_rows(Call("LEAST", (values[0], whole(self.most))))
 
 
@@ -180,15 +180,15 @@ class KeptValues(Counted):
     cut: bool
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """See `Counted`."""
+        """Return the number of different kept values of a group's rows."""
         return Aggregate("COUNT", row, distinct=True)
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
-        """See `Counted`."""
+        """Return the number of the unit's kept values in the group."""
         return (Aggregate("COUNT", row),)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
-        """See `Counted`."""
+        """Return the sum over units of the numbers of kept values."""
         return sum_of_rows(values[0])
 
 
@@ -207,7 +207,7 @@ class WeightedRows(Weighed):
     in_turn: ClassVar[bool] = True
 
     def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
-        """See `Counted`."""
+        """Return f(R) - f(R - c) for a unit of more than C rows, else its number of rows c."""
         rows = Call("LEAST", (a, whole(self.most)))
         hashed = Cast(Call("hash", (unit, whole(0))), HUGEINT)
         # Twice: where an engine's hash is negative, so is the first remainder.
@@ -218,11 +218,11 @@ class WeightedRows(Weighed):
         return Case(((Binary("<=", a, whole(self.most)), values[0]),), share)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
-        """See `Counted`; where there is one group nothing is weighted."""
+        """Return the sum over units where there is one group, so that nothing is weighed: each cut to C."""
         return sum_of_rows(Call("LEAST", (values[0], whole(self.most))))
 
     def of_merged(self, unit: Expr, values: Exprs) -> Expr:
-        """See `Counted`."""
+        """Return the sum of what is weighed already, also in rows that stand for several units."""
         return sum_of_rows(values[0])
 
 
@@ -238,23 +238,23 @@ class UnitValue(Counted):
     alone: Expr | None
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """See `Counted`."""
-        return None if self.alone is None else saturated(Aggregate("SUM", (self.alone,)))
+        """Return the sum of the values of single rows; None if a unit may have several."""
+        return None if self.alone is None else saturate(Aggregate("SUM", (self.alone,)))
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
-        """See `Counted`."""
+        """Return the sum of the unit's rows in the group, of which `value` is computed."""
         return (Aggregate("SUM", row),)
 
     def compute(self, values: Exprs) -> Expr:
         """Return the value of a unit."""
-        return _filled(self.value, values)
+        return _fill(self.value, values)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
-        """See `Counted`."""
-        return saturated(Aggregate("SUM", (self.compute(values),)))
+        """Return the sum over units of `value`."""
+        return saturate(Aggregate("SUM", (self.compute(values),)))
 
 
-def _filled(template: Expr, values: Exprs) -> Expr:
+def _fill(template: Expr, values: Exprs) -> Expr:
     """Return an expression with values in the place of its arguments."""
 
     def change(node: Node) -> Node:
@@ -284,23 +284,23 @@ class UnitMean(Counted):
     single: bool
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """See `Counted`."""
+        """Return the number as a sum of rows if each unit has one in a group, else None."""
         one = Case(((IsNull(row[0], negated=True), whole(1)),), whole(0))
         return self.of_units(unit, (one, row[0])) if self.single else None
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
-        """See `Counted`: the number of the unit's values, and their sum."""
+        """Return the number of the unit's values in the group, and their sum."""
         return Aggregate("COUNT", row), Aggregate("SUM", row)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
-        """See `Counted`."""
+        """Return the sum over units of the average in parts of steps, or of what it lacks."""
         n, total = values
-        exact, rows = furthest(in_least_steps(total, self.scale)), huge(n)
+        exact, rows = furthest(to_least_steps(total, self.scale)), huge(n)
         above = Paren(Binary("-", exact, _times(rows, self.low)))
         cut = Call("LEAST", (Call("GREATEST", (above, whole(0))), _times(rows, self.width)))
         own: Expr = Paren(Binary("//", _times(cut, self.fine), Call("NULLIF", (rows, whole(0)))))
         made = own if self.place else Paren(Binary("-", whole(self.width * self.fine), own))
-        return saturated(Aggregate("SUM", (Case(((Binary(">", n, whole(0)), made),)),)))
+        return saturate(Aggregate("SUM", (Case(((Binary(">", n, whole(0)), made),)),)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -325,7 +325,7 @@ class CappedSum(Weighed):
         return self.most if self.size_of_step == 1 else None
 
     def _cut(self, total: Expr) -> Expr:
-        return within(in_least_steps(total, self.scale), BEYOND)
+        return within(to_least_steps(total, self.scale), BEYOND)
 
     def _steps(self, total: Expr) -> Expr:
         cut = self._cut(total)
@@ -333,24 +333,24 @@ class CappedSum(Weighed):
         return cut if step == 1 else Paren(Binary("//", cut, Cast(whole(step), HUGEINT)))
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """See `Counted`."""
+        """Return the sum of rows, each cut to C, if each unit has one in all, else None."""
         value = within(self._steps(row[0]), self.most)
-        return saturated(Aggregate("SUM", (value,))) if self.single else None
+        return saturate(Aggregate("SUM", (value,))) if self.single else None
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
-        """See `Counted`."""
+        """Return the sum X of the unit's values in the group, in steps, cut and rounded towards zero."""
         return (self._steps(Aggregate("SUM", row)),)
 
     def size(self, unit: Expr, row: Exprs) -> Expr:
-        """See `Counted`."""
+        """Return the sum of the absolute values of all rows of a unit, in least steps."""
         return self._cut(Aggregate("SUM", (absolute(row[0], self.type),)))
 
     def measure(self, values: Exprs) -> Expr:
-        """See `Counted`."""
+        """Return c = |X|."""
         return Call("abs", values)
 
     def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
-        """See `Counted`."""
+        """Return X, or X C // a where a > C."""
         return in_ratio(values[0], self.most, a)
 
 
@@ -373,15 +373,15 @@ class RowSum(Weighed):
     single: bool
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """See `Counted`."""
-        return saturated(Aggregate("SUM", row)) if self.single else None
+        """Return the sum of rows if each unit has one in all, else None."""
+        return saturate(Aggregate("SUM", row)) if self.single else None
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
-        """See `Counted`."""
+        """Return the number of the unit's values in the group, and their sum."""
         return Aggregate("COUNT", row), Aggregate("SUM", row)
 
     def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
-        """See `Counted`."""
+        """Return the sum X, or X C // a where a > C."""
         return in_ratio(furthest(values[1]), self.most, a)
 
 
@@ -411,11 +411,11 @@ class Moment(Weighed):
         return int(max(self.width, 1) ** self.degree)
 
     def of_rows(self, unit: Expr, row: Exprs) -> Expr | None:
-        """See `Counted`."""
-        return saturated(self._of(self._numbers(self.of_unit(unit, row)))) if self.single else None
+        """Return the moment of a group's rows if each unit has one in all, else None."""
+        return saturate(self._of(self._numbers(self.of_unit(unit, row)))) if self.single else None
 
     def of_unit(self, unit: Expr, row: Exprs) -> Exprs:
-        """See `Counted`: the number of rows, of values, and the sums of the values' powers."""
+        """Return the number of rows, of values, and the sums of the values' powers."""
         x = row[0]
         rows = (Aggregate("COUNT", (kept(unit, row[1:]),)),) if self.nulls else ()
         powers = (x, Paren(Binary("*", x, x)))[: self.degree]
@@ -435,7 +435,7 @@ class Moment(Weighed):
         return made
 
     def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
-        """See `Counted`."""
+        """Return what the unit adds to this moment, times C/a where a > C."""
         return self._of([in_ratio(n, self.most, a) for n in self._numbers(values)])
 
     def _of(self, numbers: Sequence[Expr]) -> Expr:

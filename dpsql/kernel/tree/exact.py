@@ -79,7 +79,7 @@ def furthest(value: Expr) -> Expr:
     return within(value, FURTHEST)
 
 
-def saturated(total: Expr) -> Expr:
+def saturate(total: Expr) -> Expr:
     """Return a sum as BIGINT, cut to 2^60 on both sides; 0 for no rows. No order of rows overflows."""
     limit = 1 << 60
     return Cast(within(total, limit), BIGINT)
@@ -99,7 +99,7 @@ def absolute(value: Expr, sql_type: SqlType) -> Expr:
     return Call("abs", (value,))
 
 
-def in_least_steps(value: Expr, scale: int) -> Expr:
+def to_least_steps(value: Expr, scale: int) -> Expr:
     """Return a sum of exact values with so many decimals as a whole number of least steps: a HUGEINT."""
     if not scale:
         return huge(value)

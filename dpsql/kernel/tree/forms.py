@@ -138,7 +138,7 @@ def _whole(types: Sequence[SqlType], digits: int | None) -> SqlType | None:
     return SqlType("DECIMAL", types[0].precision, 0)
 
 
-def _rounded(types: Sequence[SqlType], digits: int | None) -> SqlType | None:
+def _type_of_rounded(types: Sequence[SqlType], digits: int | None) -> SqlType | None:
     """Return the type of a DECIMAL rounded to some digits; before the point it may get one more."""
     if digits is None:
         return None
@@ -152,7 +152,7 @@ RESULTS: dict[str, Callable[[Sequence[SqlType], int | None], SqlType | None]] = 
     "last": _last,
     "sum": _sum,
     "whole": _whole,
-    "rounded": _rounded,
+    "rounded": _type_of_rounded,
 }
 """The rules for the type of a result that depends on the types of the arguments."""
 
@@ -164,12 +164,12 @@ def listed_forms() -> dict[str, tuple[Form, ...]]:
     found: dict[str, list[Form]] = {}
     for row in csv.DictReader(text.splitlines()):
         arguments = tuple(row["argument_types"].split())
-        form = Form(row["name"], row["guard"], arguments, _closed(row["compiled_form"]), row["result"])
+        form = Form(row["name"], row["guard"], arguments, _close(row["compiled_form"]), row["result"])
         found.setdefault(form.name.lower(), []).append(form)
     return {name: tuple(forms) for name, forms in found.items()}
 
 
-def _closed(form: str) -> str:
+def _close(form: str) -> str:
     """Put a form in parentheses unless it is a single call or is in parentheses already."""
     head = re.match(r"\w*\(", form)
     if head and form.endswith(")"):

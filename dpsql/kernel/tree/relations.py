@@ -1,9 +1,9 @@
 """The queries and items of FROM in the query tree, and the nodes that say which groups a query has.
 
-Groups: all of a public domain, those of it that have rows, or the largest ones. Lists of select items have
-generated names.
-
-Each takes a query of groups, with keys `k0`, .. and numbers `n0`, ..: one row for each group that has rows.
+These nodes take a query of groups, with keys `k0`, .. and numbers `n0`, ..: one row for each group that has
+rows. They have all groups of a public domain (`OnDomain`), those of it that have rows (`OfDomain`), or the
+largest (`Decided`); `Marked` marks rows by a domain before they are counted. `items` and `columns` make lists
+with generated names.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class Candidates(Node):
         names = ["v"] if len(self.keys) == 1 else [f"v{i}" for i in range(len(self.keys))]
         return {key: Column(table, name) for key, name in zip(self.keys, names, strict=True)}
 
-    def matched(self, keys: Sequence[Expr], alias: str) -> list[Expr]:
+    def match_keys(self, keys: Sequence[Expr], alias: str) -> list[Expr]:
         """Return the conditions that keys of rows are those of a candidate."""
         return [_same(keys[key], v, null=self.null) for key, v in self.columns(alias).items()]
 
@@ -215,7 +215,7 @@ class OnDomain(Lowered):
         counts, own = Derived(self.counts, "g"), columns("g", "k", self.keys)
         numbers = _numbers("g", self.numbers)
         if not self.outside:
-            known = conjunction(c for i, d in enumerate(self.domains) for c in d.matched(own, f"d{i}"))
+            known = conjunction(c for i, d in enumerate(self.domains) for c in d.match_keys(own, f"d{i}"))
             shown = (*values, *numbers, *(Item(o, name) for name, o in places.items()))
             return Select(shown, Join(every, "LEFT", counts, known))
         mark, keys = f"k{self.keys}", columns("c", "k", self.keys)
@@ -260,7 +260,7 @@ class Decided(Lowered):
         if not self.by:
             return Select(listed, source, there, order=order, limit=self.most)
         for i, each in enumerate(self.domains):
-            known = conjunction(each.matched(keys, f"d{i}"))
+            known = conjunction(each.match_keys(keys, f"d{i}"))
             source = Join(source, "", Derived(each.query, f"d{i}"), known)
         rank = Window(Call("ROW_NUMBER", ()), tuple(keys[i] for i in self.by), order)
         ranked = Derived(Select((*listed, Item(rank, "r")), source, there), "h")
@@ -335,7 +335,7 @@ class Marked(Lowered):
                 continue
             listed = (*map(Item, each.columns("e").values()), Item(Constant(True, BOOLEAN), "m"))
             known = Derived(Select(listed, Derived(each.query, "e")), f"d{i}")
-            made = Join(made, "LEFT", known, conjunction(each.matched(keys, f"d{i}")))
+            made = Join(made, "LEFT", known, conjunction(each.match_keys(keys, f"d{i}")))
             inside.append(IsNull(Column(f"d{i}", "m"), negated=True))
         there = conjunction(map(Paren, inside)) or Constant(True, BOOLEAN)
         own = items("k", (Case(((there, key),)) for key in keys))

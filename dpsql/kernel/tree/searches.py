@@ -1,4 +1,4 @@
-"""Numbers of units by what each has in the whole table: `Scores`, and `Above` and `Beyond`.
+"""Numbers of units by what each has in the whole table: `Scores`, `Above` and `Beyond`.
 
 `Scores` has how many units exceed each of some bounds, and by how much; `Above` and `Beyond` have numbers of
 all units together, of those above ends and of those beyond an interval.
@@ -13,7 +13,7 @@ from functools import lru_cache, reduce
 from itertools import pairwise
 
 from dpsql.kernel.tree.counted import in_ratio
-from dpsql.kernel.tree.exact import BEYOND, clamp, huge, saturated, whole
+from dpsql.kernel.tree.exact import BEYOND, clamp, huge, saturate, whole
 from dpsql.kernel.tree.expressions import Aggregate, Binary, Call, Case, Cast, Column, IsNull, Paren
 from dpsql.kernel.tree.node import Expr, Lowered, Query
 from dpsql.kernel.tree.relations import Derived, Item, Join, Select, Values, columns, items
@@ -76,7 +76,7 @@ class Beyond(Lowered):
             parts.append(clamp(in_ratio(own, self.most, n), _rest(every, parts)))
         most = Paren(Binary("*", huge(Call("LEAST", (n, whole(self.most)))), whole(self.width)))
         sums = (*parts, clamp(_rest(most, parts), every))
-        return Select(items("n", (saturated(Aggregate("SUM", (x,))) for x in sums)), Derived(self.units, "v"))
+        return Select(items("n", (saturate(Aggregate("SUM", (x,))) for x in sums)), Derived(self.units, "v"))
 
 
 def _if(condition: Expr, value: Expr) -> Expr:
@@ -189,7 +189,7 @@ class Scores(Lowered):
         beyond = Binary("//", Paren(Binary("-", value, last)), less)
         score = Call("LEAST", (Binary("*", clamp(beyond, whole(FULL)), more), whole(FULL)))
         added = _sums(self.sums, Aggregate("MAX", (last,)), self.fine, "t" if self.signed else "a")
-        numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *added)
+        numbers = (Cast(number, BIGINT), Aggregate("COUNT"), saturate(Aggregate("SUM", (score,))), *added)
         source = Join(Derived(units, "w"), "", Derived(each, "r"), there)
         return Select(items("n", numbers), source, group=(number,))
 
@@ -202,7 +202,7 @@ def _numbers(
     key = Column("w", "k")
     score = _score(bounds, key, Column("w", "b" if wide else "a")) if by_excess else whole(FULL)
     more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine, total)
-    numbers = (_number(bounds, key), Aggregate("COUNT"), saturated(Aggregate("SUM", (score,))), *more)
+    numbers = (_number(bounds, key), Aggregate("COUNT"), saturate(Aggregate("SUM", (score,))), *more)
     return tuple(map(with_text, items("n", numbers)))
 
 
@@ -214,19 +214,19 @@ def _sums(sums: Sums, last: Expr, fine: int | None, total: str) -> tuple[Expr, .
     # It is cut after the difference: so one unit more never makes it less.
     beyond = _without(size, Aggregate("COUNT"), last)
     if sums is Sums.SIZES:
-        return saturated(size), beyond
+        return saturate(size), beyond
     negative = Aggregate("COUNT", (Case(((Binary("<", Column("w", total), whole(0)), whole(1)),)),))
     signs = Paren(Binary("-", Aggregate("COUNT"), Paren(Binary("*", negative, whole(2)))))
     net = _without(signed, signs, last)
     if fine is not None:
         step = Call("GREATEST", (Paren(Binary("//", huge(last), huge(whole(fine)))), huge(whole(1))))
         signed = Paren(Binary("//", signed, step))
-    return saturated(signed), beyond, negative, net
+    return saturate(signed), beyond, negative, net
 
 
 def _without(total: Expr, times: Expr, last: Expr) -> Expr:
     """Return a sum less so many times the last bound that its units exceed."""
-    return saturated(Paren(Binary("-", total, Paren(Binary("*", huge(times), huge(last))))))
+    return saturate(Paren(Binary("-", total, Paren(Binary("*", huge(times), huge(last))))))
 
 
 def _last(key: Expr, *, far: bool) -> Expr:
@@ -259,20 +259,20 @@ def _key(bounds: tuple[int, ...], *, wide: bool) -> Item:
     For one beyond BIGINT it is -1/2^31 times the bound. With `wide`, column `b` is what a unit has as BIGINT.
     """
     low, high = _halves(bounds)
-    key = _searched(Column("v", "b" if wide else "a"), low, [whole(-1), *map(whole, low)])
+    key = _search(Column("v", "b" if wide else "a"), low, [whole(-1), *map(whole, low)])
     if high:
         value, keys = Column("v", "a"), [whole(-(bound // _FAR)) for bound in high]
-        key = Case(((Binary(">", value, whole(high[0])), _searched(value, high[1:], keys)),), key)
+        key = Case(((Binary(">", value, whole(high[0])), _search(value, high[1:], keys)),), key)
     return with_text(Item(Cast(key, BIGINT), "k"))
 
 
-def _searched(value: Expr, bounds: Sequence[int], results: Sequence[Expr]) -> Expr:
+def _search(value: Expr, bounds: Sequence[int], results: Sequence[Expr]) -> Expr:
     """Return the result of as many bounds as a value exceeds, by halves."""
     if not bounds:
         return results[0]
     middle = len(bounds) // 2
-    upper = _searched(value, bounds[middle + 1 :], results[middle + 1 :])
-    lower = _searched(value, bounds[:middle], results[: middle + 1])
+    upper = _search(value, bounds[middle + 1 :], results[middle + 1 :])
+    lower = _search(value, bounds[:middle], results[: middle + 1])
     return Case(((Binary(">", value, whole(bounds[middle])), upper),), lower)
 
 

@@ -71,7 +71,7 @@ def quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _joined(nodes: Iterable[Node], separator: str = ", ") -> list[str | Node]:
+def _join_nodes(nodes: Iterable[Node], separator: str = ", ") -> list[str | Node]:
     """Return nodes with a separator between them."""
     pieces: list[str | Node] = []
     for node in nodes:
@@ -118,7 +118,7 @@ def _utc_time(node: e.UtcTime) -> Pieces:
 
 
 def _values(node: r.Values) -> Pieces:
-    listed = [piece for row in node.rows for piece in (", (", *_joined(row), ")")]
+    listed = [piece for row in node.rows for piece in (", (", *_join_nodes(row), ")")]
     return "(VALUES (", *listed[1:], f") AS {node.alias}({', '.join(node.columns)})"
 
 
@@ -169,7 +169,7 @@ def _clause(word: str, part: Node | None) -> Pieces:
 
 
 def _list_clause(word: str, parts: Iterable[Node]) -> Pieces:
-    pieces = _joined(parts)
+    pieces = _join_nodes(parts)
     return (word, *pieces) if pieces else ()
 
 
@@ -179,7 +179,7 @@ def _item(node: r.Item) -> Pieces | str:
 
 
 def _aggregate(node: e.Aggregate) -> Pieces:
-    arguments = _joined(node.arguments) or ["*"]
+    arguments = _join_nodes(node.arguments) or ["*"]
     order = _list_clause(" ORDER BY ", node.order)
     where = () if node.filter is None else (" FILTER (WHERE ", node.filter, ")")
     return f"{node.name}(DISTINCT " if node.distinct else f"{node.name}(", *arguments, *order, ")", *where
@@ -277,7 +277,7 @@ def _bound(bound: e.Bound) -> str:
 def _select(node: r.Select) -> Pieces:
     return (
         "SELECT DISTINCT " if node.distinct else "SELECT ",
-        *_joined(node.items),
+        *_join_nodes(node.items),
         *_clause(" FROM ", node.source),
         *_clause(" WHERE ", node.where),
         *_list_clause(" GROUP BY ", node.group),
@@ -297,12 +297,12 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.Cast: lambda n: ("TRY_CAST(" if n.safe else "CAST(", n.operand, f" AS {n.type.held})"),
     e.UtcTime: _utc_time,
     e.Try: lambda n: ("TRY(", n.operand, ")"),
-    e.Call: lambda n: (f"{n.name}(", *_joined(n.arguments), ")"),
+    e.Call: lambda n: (f"{n.name}(", *_join_nodes(n.arguments), ")"),
     e.Aggregate: _aggregate,
     e.Not: lambda n: ("NOT ", n.operand),
     e.IsNull: lambda n: (n.operand, " IS NOT NULL" if n.negated else " IS NULL"),
     e.IsTruth: lambda n: (n.operand, " IS TRUE" if n.value else " IS FALSE"),
-    e.InList: lambda n: (n.operand, " IN (", *_joined(n.items), ")"),
+    e.InList: lambda n: (n.operand, " IN (", *_join_nodes(n.items), ")"),
     e.Between: lambda n: (n.operand, " BETWEEN ", n.low, " AND ", n.high),
     e.Like: lambda n: (n.operand, f" {n.word} ", n.pattern, *_clause(" ESCAPE ", n.escape)),
     e.Case: _case,
@@ -319,7 +319,7 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.ScalarQuery: lambda n: ("(", n.query, ")"),
     e.Unary: lambda n: (n.operator, n.operand),
     e.Interval: lambda n: f"INTERVAL '{n.text}'",
-    e.ListOf: lambda n: ("[", *_joined(n.items), "]"),
+    e.ListOf: lambda n: ("[", *_join_nodes(n.items), "]"),
     e.Element: lambda n: (n.operand, "[", n.index, "]"),
     e.Slice: lambda n: (n.operand, f"[{n.low}:{n.high}]"),
     e.Parameter: lambda n: n.name,

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from dpsql.analysis import analyse, complete
 from dpsql.engines import open_engine
-from dpsql.kernel.counts import picked
+from dpsql.kernel.counts import pick_rows
 from dpsql.language import Options, Query, parse
 from dpsql.policy import load
 from dpsql.policy.toml_values import LARGEST
@@ -56,5 +56,5 @@ def test_released_keys_are_picked_from_more_text_than_one_array_holds() -> None:
     first = 33 * 1024
     rows = np.random.default_rng(1).permutation(3000)
     for size in (0, 3, 3000):
-        found = picked(column, first + rows[:size])
+        found = pick_rows(column, first + rows[:size])
         assert found.to_pylist() == [f"{r // 2}" + "'" * (r % 2) for r in rows[:size].tolist()]

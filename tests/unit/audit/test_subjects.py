@@ -49,7 +49,9 @@ def least_p(epsilon: Fraction) -> float:
     _, which = np.unique(np.concatenate([index, done.index]), axis=0, return_inverse=True)
     ps = [frequencies(which.reshape(-1))]
     if epsilon == E:
-        spent = [float(done.plan.realised(units).charge.epsilon) for units in np.asarray(done.units).tolist()]
+        spent = [
+            float(done.plan.realised_loss(units).charge.epsilon) for units in np.asarray(done.units).tolist()
+        ]
         ps.append(frequencies(np.unique(np.concatenate([charges, spent]), return_inverse=True)[1]))
     for columns in zip(numbers.T, np.hstack([done.value, done.gap]).T, strict=True):
         a, b = (column[~np.isnan(column)] for column in columns)

@@ -86,10 +86,11 @@ def test_counts_of_groups_that_come_twice_are_refused() -> None:
     keys, n = pa.table({"k0": ["a", "b"]}), (np.array([5, 6]),)
     counts = made_up(keys, n, UnitChanges((NumberChange(0, 1),)))
     order = (("o0", False),)
-    rows, ordered = exact_of(with_exact(counts, order=order, places={"o0": np.array([1, 0])})).ordered(0)
+    placed = with_exact(counts, order=order, places={"o0": np.array([1, 0])})
+    rows, ordered = exact_of(placed).counts_in_order(0)
     assert present(rows).tolist() == [1, 0]
     assert np.asarray(ordered.values).tolist() == [6, 5]
     with pytest.raises(InternalError, match="same place"):
-        exact_of(with_exact(counts, order=order, places={"o0": np.array([1, 1])})).ordered(0)
+        exact_of(with_exact(counts, order=order, places={"o0": np.array([1, 1])})).counts_in_order(0)
     with pytest.raises(InternalError, match="no public order"):
-        exact_of(counts).ordered(0)
+        exact_of(counts).counts_in_order(0)

@@ -128,7 +128,7 @@ def test_groups_of_cells_have_no_numbers_to_measure() -> None:
             one.measure(m.Laplace.plan(1, 1), (1,), groups)
     parted = Parted.of(Run(with_exact(own, order=None), ample()), (0,), None, 1, listed("a"))
     with pytest.raises(InternalError, match="no number of its own"):
-        parted.joined([parted.runs[0].existence(plan, 1, cells=True).rows])
+        parted.join_rows([parted.runs[0].existence(plan, 1, cells=True).rows])
 
 
 def test_nothing_is_selected_among_the_groups_that_have_rows() -> None:
@@ -246,7 +246,7 @@ def test_steps_of_parts_are_spent_by_the_whole_at_once() -> None:
         with pytest.raises(InternalError, match="more than what is reserved"):
             other.measure(half, (0,), other.every())
     second.runs[1].measure(half, (0,), second.runs[1].every())
-    joined, order = second.joined([each.every() for each in second.runs])
+    joined, order = second.join_rows([each.every() for each in second.runs])
     assert len(joined) == 2
     assert order == [0, 1]
     assert one.loss.charge.epsilon == 1
@@ -271,7 +271,7 @@ def test_no_list_of_partitions_makes_a_statement_fail(names: list[str]) -> None:
         one = Run(counts(known, numbers, keys=keys), Spending(PrivacyLoss.of(Fraction(1000), Fraction(1, 2))))
         parted = Parted.of(one, (0,), None, 1, listed(*names))
         assert parted.sizes == (None,) * len(names)
-        rows, _ = parted.joined([part.select(plan, 0).rows for part in parted.runs])
+        rows, _ = parted.join_rows([part.select(plan, 0).rows for part in parted.runs])
         assert one.keys(rows)[0].to_pylist() == sorted({"a", "b"} & {*names})
 
 
@@ -295,7 +295,7 @@ def test_the_place_of_a_part_does_not_tell_which_others_have_rows() -> None:
         parted = Parted.of(one, (0,), None, 1, listed("b", "c", "a"))
         found = [part.select(plan, 0).rows for part in parted.runs]
         seen.add(tuple(map(len, found)))
-        rows, order = parted.joined(found)
+        rows, order = parted.join_rows(found)
         assert one.keys(rows)[0].to_pylist() == ["a", "c"]
         assert [len(found[place]) for place in order] == [1, 1, 0]
     assert seen == {(0, 1, 1), (1, 0, 1), (1, 1, 0)}

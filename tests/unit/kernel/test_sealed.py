@@ -21,7 +21,7 @@ from dpsql.kernel import mechanisms as m
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.kept import KeptCopy
-from dpsql.kernel.parted import Figure, Of, Parted, joined_run, run_of_figures
+from dpsql.kernel.parted import Figure, Of, Parted, join_runs, run_of_figures
 from dpsql.kernel.release import Rows, Run
 from dpsql.kernel.sealed import unseal
 from tests.kernel_trees import CELLS
@@ -114,7 +114,7 @@ def steps() -> dict[str, Callable[[], tuple[object, ...]]]:
         whole = Run(with_exact(run.counts, keys=prefix, order=(("k1", False),)), ample())
         made = Parted.of(whole, (0,), 6, 2)
         chosen = [each.select(m.NoisyTopK.plan(6, 1, "1/1000"), 0) for each in made.runs]
-        rows = made.joined([each.rows for each in chosen])
+        rows = made.join_rows([each.rows for each in chosen])
         return made, chosen, rows, whole
 
     figure = Figure(Of.CLIPPED, 0, (1, 2, 4, 8), 1)
@@ -253,7 +253,7 @@ def test_a_mechanism_that_needs_more_of_the_largest_groups_is_refused() -> None:
 def test_numbers_of_several_groups_are_not_joined() -> None:
     run = Run(counts(UnitChanges((UNITS,))), ample())
     with pytest.raises(InternalError, match="not of one group"):
-        joined_run(run, run)
+        join_runs(run, run)
 
 
 # --- the sources of dpsql -----------------------------------------------------------------------------------

@@ -328,7 +328,7 @@ def test_where_analysts_are_listed_nobody_else_may_ask(open_ledger: Open) -> Non
     for name in ("Ann", "ann ", "ａnn", "bob"):
         for refused in (
             lambda name=name: reserve(closed, "1/100", analyst=name),
-            lambda name=name: closed.admitted(name),
+            lambda name=name: closed.check_analyst(name),
             lambda name=name: closed.share(["k"], name),
         ):
             with pytest.raises(PolicyError, match="lists its analysts"):

@@ -619,7 +619,7 @@ def test_processes_are_known_by_more_than_their_number() -> None:
     assert process_identity.is_alive(theirs) is True
     if started:  # the same number, begun at another time, is another process
         assert process_identity.is_alive(f"{place}|{process.pid}|1") is False
-        begun = process_identity._started(str(process.pid))
+        begun = process_identity._start_time(str(process.pid))
         assert process_identity.is_alive(theirs + begun) is True
     else:
         begun = ""
@@ -639,7 +639,7 @@ def test_another_users_process_is_alive(monkeypatch: pytest.MonkeyPatch) -> None
     def forbidden(process: int, signal_: int) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(process_identity, "_started", lambda process: "")
+    monkeypatch.setattr(process_identity, "_start_time", lambda process: "")
     monkeypatch.setattr(os, "kill", forbidden)
     assert process_identity.is_alive(f"{place}|12345|{started}") is True
 

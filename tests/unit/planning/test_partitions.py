@@ -347,7 +347,7 @@ def test_the_largest_loss_of_a_partition_is_charged_for_each_that_a_unit_is_in()
         parted = Parted.of(run, (0,), 1, times)
         for part, loss in zip(parted.runs, losses, strict=True):
             part.spending.add(loss)
-        parted.joined([part.every() for part in parted.runs])
+        parted.join_rows([part.every() for part in parted.runs])
         return run.loss.charge
 
     one, other = PrivacyLoss.of(Fraction(1)), PrivacyLoss.of(Fraction(1, 2), Fraction(1, 100))

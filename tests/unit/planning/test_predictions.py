@@ -388,7 +388,7 @@ def simulated(prepared: PreparedPrivate, distance: float, trials: int, entropy: 
     counts = np.full((trials, GROUPS), int(present(method.selection.threshold)) + round(distance))
     runs = made.run(in_public_order(counts) if made.ordered else counts, NoiseSource(entropy))
     hit = runs.index >= 0
-    charges = [made.realised(units).charge for units in np.asarray(runs.units).tolist()]
+    charges = [made.realised_loss(units).charge for units in np.asarray(runs.units).tolist()]
     return Simulated(
         hit.sum(axis=1).mean(),
         runs.gap[hit] - round(distance),

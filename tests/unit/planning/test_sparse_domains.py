@@ -119,7 +119,9 @@ def test_the_answer_is_that_over_all_groups(
     session.database.plans.clear()
     compiled = private(session.prepare(text)).plan.compiled
     domain = present(compiled.sparse)
-    listed = exact_of(present(engine.count(compiled).listed(domain, engine.schema_database.candidates)))
+    listed = exact_of(
+        present(engine.count(compiled).place_in_domain(domain, engine.schema_database.candidates))
+    )
     assert 0 < len(present(listed.positions)) < domain.size
     positions = np.arange(domain.size)
     keys = zip(*(column.to_pylist() for column in listed.keys_at(positions)), strict=True)
@@ -142,7 +144,7 @@ def test_counts_that_contradict_the_domain_are_no_counts(numbers: list[int], ses
     places = {"o0": np.array(numbers)}
     keys = pa.table({"x": [0, 0]}).select([])
     found = with_exact(made_up(keys, (np.array([1, 2]),), UnitChanges((None,))), places=places)
-    assert found.listed(SparseDomain((part,)), engine_of(session).schema_database.candidates) is None
+    assert found.place_in_domain(SparseDomain((part,)), engine_of(session).schema_database.candidates) is None
 
 
 def test_kept_counts_are_those_of_the_domain(session: Session) -> None:
@@ -154,7 +156,7 @@ def test_kept_counts_are_those_of_the_domain(session: Session) -> None:
     kept.keep(compiled, counts)
     again = present(kept.find(compiled))
     values = engine.schema_database.candidates
-    first, second = (exact_of(present(each.listed(domain, values))) for each in (counts, again))
+    first, second = (exact_of(present(each.place_in_domain(domain, values))) for each in (counts, again))
     assert present(first.positions).tolist() == present(second.positions).tolist() != []
     assert first.n[0].tolist() == second.n[0].tolist()
 

@@ -102,7 +102,7 @@ def menu(
         ) -> PrivacyLoss:
             if isinstance(plan, Existing):
                 return reserved
-            return settle(reserved, PrivacyLoss(plan.realised(int(row[-1])).parts, reserved.delta))
+            return settle(reserved, PrivacyLoss(plan.realised_loss(int(row[-1])).parts, reserved.delta))
 
         for pair in PAIRS:
             laws = [[law(run(plan), counts, further) for further in (0, 2)] for counts in pair]

@@ -52,7 +52,9 @@ def sparse_vector(counts: tuple[int, int], more: tuple[int, int]) -> Action:
     for each in (counts, more):
         source, mass = given(plan, 2)
         laws.append(outputs(plan, plan.run(in_public_order(np.tile(each, (len(mass), 1))), source), mass)[0])
-    return action(plan.loss, laws[0], laws[1], lambda row: settle(plan.loss, plan.realised(int(row[-1]))))
+    return action(
+        plan.loss, laws[0], laws[1], lambda row: settle(plan.loss, plan.realised_loss(int(row[-1])))
+    )
 
 
 @cache

@@ -87,7 +87,7 @@ def test_what_shares_a_threshold_is_one_part() -> None:
     """The threshold's noise is not released: neither it nor a check is a private mechanism by itself."""
     plan = GuessAndCheckPlan.plan(5, "0.6", 3)
     assert plan.loss.parts == (PureDP(Fraction(3, 5)),)
-    assert len(plan.realised(2).parts) == 1
+    assert len(plan.realised_loss(2).parts) == 1
 
 
 @pytest.mark.parametrize(

@@ -240,7 +240,7 @@ def test_no_output_tells_more_than_the_charge(kind: Noise, bits: int) -> None:
     tight = 0.0
     # Scales of about half a count keep the reach short.
     plan = GuessAndCheckPlan.plan(1, 9, 1, noise=kind, resolution=bits)
-    threshold = float(plan.realised(0).charge.epsilon)
+    threshold = float(plan.realised_loss(0).charge.epsilon)
     beyond = 4 * np.exp(-REACH / (float(max(plan.threshold_scale, plan.scale)) * 2**bits))
     for base, guess in (((0, 0), 0), ((3, 0), 2), ((6, 1), 1)):
         here = outputs(base, guess << bits, plan)

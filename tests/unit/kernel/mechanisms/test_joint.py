@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.loss import Charge, Number
-from dpsql.kernel.mechanisms.joint import Levels, exchanged
+from dpsql.kernel.mechanisms.joint import Levels, exchange_entries
 from dpsql.kernel.noise import LARGEST
 from dpsql.mechanisms import joint
 from dpsql.noise import SeededEntropy
@@ -127,6 +127,6 @@ def test_levels_of_equal_counts_saturate() -> None:
 
 def test_exchanges_reach_every_order_once() -> None:
     places = np.array([[i, j, 2] for i in range(3) for j in (1, 2)])
-    assert sorted(exchanged(places).tolist()) == [
+    assert sorted(exchange_entries(places).tolist()) == [
         [0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]
     ]  # fmt: skip

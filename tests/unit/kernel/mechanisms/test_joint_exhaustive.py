@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.kernel.mechanisms import Joint
-from dpsql.kernel.mechanisms.joint import Levels, exchanged
+from dpsql.kernel.mechanisms.joint import Levels, exchange_entries
 
 INSTANCES = [
     (groups, k) for groups in (1, 2, 3, 4) for k in (1, 2, 3) if k <= groups
@@ -55,7 +55,7 @@ def shipped_law(counts: tuple[int, ...], k: int, scale: Fraction) -> Sequences:
     for level, mass in level_law(levels, float(1 / scale)).items():
         choices = levels.choices(np.array([level]))[0].tolist()
         places = np.array(list(product(*(range(i, i + n) for i, n in enumerate(choices)))))
-        for sequence in exchanged(places).tolist():
+        for sequence in exchange_entries(places).tolist():
             found[tuple(sequence)] = found.get(tuple(sequence), 0.0) + mass / len(places)
     return found
 

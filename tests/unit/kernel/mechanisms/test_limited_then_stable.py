@@ -81,8 +81,12 @@ def test_no_run_spends_more_than_its_plan(k: int) -> None:
         if further is not None:
             assert further.candidates == k - (placed - 1)
             assert further.tests.resolution == plan.resolution
-            assert plan.realised(2 * placed + 1).charge == plan.loss.charge == Charge(Fraction(7, 10), DELTA)
-        assert plan.realised(2 * placed).charge.fits(plan.loss.charge)
+            assert (
+                plan.realised_loss(2 * placed + 1).charge
+                == plan.loss.charge
+                == Charge(Fraction(7, 10), DELTA)
+            )
+        assert plan.realised_loss(2 * placed).charge.fits(plan.loss.charge)
 
 
 def test_the_candidates_are_enough_for_both() -> None:
@@ -232,14 +236,14 @@ def divergence(
 
     def factor(row: Output) -> float:
         placed, stable = row[0], row[2 * k + 1]
-        spent = plan.limited.realised(placed).charge.epsilon * plan.scale
+        spent = plan.limited.realised_loss(placed).charge.epsilon * plan.scale
         found = R ** -float(spent) if forget != 0 else 1.0
         further = plan.further(placed)
         if further is not None and forget != 1:
             tests = further.tests
-            base = further.realised(0).charge.epsilon
+            base = further.realised_loss(0).charge.epsilon
             found *= R0 ** -float(base * tests.threshold_scale)
-            found *= R ** -float((further.realised(stable).charge.epsilon - base) * tests.scale)
+            found *= R ** -float((further.realised_loss(stable).charge.epsilon - base) * tests.scale)
         return found
 
     sets = [present(plan.further(u)).candidates for u in range(1, k + 1) if plan.further(u) is not None]

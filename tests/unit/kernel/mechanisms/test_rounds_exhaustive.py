@@ -292,7 +292,7 @@ def scanned(counts: tuple[int, ...], plan: SparseVectorByRounds, reach: int) -> 
     done = plan.run(in_public_order(np.tile(counts, (len(mass), 1))), queries)
     # Gaps are whole numbers plus a public one, so that their whole parts tell them apart.
     law = tally([*done.index.T, *done.gap.T, np.asarray(done.units)], mass)
-    return law, {row: float(plan.realised(int(row[-1])).charge.epsilon) for row in law}
+    return law, {row: float(plan.realised_loss(int(row[-1])).charge.epsilon) for row in law}
 
 
 def _cuts(turn: int, n: int) -> list[tuple[int, int]]:

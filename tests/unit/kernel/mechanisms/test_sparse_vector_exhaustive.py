@@ -117,7 +117,7 @@ def outputs(plan: SparseVectorPlan, done: SparseVector, mass: NDArray[np.float64
     found = tally(
         [*done.index.T, *done.branch.T, *np.nan_to_num(done.gap, nan=-1).T, np.asarray(done.units)], mass
     )
-    return found, {row: float(plan.realised(int(row[-1])).charge.epsilon) for row in found}
+    return found, {row: float(plan.realised_loss(int(row[-1])).charge.epsilon) for row in found}
 
 
 def sparse_outputs(counts: Sequence[int], plan: AdaptiveSparseVector) -> Law:
@@ -232,7 +232,7 @@ def hybrid_19(plan: HybridTopK, counts: Sequence[int]) -> Law:
         columns += [done.reached_threshold, np.asarray(done.units)]
         for row, weight in tally(columns, mass / np.prod(np.arange(1, n + 2))).items():
             found[row] += weight
-            charge[row] = float(plan.realised(int(row[-1])).charge.epsilon)
+            charge[row] = float(plan.realised_loss(int(row[-1])).charge.epsilon)
     return found, charge
 
 

@@ -150,7 +150,7 @@ def limited_worst(
         return limited_law(*engine(counts, flip), plan, second * (c << bits))
 
     # e^charge = r^-(charge x scale in steps), by the units that a run spends.
-    spent = [plan.realised(units).charge.epsilon * plan.scale * 2**bits for units in range(k + 1)]
+    spent = [plan.realised_loss(units).charge.epsilon * plan.scale * 2**bits for units in range(k + 1)]
 
     def factor(row: Output) -> float:
         ended = sum(name >= 0 for name in row[:k]) < k
@@ -243,7 +243,7 @@ def stable_worst(
 ) -> tuple[float, float]:
     plan = plan_of(n, noise, c, bits, cutoff)
     # The charge of a test that passes, in units of the noise of the threshold and of the test.
-    threshold, tests = plan.realised(0).charge.epsilon, plan.realised(1).charge.epsilon
+    threshold, tests = plan.realised_loss(0).charge.epsilon, plan.realised_loss(1).charge.epsilon
     base = R0 ** -float(threshold * plan.tests.threshold_scale * 2**bits)
     paid = R ** -float((tests - threshold) * plan.tests.scale * 2**bits)
     run = plan if less is None else replace(plan, sensitivity=less)
@@ -315,7 +315,7 @@ def stream_law(distances: tuple[int, ...], cutoff: int, k: int, further: int) ->
 @pytest.mark.sampled(5)
 def test_stable_answers(k: int, cutoff: int) -> None:
     plan = stream_plan(cutoff, k)
-    threshold, failure = (plan.realised(units).charge.epsilon for units in (0, 1))
+    threshold, failure = (plan.realised_loss(units).charge.epsilon for units in (0, 1))
     base = R0 ** -float(threshold * plan.tests.threshold_scale)
     each = R ** -float((failure - threshold) * plan.tests.scale)
     found = 0.0
