@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mkdocs.structure.files import File, InclusionLevel
 
 from dpsql import policy
-from dpsql.analysis.output_columns import FREE
+from dpsql.analysis.output_columns import FREE_KINDS
 from dpsql.analysis.released.quantiles import QUANTILES
 from dpsql.analysis.released.released_calls import RULES, VALUES
 from dpsql.analysis.scalar_functions import REFUSED
@@ -154,7 +154,7 @@ def _sql() -> str:
         f"Counts: {_names(RULES)}.",
         f"Sums, averages and variances: {_names(VALUES)}.",
         f"Quantiles and extremes: {_names(QUANTILES)}.",
-        f"Free beside them: {', '.join(f'`{name}`' for name in FREE)},",
+        f"Free beside them: {', '.join(f'`{name}`' for name in FREE_KINDS)},",
         "and whatever SQL computes from released rows.",
         "",
         "## Functions over private data",

@@ -126,7 +126,7 @@ class _Stream:
 def _check_one_count(plan: Plan) -> None:
     if not isinstance(plan.selection, Scalar) or len(plan.counts) != 1:
         raise ProgrammingError("a checked count is one count of a private table without GROUP BY")
-    known = plan.values is None and plan.counts[0].share is None
+    known = plan.values is None and plan.counts[0].noise_group is None
     if not known or plan.counts[0].bound != 1 or plan.ladders:
         raise ProgrammingError("a checked count may change by 1 with one unit: COUNT(DISTINCT unit)")
 

@@ -30,7 +30,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
-from dpsql.analysis import CompiledQuery, complete, is_private
+from dpsql.analysis import CompiledQuery, complete_options, is_private
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
 from dpsql.composition.explain import certificate_table, explain
@@ -293,7 +293,7 @@ class Session:
         engines, query = self.database.engines(), self.planner.parsed(text, parameters)
         if not isinstance(query, Query) or not is_private(query, self.policy):
             raise ProgrammingError("a checked count is one count of a private table without GROUP BY")
-        options = complete(
+        options = complete_options(
             query.options, replace(self.defaults, epsilon=self.defaults.epsilon or Fraction(1), error=None)
         )
         counting = PlannedCount.of(query, self.policy, engines, options)

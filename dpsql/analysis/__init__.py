@@ -41,22 +41,28 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import select_blocks
-from dpsql.analysis.advice import Statement, advise
+from dpsql.analysis.advice import RefusedStatement, advise
 from dpsql.analysis.advice.survey import Surveyor, adapt_hints, order_obstacles
 from dpsql.analysis.bound_ladders import Contribution, CutValues, Kept, KeptLadders, LeftOut
-from dpsql.analysis.call_rules import RULES_BY_NODE, value_of, values_in, with_values
+from dpsql.analysis.call_rules import RULES_BY_NODE, find_values, mark_value, put_values
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed, is_alike, merge_queries
 from dpsql.analysis.compiler import function_name
-from dpsql.analysis.cut_contributions import cells_of, cut_of, quantile_of, rows_of, what_of
+from dpsql.analysis.cut_contributions import (
+    bound_on_rows,
+    describe_cells,
+    describe_cuts,
+    describe_number,
+    describe_quantile,
+)
 from dpsql.analysis.large_domains import (
     CommonNoise,
     DomainPart,
     SparseDomain,
-    common_noise,
-    laplace_is_less,
-    shows_all,
+    choose_common_noise,
+    is_laplace_less,
+    is_selection_of_all,
 )
-from dpsql.analysis.output_columns import layout
+from dpsql.analysis.output_columns import place_columns
 from dpsql.analysis.passes import (
     Draft,
     bound_groups_of_unit,
@@ -73,9 +79,15 @@ from dpsql.analysis.passes import (
     state_plan,
 )
 from dpsql.analysis.public_domains import put_domains
-from dpsql.analysis.public_statements import check_outer, engine_sql, public_sql, put_views, unknown_tables
+from dpsql.analysis.public_statements import (
+    check_outer,
+    find_unknown_tables,
+    put_views,
+    write_engine_sql,
+    write_public_sql,
+)
 from dpsql.analysis.released.quantiles import CellRows, Quantile
-from dpsql.analysis.released.unit_numbers import ReleasedAggregate
+from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.schema_catalog import Catalog, Vocabulary
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.statement_plan import (
@@ -86,13 +98,13 @@ from dpsql.analysis.statement_plan import (
     Plan,
     ValuesOfGroup,
     check_claims,
-    max_candidates,
+    count_candidates,
     requested_accounting,
 )
-from dpsql.analysis.statement_shapes import DeclaredValues, NoRows, Preview, probe_of
+from dpsql.analysis.statement_shapes import DeclaredValues, NoRows, Preview, find_probe
 from dpsql.errors import Obstacle, QueryRefused
 from dpsql.kernel.tree import quote
-from dpsql.language import Options, Query, all_of
+from dpsql.language import Options, Query, find_nodes
 from dpsql.policy import Policy
 
 __all__ = [
@@ -123,37 +135,37 @@ __all__ = [
     "ValuesOfGroup",
     "Vocabulary",
     "analyse",
-    "cells_of",
+    "bound_on_rows",
     "check_claims",
     "check_outer",
     "check_sealed",
-    "common_noise",
-    "complete",
-    "cut_of",
-    "engine_sql",
+    "choose_common_noise",
+    "complete_options",
+    "count_candidates",
+    "describe_cells",
+    "describe_cuts",
+    "describe_number",
+    "describe_quantile",
+    "find_probe",
+    "find_values",
     "function_name",
     "is_alike",
+    "is_laplace_less",
     "is_private",
-    "laplace_is_less",
-    "layout",
-    "max_candidates",
+    "is_selection_of_all",
+    "list_obstacles",
+    "mark_value",
     "merge_queries",
     "order_obstacles",
-    "probe_of",
-    "public_sql",
+    "place_columns",
     "put_domains",
+    "put_values",
     "put_views",
-    "quantile_of",
     "quote",
     "requested_accounting",
-    "rows_of",
-    "shows_all",
     "survey",
-    "surveyed",
-    "value_of",
-    "values_in",
-    "what_of",
-    "with_values",
+    "write_engine_sql",
+    "write_public_sql",
 ]
 
 
@@ -186,17 +198,17 @@ def analyse(
     """
     with query.source.limited_depth():
         draft = Draft.begin(query, policy, catalog, options, found)
-        _run(CHECKS, draft)
+        _run_passes(CHECKS, draft)
         choose_cut(draft)
         if is_counted_better(draft):
             draft = Draft.begin(query, policy, catalog, draft.options, found)
             draft.compiler.each_value = False
-            _run(CHECKS, draft)
-        _run(BUILDS, draft)
+            _run_passes(CHECKS, draft)
+        _run_passes(BUILDS, draft)
         return state_plan(draft)
 
 
-def _run(passes: Iterable[Pass], draft: Draft) -> None:
+def _run_passes(passes: Iterable[Pass], draft: Draft) -> None:
     for each in passes:
         each(draft)
 
@@ -206,11 +218,11 @@ def survey(query: Query, policy: Policy, catalog: Catalog, options: Options) -> 
     surveyor = Surveyor(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
     # Without a part that was refused, the query of a public domain may not bind: then the survey ends.
     with suppress(RecursionError, ValueError), surveyor.part():
-        _run(CHECKS, Draft(query, policy, catalog, options, surveyor))
+        _run_passes(CHECKS, Draft(query, policy, catalog, options, surveyor))
     return surveyor.found
 
 
-def surveyed(
+def list_obstacles(
     first: QueryRefused,
     query: Query,
     releases: Iterable[Query],
@@ -223,14 +235,14 @@ def surveyed(
     `releases` are its release blocks, as far as they are known. Tables come first: as long as one does not
     exist, nothing else is judged.
     """
-    found = unknown_tables(query, policy)
+    found = find_unknown_tables(query, policy)
     if not found:
         found = [first]
         for release in releases:
-            found += survey(release, policy, catalog, complete(release.options, defaults))
+            found += survey(release, policy, catalog, complete_options(release.options, defaults))
     if any(r.obstacles[0].unknown == "function" for r in found):  # it may be an aggregate, mistyped
         found = [r for r in found if not r.message.startswith(NOT_COUNTED)] or found
-    statement = Statement(query, policy, catalog)
+    statement = RefusedStatement(query, policy, catalog)
     for refused in found:
         advise(statement, refused)
     return adapt_hints(order_obstacles(found), query, policy, catalog)
@@ -238,14 +250,14 @@ def surveyed(
 
 def is_private(query: Query, policy: Policy) -> bool:
     """Whether a statement names a private table anywhere (even where an inner name shadows it)."""
-    for node in all_of(query.tree, exp.Table):
+    for node in find_nodes(query.tree, exp.Table):
         table = policy.table(node.name) if node.name.isascii() else None
         if table is not None and not table.public:
             return True
     return False
 
 
-def complete(options: Options, defaults: Options) -> Options:
+def complete_options(options: Options, defaults: Options) -> Options:
     """Return the options with the defaults in the place of those that the analyst left out.
 
     An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have

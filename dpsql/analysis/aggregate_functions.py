@@ -17,15 +17,15 @@ from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import (
     StatementCompiler,
     check_arguments,
+    compile_order_term,
     function_name,
-    order_term,
-    order_terms,
-    words,
+    list_order_terms,
+    split_words,
 )
 from dpsql.analysis.conversions import cast
-from dpsql.analysis.facts_of_values import of_cast
-from dpsql.analysis.scalar_rules import canonical, predicate
-from dpsql.analysis.total_forms import mean_of
+from dpsql.analysis.facts_of_values import bounds_of_cast
+from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.total_forms import compute_mean
 from dpsql.analysis.typed_expression import Typed, UnitRole
 from dpsql.kernel.tree import (
     MOST,
@@ -46,7 +46,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, SqlType
 
 
-class Form(Protocol):
+class AggregateForm(Protocol):
     """The signature of an aggregate's compiled form."""
 
     def __call__(self, x: Typed, *, distinct: bool) -> Typed:
@@ -54,14 +54,14 @@ class Form(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AggregateRule:
     """An aggregate function: the argument types it accepts and its compiled form."""
 
     accepts: Callable[[SqlType], bool]
-    form: Form
+    form: AggregateForm
 
 
-def _plain_form(name: str, result: SqlType | None = None) -> Form:
+def _make_form(name: str, result: SqlType | None = None) -> AggregateForm:
     def made(x: Typed, *, distinct: bool) -> Typed:
         node = Aggregate(name, (x.node,), distinct)
         return replace(x, node=node, type=result or x.type, unit=UnitRole.NONE)
@@ -69,13 +69,13 @@ def _plain_form(name: str, result: SqlType | None = None) -> Form:
     return made
 
 
-def _in_order(x: Typed) -> tuple[OrderTerm, ...]:
+def _order_of_doubles(x: Typed) -> tuple[OrderTerm, ...]:
     """Return an order for floating-point sums, which depend on the order of their values."""
     return (OrderTerm(x.node),) if x.type == DOUBLE else ()
 
 
-def _form_of_sum(x: Typed, *, distinct: bool) -> Typed:
-    made = replace(x, node=Aggregate("SUM", (x.node,), distinct, _in_order(x)))
+def _compile_sum(x: Typed, *, distinct: bool) -> Typed:
+    made = replace(x, node=Aggregate("SUM", (x.node,), distinct, _order_of_doubles(x)))
     if x.type == DOUBLE:
         return made
     kind = BIGINT if x.type.integer else SqlType("DECIMAL", 18, x.type.scale)
@@ -85,17 +85,17 @@ def _form_of_sum(x: Typed, *, distinct: bool) -> Typed:
     return replace(total, node=Saturated(made.node, kind, MOST))
 
 
-def _form_of_avg(x: Typed, *, distinct: bool) -> Typed:
-    mean = mean_of(x, distinct=distinct)
-    return mean or replace(x, node=Aggregate("AVG", (x.node,), distinct, _in_order(x)), type=DOUBLE)
+def _compile_avg(x: Typed, *, distinct: bool) -> Typed:
+    mean = compute_mean(x, distinct=distinct)
+    return mean or replace(x, node=Aggregate("AVG", (x.node,), distinct, _order_of_doubles(x)), type=DOUBLE)
 
 
-def _form_of_count_if(x: Typed, *, distinct: bool) -> Typed:
+def _compile_count_if(x: Typed, *, distinct: bool) -> Typed:
     chosen = Case(((x.node, Constant(True, BOOLEAN)),))
     return replace(x, node=Aggregate("COUNT", (chosen,)), type=BIGINT)
 
 
-def _form_of_median(x: Typed, *, distinct: bool) -> Typed:
+def _compile_median(x: Typed, *, distinct: bool) -> Typed:
     return replace(x, node=Aggregate("MEDIAN", (x.node,), distinct), type=DOUBLE)
 
 
@@ -110,29 +110,29 @@ def _is_boolean(sql_type: SqlType) -> bool:
     return sql_type == BOOLEAN
 
 
-AGGREGATES: dict[str, Rule] = {
-    "count": Rule(_has_order, _plain_form("COUNT", BIGINT)),
-    "count_if": Rule(_is_boolean, _form_of_count_if),
-    "countif": Rule(_is_boolean, _form_of_count_if),
-    "sum": Rule(_number, _form_of_sum),
-    "avg": Rule(_number, _form_of_avg),
-    "mean": Rule(_number, _form_of_avg),
-    "min": Rule(_has_order, _plain_form("MIN")),
-    "max": Rule(_has_order, _plain_form("MAX")),
-    "any_value": Rule(_has_order, _plain_form("MIN")),
-    "bool_and": Rule(_is_boolean, _plain_form("BOOL_AND")),
-    "bool_or": Rule(_is_boolean, _plain_form("BOOL_OR")),
-    "bit_and": Rule(_integer, _plain_form("BIT_AND")),
-    "bit_or": Rule(_integer, _plain_form("BIT_OR")),
-    "bit_xor": Rule(_integer, _plain_form("BIT_XOR")),
-    "median": Rule(_integer, _form_of_median),
+AGGREGATES: dict[str, AggregateRule] = {
+    "count": AggregateRule(_has_order, _make_form("COUNT", BIGINT)),
+    "count_if": AggregateRule(_is_boolean, _compile_count_if),
+    "countif": AggregateRule(_is_boolean, _compile_count_if),
+    "sum": AggregateRule(_number, _compile_sum),
+    "avg": AggregateRule(_number, _compile_avg),
+    "mean": AggregateRule(_number, _compile_avg),
+    "min": AggregateRule(_has_order, _make_form("MIN")),
+    "max": AggregateRule(_has_order, _make_form("MAX")),
+    "any_value": AggregateRule(_has_order, _make_form("MIN")),
+    "bool_and": AggregateRule(_is_boolean, _make_form("BOOL_AND")),
+    "bool_or": AggregateRule(_is_boolean, _make_form("BOOL_OR")),
+    "bit_and": AggregateRule(_integer, _make_form("BIT_AND")),
+    "bit_or": AggregateRule(_integer, _make_form("BIT_OR")),
+    "bit_xor": AggregateRule(_integer, _make_form("BIT_XOR")),
+    "median": AggregateRule(_integer, _compile_median),
 }
 """Aggregates whose result is a function of the multiset of their values."""
 
 _WITHIN = frozenset({"min", "max", "any_value", "avg", "mean", "median"})
 """Aggregates whose result lies between the least and the greatest of their values."""
 
-ORDER_DEPENDENT = words(
+ORDER_DEPENDENT = split_words(
     """
     first last list array_agg string_agg group_concat arg_max arg_min max_by min_by mode stddev variance
     var_pop var_samp stddev_pop stddev_samp quantile_cont quantile_disc product approx_count_distinct
@@ -179,7 +179,7 @@ def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
     where: Expr | None = None
     if isinstance(node, exp.Filter):
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
-        where = predicate(compiler, node.expression.this, scope).guarded_node
+        where = compile_condition(compiler, node.expression.this, scope).guarded_node
         node = node.this
     node = node.this if isinstance(node, exp.WithinGroup) else node
     name = (function_name(node) or "").lower()
@@ -199,11 +199,11 @@ def compile_aggregate(compiler: StatementCompiler, node: exp.Expr, scope: Scope)
         distinct, arguments = True, arguments[0].expressions
     if len(arguments) != 1:
         raise compiler.source.refuse(f"{name} takes one argument here", node)
-    value = canonical(compiler.expression(arguments[0], scope)).guarding()
+    value = make_canonical(compiler.expression(arguments[0], scope)).guard()
     if not aggregate.accepts(value.type):
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     result = aggregate.form(value, distinct=distinct)
-    bounds = of_cast(value, result.type) if name in _WITHIN else None
+    bounds = bounds_of_cast(value, result.type) if name in _WITHIN else None
     return replace(result, node=_add_filter(result.node, where), literal=None, domain=None, bounds=bounds)
 
 
@@ -226,8 +226,8 @@ def compile_ordered(
     if name in EXTREME:
         if len(arguments) != 2 or where is not None:
             raise compiler.source.refuse(f"{name} takes a value and what to order it by", node)
-        x, y = (canonical(compiler.expression(a, scope)).guarding() for a in arguments)
-        _orderable(compiler, node, x, y)
+        x, y = (make_canonical(compiler.expression(a, scope)).guard() for a in arguments)
+        _check_order(compiler, node, x, y)
         # Ties go to the smallest value, so that the result does not depend on the order of rows.
         terms = [OrderTerm(y.node, EXTREME[name], "LAST"), OrderTerm(x.node, "ASC", "LAST")]
         order = tuple(t for t, v in zip(terms, (y, x), strict=True) if v.literal is None)
@@ -243,15 +243,15 @@ def compile_ordered(
     inner = arguments[0]
     if inner.this is None or isinstance(inner.this, (exp.Distinct, exp.Star)):
         raise compiler.source.refuse(f"{name} takes one expression with ORDER BY", node)
-    value = canonical(compiler.expression(inner.this, scope)).guarding()
-    _orderable(compiler, node, value)
+    value = make_canonical(compiler.expression(inner.this, scope)).guard()
+    _check_order(compiler, node, value)
     terms = []
-    for term in order_terms(compiler.source, inner):
-        by = canonical(compiler.expression(term.this, scope)).guarding()
-        _orderable(compiler, node, by)
+    for term in list_order_terms(compiler.source, inner):
+        by = make_canonical(compiler.expression(term.this, scope)).guard()
+        _check_order(compiler, node, by)
         if by.literal is not None:
             raise compiler.source.refuse("an aggregate is not ordered by a constant", term)
-        terms.append(order_term(term, by.node))
+        terms.append(compile_order_term(term, by.node))
     if value.literal is None:
         terms.append(OrderTerm(value.node, "ASC", "LAST"))
     sql_type = SqlType("LIST", item=value.type) if ORDERED[name] == "LIST" else value.type
@@ -263,7 +263,7 @@ def compile_ordered(
     return replace(value, node=made, type=sql_type)
 
 
-def _orderable(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> None:
+def _check_order(compiler: StatementCompiler, node: exp.Expr, *values: Typed) -> None:
     for value in values:
         if not _has_order(value.type):
             raise compiler.source.refuse(f"{value.type} has no order here", node)

@@ -8,12 +8,12 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, compile_aggregate, contains_aggregate
 from dpsql.analysis.compiled_relation import Block, From, Item, Relation, RelationColumn, Scope, select_list
-from dpsql.analysis.compiler import StatementCompiler, check_arguments, whole_number
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, read_whole_number
 from dpsql.analysis.facts_of_values import never_null
-from dpsql.analysis.key_candidates import with_domain
-from dpsql.analysis.row_conditions import Names, conditions_of_rows
-from dpsql.analysis.scalar_rules import canonical, predicate
-from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, column
+from dpsql.analysis.key_candidates import add_domain
+from dpsql.analysis.row_conditions import Names, find_known_rows
+from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole, make_column
 from dpsql.errors import QueryRefused
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Constant, Derived, Expr, Select
@@ -24,7 +24,7 @@ from dpsql.types import INTEGER
 _SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
 
 
-def group_nodes(
+def list_group_nodes(
     compiler: StatementCompiler, node: exp.Select, items: list[Item], scope: Scope
 ) -> list[exp.Expr]:
     """Return the expressions of GROUP BY, with positions, aliases and ALL replaced by what they refer to."""
@@ -44,7 +44,7 @@ def group_nodes(
     nodes: list[exp.Expr] = []
     for key in group.expressions:
         if isinstance(key, exp.Literal) and not key.args.get("is_string"):
-            place = whole_number(key) or 0
+            place = read_whole_number(key) or 0
             if not 1 <= place <= len(items):
                 raise compiler.source.refuse(
                     f"GROUP BY {key.this}: the select list has {len(items)} items", key
@@ -80,14 +80,18 @@ class Group:
     def lookup(self, node: exp.Expr) -> Typed | None:
         """Return a key or aggregate as a column of the group; None for what is built from them."""
         if aggregate_name(node) is not None:
-            return self._aggregate(node)
+            return self._compile_aggregate(node)
         if isinstance(node, exp.Window) and self.around is not None:
             value = self.compiler.expression(node, self.around)
             self.windows.append(value)
-            return column(self.alias, f"w{len(self.windows) - 1}", value.type)
+            return make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
         if contains_aggregate(node) or isinstance(node, (exp.Literal, exp.Null, exp.Boolean, exp.Interval)):
             return None
-        if isinstance(node, exp.Column) and not node.table and (found := self._alias(node)) is not None:
+        if (
+            isinstance(node, exp.Column)
+            and not node.table
+            and (found := self._compile_alias(node)) is not None
+        ):
             return found
         try:
             value = self.compiler.tentative(node, self.inner)
@@ -95,8 +99,8 @@ class Group:
             if isinstance(node, exp.Column):
                 raise
             return None  # it may name an aggregate by its alias: its parts are looked up one by one
-        if canonical(value).node in self.keys:
-            return self.keys[canonical(value).node]
+        if make_canonical(value).node in self.keys:
+            return self.keys[make_canonical(value).node]
         if isinstance(node, exp.Column):
             raise self.compiler.source.refuse(
                 f"{node.name} is neither a group key nor inside an aggregate", node
@@ -104,10 +108,10 @@ class Group:
         return None
 
     def inside(self, node: exp.Expr) -> Typed | None:
-        """Do the same for a part of a window; None for the window itself, which its rule compiles."""
+        """Return a part of a window as a column of the group; None for the window: its rule compiles it."""
         return None if isinstance(node, exp.Window) else self.lookup(node)
 
-    def _alias(self, node: exp.Column) -> Typed | None:
+    def _compile_alias(self, node: exp.Column) -> Typed | None:
         key = fold(node.name)
         match = next((i.node for i in self.items if fold(i.name) == key), None)
         if match is None or self.inner.has(key):
@@ -123,10 +127,10 @@ class Group:
         finally:
             self.open.discard(key)
 
-    def _aggregate(self, node: exp.Expr) -> Typed:
+    def _compile_aggregate(self, node: exp.Expr) -> Typed:
         value = compile_aggregate(self.compiler, node, self.inner)
         self.aggregates.append(value)
-        made = column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
+        made = make_column(self.alias, f"a{len(self.aggregates) - 1}", value.type)
         return replace(made, bounds=value.bounds)
 
 
@@ -147,13 +151,13 @@ def compile_groups(
         if not contains_aggregate(item.node):
             with compiler.part(item.name):
                 scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
-    nodes = group_nodes(compiler, node, items, scope)
-    known = conditions_of_rows(compiler, source, where)
+    nodes = list_group_nodes(compiler, node, items, scope)
+    known = find_known_rows(compiler, source, where)
     keys: list[Typed] = []
     for key_node in nodes:
         with compiler.part():
-            key = canonical(compiler.expression(key_node, scope))
-            keys.append(with_domain(compiler.catalog, key, known))
+            key = make_canonical(compiler.expression(key_node, scope))
+            keys.append(add_domain(compiler.catalog, key, known))
     if len(keys) < len(nodes):
         compiler.give_up()
     if owner is not None and not any(k.groups_units for k in keys):
@@ -164,7 +168,7 @@ def compile_groups(
     alias = compiler.alias()
     group = Group(compiler, scope, items, alias)
     for i, key in enumerate(keys):
-        made = column(alias, f"k{i}", key.type)
+        made = make_column(alias, f"k{i}", key.type)
         link = key.link if key.is_column else ""
         made = replace(made, unit=key.unit, link=link, domain=key.domain, span=key.column_span())
         made = replace(made, bounds=key.bounds, nulls=key.nulls)
@@ -180,19 +184,19 @@ def compile_groups(
     for item in items:
         value = UNKNOWN
         with compiler.part(item.name):
-            value = canonical(compiler.expression(item.node, outer))
+            value = make_canonical(compiler.expression(item.node, outer))
         values.append(value)
     windows = len(group.windows)
-    having = _condition(compiler, node, "having", outer)
+    having = _compile_condition(compiler, node, "having", outer)
     if len(group.windows) > windows:
         raise compiler.source.refuse(
             "a window function is allowed in QUALIFY, not in HAVING", node.args["having"]
         )
-    qualify = _condition(compiler, node, "qualify", outer)
+    qualify = _compile_condition(compiler, node, "qualify", outer)
     by = select_list(source.unit, "k", (k.guarded_node for k in keys))
     # Keys are written by place: the engine reads a key that is an integer constant as a place.
     places = tuple(Constant(i + 1, INTEGER) for i in range(len(by)))
-    made_of = tree.items("a", (canonical(a).node for a in group.aggregates))
+    made_of = tree.items("a", (make_canonical(a).node for a in group.aggregates))
     query = Select((*by, *made_of), source.source, where, group=places)
     held = frozenset(name for k in keys if k.reads <= facts for name in group.keys[k.node].reads)
     whole = {name for key in group.keys.values() if not key.nulls for name in key.reads}
@@ -210,24 +214,26 @@ def compile_groups(
         # HAVING first, then the windows over what it left, then QUALIFY: the same alias names each level.
         kept = select_list(unit, "k", cells)
         kept += tree.items("a", tree.columns(alias, "a", len(group.aggregates)))
-        kept += tree.items("w", (canonical(w).node for w in group.windows))
+        kept += tree.items("w", (make_canonical(w).node for w in group.windows))
         query = Select(kept, Derived(query, alias), having)
         condition = qualify
     listed = select_list(unit, "c", (v.guarded_node for v in values))
     query = Select(listed, Derived(query, alias), condition)
-    return Relation(query, columns, owner, _unique(keys, group, values))
+    return Relation(query, columns, owner, _find_unique(keys, group, values))
 
 
-def _condition(compiler: StatementCompiler, node: exp.Select, clause: str, scope: Scope) -> Expr | None:
+def _compile_condition(
+    compiler: StatementCompiler, node: exp.Select, clause: str, scope: Scope
+) -> Expr | None:
     """Compile HAVING or QUALIFY over the groups; None without one."""
     found, condition = node.args.get(clause), None
     if found is not None:
         with compiler.part():
-            condition = predicate(compiler, found.this, scope).guarded_node
+            condition = compile_condition(compiler, found.this, scope).guarded_node
     return condition
 
 
-def _unique(keys: list[Typed], group: Group, values: list[Typed]) -> frozenset[frozenset[int]]:
+def _find_unique(keys: list[Typed], group: Group, values: list[Typed]) -> frozenset[frozenset[int]]:
     """Return the unique column set of a grouped block: its keys, if all of them are selected."""
     places = {v.node: i for i, v in enumerate(values)}
     wanted = {group.keys[k.node].node for k in keys if k.unit is not UnitRole.EXACT}

@@ -90,7 +90,7 @@ class Ladder:
     @property
     def bounds(self) -> tuple[int, ...]:
         """The bounds in steps, in ascending order."""
-        return _powers(self.top)[self.of not in _EXTREMES :]
+        return _list_powers(self.top)[self.of not in _EXTREMES :]
 
     @property
     def by_excess(self) -> bool:
@@ -116,7 +116,7 @@ class Ladder:
         """
         return FINE if self.type == DOUBLE and self.of is Contribution.TOTAL else None
 
-    def sums(self, *, keys: bool) -> Sums:
+    def choose_sums(self, *, keys: bool) -> Sums:
         """Return what the search also sums: of which it is known what any of the bounds cuts.
 
         Without keys it is also what answers with any of the bounds are made of. In groups totals have no
@@ -126,7 +126,7 @@ class Ladder:
             return Sums.NONE
         return Sums.SIGNED if self.of is Contribution.TOTAL and not keys else Sums.SIZES
 
-    def of_unit(self, rows: Sequence[Expr], *, keys: bool) -> Expr:
+    def measure_unit(self, rows: Sequence[Expr], *, keys: bool) -> Expr:
         """Return the aggregate of a unit's rows: of one group, or in groups. A total of one has a sign.
 
         `rows` is a row as the ladder has it. It is a function of these rows whatever groups they are in, so
@@ -136,33 +136,33 @@ class Ladder:
             return Aggregate("COUNT", tuple(rows))
         if self.of in _EXTREMES:
             name = "MAX" if self.of is Contribution.HIGHEST else "MIN"
-            return self._beyond(Aggregate(name, tuple(rows)))
+            return self._measure_beyond(Aggregate(name, tuple(rows)))
         summed = (absolute(each, self.type) if keys else each for each in rows)
-        return self._cut(_add_terms([Aggregate("SUM", (each,)) for each in summed]))
+        return self._cut_steps(_add_terms([Aggregate("SUM", (each,)) for each in summed]))
 
-    def of_small_unit(self, row: Expr) -> Expr:
-        """Return the same of a unit as a BIGINT, if none of its values is below 0; `SMALL` steps at most.
+    def measure_small_unit(self, row: Expr) -> Expr:
+        """Return the total of a unit's rows as a BIGINT, if no value is below 0; `SMALL` steps at most.
 
         `row` is the column of `small`. The kernel's rule of such sums has the proof.
         """
-        total = Call("COALESCE", (Aggregate("SUM", (steps_as_double(row),)), _double(0)))
-        return Case(((Binary("<", total, _double(SMALL)), Cast(total, BIGINT)),), whole(SMALL))
+        total = Call("COALESCE", (Aggregate("SUM", (steps_as_double(row),)), _make_double(0)))
+        return Case(((Binary("<", total, _make_double(SMALL)), Cast(total, BIGINT)),), whole(SMALL))
 
-    def in_row(self, rows: Sequence[Expr]) -> Expr:
+    def measure_row(self, rows: Sequence[Expr]) -> Expr:
         """Return what one row contributes, where each row is a privacy unit; totals are signed."""
         if self.of is Contribution.ROWS:
             return Case(((IsNull(rows[0], negated=True), whole(1)),), whole(0))
         if self.of in _EXTREMES:
-            return self._beyond(_add_terms(rows))
-        return self._cut(_add_terms(rows))
+            return self._measure_beyond(_add_terms(rows))
+        return self._cut_steps(_add_terms(rows))
 
-    def _beyond(self, value: Expr) -> Expr:
+    def _measure_beyond(self, value: Expr) -> Expr:
         """Return how far a value is beyond 0, on the side that is bounded; 0 on the other side."""
-        far = self._cut(value)
+        far = self._cut_steps(value)
         signed = far if self.of is Contribution.HIGHEST else Paren(Binary("-", whole(0), far))
         return Call("GREATEST", (signed, whole(0)))
 
-    def _cut(self, value: Expr) -> Expr:
+    def _cut_steps(self, value: Expr) -> Expr:
         """Return whole steps, cut beyond the largest bound; 0 for NULL."""
         if self.wide:
             return within(to_least_steps(value, self.scale), BEYOND)
@@ -170,12 +170,12 @@ class Ladder:
 
 
 @lru_cache(maxsize=128)
-def _powers(top: int) -> tuple[int, ...]:
+def _list_powers(top: int) -> tuple[int, ...]:
     """Return 0 and the powers of two up to 2^`top`."""
     return 0, *(1 << j for j in range(top + 1))
 
 
-def _double(number: int) -> Expr:
+def _make_double(number: int) -> Expr:
     return Constant(float(number), DOUBLE)
 
 
@@ -217,10 +217,10 @@ def columns_of(measure: str) -> tuple[str, ...]:
     return tuple(measure.removeprefix(_GROUPS).split(", ")) if measure.startswith(_GROUPS) else ()
 
 
-def counted_by(measure: str) -> str:
+def subject_of_measure(measure: str) -> str:
     """Return what a measure counts: `rows`, `groups`, or the column that it adds up.
 
-    >>> [counted_by(each) for each in (ROWS, "total of cost", "groups by day, ward")]
+    >>> [subject_of_measure(each) for each in (ROWS, "total of cost", "groups by day, ward")]
     ['rows', 'cost', 'groups']
     """
     return "groups" if columns_of(measure) else measure.removeprefix(total_of(""))
@@ -302,11 +302,11 @@ class WholeTable:
         )
 
     def groups_bound(self) -> int | None:
-        """Return the bound on the groups of a unit with the least error; None as above."""
+        """Return the bound on the groups of a unit with the least error; None: no ladder has it."""
         return self.bound(self.by, even=True) if self.by else None
 
     def average_bound(self) -> int | None:
-        """Return the bound on the rows of a unit with which averages have the least error; None as above."""
+        """Return the bound on the rows of a unit with the least error of averages; None: no ladder has it."""
         found = self.ladders.find(self.table, ROWS)
         if found is None:
             return None

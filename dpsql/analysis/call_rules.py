@@ -22,15 +22,15 @@ from dpsql.analysis.compiled_query import CompiledQuery, with_query
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
 from dpsql.analysis.conversions import cast, unify
-from dpsql.analysis.facts_of_values import hull_of_bounds, of_greatest
+from dpsql.analysis.facts_of_values import bounds_of_greatest, hull_of_bounds
 from dpsql.analysis.nested_queries import SUBQUERY_RULES
-from dpsql.analysis.public_domains import literal_domain
-from dpsql.analysis.scalar_functions import fails_on_samples
-from dpsql.analysis.scalar_rules import RULES, build_typed, convert_to_common, predicate
+from dpsql.analysis.public_domains import make_literal_domain
+from dpsql.analysis.scalar_functions import is_failing_on_samples
+from dpsql.analysis.scalar_rules import RULES, build_typed, compile_condition, convert_to_common
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.statement_plan import Plan
-from dpsql.analysis.syntax_rules import SYNTAX_RULES, ZONE_RULES, lambda_call, timezone_call
-from dpsql.analysis.typed_expression import Literal, Typed, constant, exactly
+from dpsql.analysis.syntax_rules import SYNTAX_RULES, ZONE_RULES, compile_lambda_call, compile_timezone_call
+from dpsql.analysis.typed_expression import Literal, Typed, bounds_of_constant, make_constant
 from dpsql.analysis.window_functions import WINDOW_RULES
 from dpsql.errors import Fix
 from dpsql.kernel.tree import (
@@ -50,7 +50,7 @@ from dpsql.kernel.tree import (
     replaced,
 )
 from dpsql.kernel.tree.forms import LONGEST, concatenated
-from dpsql.language import all_of, call_end, unclear
+from dpsql.language import call_end, explain_unclear, find_nodes
 from dpsql.policy import Policy
 from dpsql.types import (
     BIGINT,
@@ -74,34 +74,39 @@ def _literal(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
             raise compiler.source.refuse("a text has a NUL character", node)
         if len(text.encode("utf-8", "surrogatepass")) > LONGEST:
             raise compiler.source.refuse(f"a text has more than {LONGEST:,} bytes", node)
-        return constant(text, VARCHAR)
+        return make_constant(text, VARCHAR)
     if re.fullmatch(r"\d+", text):
         value = int(text)
         if value >= 2**63:
             raise compiler.source.refuse("this number is beyond BIGINT", node)
-        return constant(value, INTEGER if value < 2**31 else BIGINT)
+        return make_constant(value, INTEGER if value < 2**31 else BIGINT)
     fixed = re.fullmatch(r"(\d*)\.(\d*)", text)
     if fixed and (fixed[1] or fixed[2]) and max(1, len(fixed[1].lstrip("0"))) + len(fixed[2]) <= 18:
         digits = fixed[2]
         whole = fixed[1].lstrip("0") or "0"
         sql_type = SqlType("DECIMAL", max(1, len(whole.lstrip("0"))) + len(digits), len(digits))
         exact = Decimal(f"{whole}.{digits}" if digits else whole)
-        return Typed(Constant(exact, sql_type), sql_type, literal=Literal(float(text)), bounds=exactly(exact))
+        return Typed(
+            Constant(exact, sql_type),
+            sql_type,
+            literal=Literal(float(text)),
+            bounds=bounds_of_constant(exact),
+        )
     try:
         number = float(text)
     except ValueError:
         raise compiler.source.refuse("this number cannot be read", node) from None
     if number in (float("inf"), float("-inf")):
         raise compiler.source.refuse("this number is beyond DOUBLE", node)
-    return constant(number, DOUBLE)
+    return make_constant(number, DOUBLE)
 
 
 def _null(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    return constant(None, NULL)
+    return make_constant(None, NULL)
 
 
 def _boolean(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    return constant(bool(node.this), BOOLEAN)
+    return make_constant(bool(node.this), BOOLEAN)
 
 
 def _interval(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -145,19 +150,19 @@ def _json(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         value = cast(value, JSON)
     if value.type != JSON:
         raise compiler.source.refuse(f"{value.type} is not JSON", node, "CAST it to VARCHAR")
-    literal = constant(text, VARCHAR)
+    literal = make_constant(text, VARCHAR)
     tried = [Typed(Constant(None, NULL), VARCHAR), literal]
-    if fails_on_samples(compiler.catalog, "json_extract_string(TRY_CAST({0} AS JSON), {1})", tried):
+    if is_failing_on_samples(compiler.catalog, "json_extract_string(TRY_CAST({0} AS JSON), {1})", tried):
         raise compiler.source.refuse("this is not a JSON path", node, "note ->> '$.a'")
     return build_typed(Call("json_extract_string", (value.node, literal.node)), VARCHAR, value)
 
 
 def _clock(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile the current time as a literal, read once for the whole statement."""
-    return _clock_literal(compiler, date=isinstance(node, exp.CurrentDate))
+    return _compile_clock(compiler, date=isinstance(node, exp.CurrentDate))
 
 
-def _clock_literal(compiler: StatementCompiler, *, date: bool) -> Typed:
+def _compile_clock(compiler: StatementCompiler, *, date: bool) -> Typed:
     now = compiler.now
     text = now.date().isoformat() if date else now.isoformat(" ", "seconds")
     sql_type = DATE if date else TIMESTAMP
@@ -168,21 +173,21 @@ def _clock_literal(compiler: StatementCompiler, *, date: bool) -> Typed:
 def _now(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if node.expressions:
         raise compiler.source.refuse("the clock takes no argument", node)
-    return _clock_literal(compiler, date=(function_name(node) or "").lower() in ("today", "current_date"))
+    return _compile_clock(compiler, date=(function_name(node) or "").lower() in ("today", "current_date"))
 
 
 def _call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     name = function_name(node)
     if name is None:
         raise compiler.source.refuse("this function is not allowed over private data", node)
-    doubt = unclear(node)
+    doubt = explain_unclear(node)
     if doubt is not None:
         what, hint, same = doubt
         start = compiler.source.position(node)
         fix = Fix(hint, start, call_end(compiler.source, start) + 1) if same else None
         raise compiler.source.refuse(what, node, hint, fix)
     if name.lower() in ("list_filter", "list_transform"):
-        return lambda_call(compiler, node, scope)
+        return compile_lambda_call(compiler, node, scope)
     special = _SPECIAL.get(name.lower())
     for argument in node.expressions:
         if isinstance(argument, (exp.Distinct, exp.Order, exp.Star, exp.Kwarg, exp.Lambda, exp.Select)):
@@ -200,7 +205,7 @@ def _choice(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(values) < (1 if name == "coalesce" else 2):
         raise compiler.source.refuse(f"{name} needs more arguments", node)
     values = convert_to_common(compiler, values, node.expressions)
-    bounds = of_greatest(name, values) if name in ("greatest", "least") else hull_of_bounds(values)
+    bounds = bounds_of_greatest(name, values) if name in ("greatest", "least") else hull_of_bounds(values)
     return build_typed(Call(name, tuple(v.node for v in values)), values[0].type, *values, bounds=bounds)
 
 
@@ -216,11 +221,11 @@ def _nullif(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 def _if(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(node.expressions) not in (2, 3):
         raise compiler.source.refuse("if takes a condition and one or two results", node)
-    condition = predicate(compiler, node.expressions[0], scope)
+    condition = compile_condition(compiler, node.expressions[0], scope)
     nodes = [*node.expressions[1:], *([exp.Null()] if len(node.expressions) == 2 else [])]
     raw = [compiler.expression(n, scope) for n in nodes]
     yes, no = convert_to_common(compiler, raw, nodes)
-    domain = literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
+    domain = make_literal_domain([replace(r, literal=v.literal) for r, v in zip((yes, no), raw, strict=True)])
     case = Paren(Case(((condition.node, yes.node),), no.node))
     return build_typed(case, yes.type, condition, yes, no, domain=domain, bounds=hull_of_bounds((yes, no)))
 
@@ -244,7 +249,7 @@ _SPECIAL: dict[str, Callable[[StatementCompiler, exp.Expr, Scope], Typed]] = {
     "today": _now,
     "current_date": _now,
     "current_timestamp": _now,
-    "timezone": timezone_call,
+    "timezone": compile_timezone_call,
 }
 
 _PATH = frozenset({"this", "expression", "only_json_types", "scalar_only", "expressions"})
@@ -259,20 +264,20 @@ CALL_RULES = (
 _META = "released"
 
 
-def value_of(place: int) -> exp.Expr:
+def mark_value(place: int) -> exp.Expr:
     """Return the parser's node for a value that is not known yet; no parsed text has a node with its mark."""
     made = exp.SessionParameter(this=exp.Literal.number(place))
     made.meta[_META] = place
     return made
 
 
-def values_in(tree: exp.Expr) -> tuple[int, ...]:
+def find_values(tree: exp.Expr) -> tuple[int, ...]:
     """Return the places of the values that a release block reads."""
-    found = {n.meta[_META] for n in all_of(tree, exp.SessionParameter) if _META in n.meta}
+    found = {n.meta[_META] for n in find_nodes(tree, exp.SessionParameter) if _META in n.meta}
     return tuple(sorted(found))
 
 
-def with_values(plan: Plan, values: Mapping[int, float | None], policy: Policy, catalog: Catalog) -> Plan:
+def put_values(plan: Plan, values: Mapping[int, float | None], policy: Policy, catalog: Catalog) -> Plan:
     """Return a plan in whose compiled queries the constants of released values are these values."""
     known = {_unknown_value(place): _known_value(value) for place, value in values.items()}
 

@@ -20,7 +20,7 @@ from dpsql.analysis.type_rules import (
     call_type,
     common_type,
     literal_type,
-    settled,
+    settle_type,
 )
 from dpsql.kernel.tree import expressions as e
 from dpsql.kernel.tree import relations as r
@@ -61,18 +61,18 @@ class _Scope:
 def give_types(query: Query, stored: Stored) -> Query:
     """Return a query in which each column has its type: the same one, if it has no node of two types."""
     try:
-        Typing(stored).query(query, None)
+        ColumnTyping(stored).query(query, None)
     except _TwoTypesError:
-        query = replaced(query, _copied)
-        Typing(stored).query(query, None)
+        query = replaced(query, _copy_column)
+        ColumnTyping(stored).query(query, None)
     return query
 
 
-def _copied(node: Node) -> Node:
+def _copy_column(node: Node) -> Node:
     return e.Column(node.table, node.name, node.stored) if isinstance(node, e.Column) else node
 
 
-class Typing:
+class ColumnTyping:
     """Gives each column of a query its type, one query after the other, innermost first."""
 
     def __init__(self, stored: Stored) -> None:
@@ -97,7 +97,7 @@ class Typing:
             expr = item.expr
             name = item.name or (expr.name if isinstance(expr, e.Column) else "")
             name = f"#{len(found)}" if not name or name in found else name
-            found[name] = settled(self.expression(expr, scope))
+            found[name] = settle_type(self.expression(expr, scope))
         if node.where is not None:
             self.expression(node.where, scope)
         for key in node.group:
@@ -124,7 +124,7 @@ class Typing:
                 scope.items[node.alias] = {node.column: BIGINT}
             case r.Values():
                 kinds = [[self.expression(cell, scope) for cell in row] for row in node.rows]
-                columns = (settled(common_type([*cells])) for cells in zip(*kinds, strict=True))
+                columns = (settle_type(common_type([*cells])) for cells in zip(*kinds, strict=True))
                 scope.items[node.alias] = dict(zip(node.columns, columns, strict=True))
             case r.Unnest():
                 listed = self.expression(node.items, scope)
@@ -142,7 +142,7 @@ class Typing:
             return found
         known, place = scope.known, id(node)
         if place not in known:
-            rule = RULES.get(type(node))
+            rule = TYPE_RULES.get(type(node))
             known[place] = rule(self, node, scope) if rule is not None else None
         return known[place]
 
@@ -157,45 +157,45 @@ class Typing:
                 self.below(part, scope)
 
 
-Rule = Callable[..., SqlType | None]
+TypeRule = Callable[..., SqlType | None]
 """Types a node of one type; takes the typing, the node, and the scope of its columns."""
 
 
-def _of(sql_type: SqlType) -> Rule:
+def _make_rule(sql_type: SqlType) -> TypeRule:
     """Return the rule of nodes that have one type."""
 
-    def rule(self: Typing, node: Expr, scope: _Scope) -> SqlType | None:
+    def rule(self: ColumnTyping, node: Expr, scope: _Scope) -> SqlType | None:
         self.below(node, scope)
         return sql_type
 
     return rule
 
 
-def _constant(self: Typing, node: e.Constant, scope: _Scope) -> SqlType | None:
+def _constant(self: ColumnTyping, node: e.Constant, scope: _Scope) -> SqlType | None:
     return literal_type(node.value, node.type)
 
 
-def _inner(self: Typing, node: e.Paren, scope: _Scope) -> SqlType | None:
+def _inner(self: ColumnTyping, node: e.Paren, scope: _Scope) -> SqlType | None:
     return self.expression(node.inner, scope)
 
 
-def _operand(self: Typing, node: e.Try | e.Slice, scope: _Scope) -> SqlType | None:
+def _operand(self: ColumnTyping, node: e.Try | e.Slice, scope: _Scope) -> SqlType | None:
     return self.expression(node.operand, scope)
 
 
-def _cast(self: Typing, node: e.Cast, scope: _Scope) -> SqlType | None:
+def _cast(self: ColumnTyping, node: e.Cast, scope: _Scope) -> SqlType | None:
     self.expression(node.operand, scope)
     return node.type.held
 
 
-def _unary(self: Typing, node: e.Unary, scope: _Scope) -> SqlType | None:
+def _unary(self: ColumnTyping, node: e.Unary, scope: _Scope) -> SqlType | None:
     found = self.expression(node.operand, scope)
     if found is not None and found.name == LITERAL and node.operator == "-":
         return literal_type(-found.precision, BIGINT)
     return found
 
 
-def _binary(self: Typing, node: e.Binary, scope: _Scope) -> SqlType | None:
+def _binary(self: ColumnTyping, node: e.Binary, scope: _Scope) -> SqlType | None:
     left, right = self.expression(node.left, scope), self.expression(node.right, scope)
     return arithmetic_type(node.operator, left, right) if node.operator in _ARITHMETIC else BOOLEAN
 
@@ -203,7 +203,7 @@ def _binary(self: Typing, node: e.Binary, scope: _Scope) -> SqlType | None:
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "//", "%", "||", "&", "|", ">>"})
 
 
-def _case(self: Typing, node: e.Case, scope: _Scope) -> SqlType | None:
+def _case(self: ColumnTyping, node: e.Case, scope: _Scope) -> SqlType | None:
     results = []
     for condition, result in node.branches:
         self.expression(condition, scope)
@@ -213,32 +213,32 @@ def _case(self: Typing, node: e.Case, scope: _Scope) -> SqlType | None:
     return common_type(results)
 
 
-def _list(self: Typing, node: e.ListOf, scope: _Scope) -> SqlType | None:
-    item = settled(common_type([self.expression(each, scope) for each in node.items]))
+def _list(self: ColumnTyping, node: e.ListOf, scope: _Scope) -> SqlType | None:
+    item = settle_type(common_type([self.expression(each, scope) for each in node.items]))
     return None if item is None else SqlType("LIST", item=item)
 
 
-def _steps(self: Typing, node: e.Steps, scope: _Scope) -> SqlType | None:
+def _steps(self: ColumnTyping, node: e.Steps, scope: _Scope) -> SqlType | None:
     self.expression(node.operand, scope)
     return HUGEINT if node.wide else BIGINT
 
 
-def _unscaled(self: Typing, node: e.Unscaled, scope: _Scope) -> SqlType | None:
+def _unscaled(self: ColumnTyping, node: e.Unscaled, scope: _Scope) -> SqlType | None:
     self.expression(node.operand, scope)
     return BIGINT if node.type.precision <= 18 else HUGEINT
 
 
-def _cut(self: Typing, node: e.Cut, scope: _Scope) -> SqlType | None:
+def _cut(self: ColumnTyping, node: e.Cut, scope: _Scope) -> SqlType | None:
     self.expression(node.operand, scope)
     return self.expression(node.written, scope)
 
 
-def _saturated(self: Typing, node: e.Saturated, scope: _Scope) -> SqlType | None:
+def _saturated(self: ColumnTyping, node: e.Saturated, scope: _Scope) -> SqlType | None:
     self.below(node, scope)
     return node.type
 
 
-def _call(self: Typing, node: e.Call, scope: _Scope) -> SqlType | None:
+def _call(self: ColumnTyping, node: e.Call, scope: _Scope) -> SqlType | None:
     types: list[SqlType | None] = []
     for each in node.arguments:
         if isinstance(each, e.Lambda):
@@ -247,29 +247,29 @@ def _call(self: Typing, node: e.Call, scope: _Scope) -> SqlType | None:
     return call_type(node.name.lower(), types)
 
 
-def _parameter(self: Typing, node: e.Parameter, scope: _Scope) -> SqlType | None:
+def _parameter(self: ColumnTyping, node: e.Parameter, scope: _Scope) -> SqlType | None:
     return self.parameters.get(node.name)
 
 
-def _apply(self: Typing, node: e.Apply, scope: _Scope) -> SqlType | None:
+def _apply(self: ColumnTyping, node: e.Apply, scope: _Scope) -> SqlType | None:
     types = [self.expression(each, scope) for each in node.arguments]
     last = types[-1] if types else None
     digits = last.precision if last is not None and last.name == LITERAL else None
-    known = [settled(each) for each in types]
+    known = [settle_type(each) for each in types]
     return node.form.result_type([each for each in known if each is not None], digits) if all(known) else None
 
 
-def _element(self: Typing, node: e.Element, scope: _Scope) -> SqlType | None:
+def _element(self: ColumnTyping, node: e.Element, scope: _Scope) -> SqlType | None:
     found = self.expression(node.operand, scope)
     self.expression(node.index, scope)
     return found.item if found is not None and found.name == "LIST" else found
 
 
-def _lambda(self: Typing, node: e.Lambda, scope: _Scope) -> SqlType | None:
+def _lambda(self: ColumnTyping, node: e.Lambda, scope: _Scope) -> SqlType | None:
     return self.expression(node.body, scope)
 
 
-def _aggregate(self: Typing, node: e.Aggregate, scope: _Scope) -> SqlType | None:
+def _aggregate(self: ColumnTyping, node: e.Aggregate, scope: _Scope) -> SqlType | None:
     types = [self.expression(each, scope) for each in node.arguments]
     for term in node.order:
         self.expression(term.expr, scope)
@@ -278,7 +278,7 @@ def _aggregate(self: Typing, node: e.Aggregate, scope: _Scope) -> SqlType | None
     return aggregate_type(node.name.lower(), types)
 
 
-def _window(self: Typing, node: e.Window, scope: _Scope) -> SqlType | None:
+def _window(self: ColumnTyping, node: e.Window, scope: _Scope) -> SqlType | None:
     found = self.expression(node.function, scope)
     for part in node.partition:
         self.expression(part, scope)
@@ -287,40 +287,40 @@ def _window(self: Typing, node: e.Window, scope: _Scope) -> SqlType | None:
     return found
 
 
-def _scalar(self: Typing, node: e.ScalarQuery, scope: _Scope) -> SqlType | None:
+def _scalar(self: ColumnTyping, node: e.ScalarQuery, scope: _Scope) -> SqlType | None:
     return next(iter(self.query(node.query, scope).values()))
 
 
-def _in_query(self: Typing, node: e.InQuery, scope: _Scope) -> SqlType | None:
+def _in_query(self: ColumnTyping, node: e.InQuery, scope: _Scope) -> SqlType | None:
     self.expression(node.operand, scope)
     self.query(node.query, scope)
     return BOOLEAN
 
 
-def _exists(self: Typing, node: e.Exists, scope: _Scope) -> SqlType | None:
+def _exists(self: ColumnTyping, node: e.Exists, scope: _Scope) -> SqlType | None:
     self.query(node.query, scope)
     return BOOLEAN
 
 
-RULES: dict[type[Expr], Rule] = {
+TYPE_RULES: dict[type[Expr], TypeRule] = {
     e.Constant: _constant,
-    e.Interval: _of(INTERVAL),
+    e.Interval: _make_rule(INTERVAL),
     e.ListOf: _list,
     e.Unary: _unary,
     e.Paren: _inner,
     e.Binary: _binary,
-    **dict.fromkeys((e.Between, e.Not, e.IsNull, e.IsTruth, e.Like, e.InList), _of(BOOLEAN)),
+    **dict.fromkeys((e.Between, e.Not, e.IsNull, e.IsTruth, e.Like, e.InList), _make_rule(BOOLEAN)),
     e.Case: _case,
     e.Cast: _cast,
     e.Try: _operand,
-    e.Canonical: _of(DOUBLE),
-    e.UtcTime: _of(TIMESTAMP),
-    e.Moved: _of(TIMESTAMP),
+    e.Canonical: _make_rule(DOUBLE),
+    e.UtcTime: _make_rule(TIMESTAMP),
+    e.Moved: _make_rule(TIMESTAMP),
     e.Steps: _steps,
     e.Unscaled: _unscaled,
     e.Cut: _cut,
     e.Saturated: _saturated,
-    e.Mean: _of(DOUBLE),
+    e.Mean: _make_rule(DOUBLE),
     e.Call: _call,
     e.Apply: _apply,
     e.Element: _element,

@@ -14,7 +14,7 @@ from dataclasses import InitVar, field, replace
 from typing import Any
 
 from dpsql.analysis.column_types import give_types
-from dpsql.analysis.compiler import words
+from dpsql.analysis.compiler import split_words
 from dpsql.analysis.counting_query import CountedGroups
 from dpsql.analysis.large_domains import SparseDomain
 from dpsql.analysis.schema_catalog import Catalog
@@ -36,8 +36,10 @@ _PLAIN_FUNCTIONS = frozenset({"count", "count_star"})
 _PLAIN_EXPRESSIONS = frozenset(
     {"BOUND_BETWEEN", "BOUND_CASE", "BOUND_COLUMN_REF", "BOUND_CONJUNCTION", "BOUND_CONSTANT", "BOUND_REF"}
 )
-_PLAIN_OPERATORS = words("COMPARE_IN OPERATOR_COALESCE OPERATOR_IS_NOT_NULL OPERATOR_IS_NULL OPERATOR_NOT")
-_PLAIN_PLANS = words(
+_PLAIN_OPERATORS = split_words(
+    "COMPARE_IN OPERATOR_COALESCE OPERATOR_IS_NOT_NULL OPERATOR_IS_NULL OPERATOR_NOT"
+)
+_PLAIN_PLANS = split_words(
     """
     LOGICAL_AGGREGATE_AND_GROUP_BY LOGICAL_COMPARISON_JOIN LOGICAL_CROSS_PRODUCT LOGICAL_DISTINCT
     LOGICAL_DUMMY_SCAN LOGICAL_EXPRESSION_GET LOGICAL_FILTER LOGICAL_GET LOGICAL_LIMIT LOGICAL_ORDER_BY
@@ -127,7 +129,7 @@ class _PlanChecker:
             raise self.vocabulary.refuse(f"the plan has a {name}")
         if kind == "BOUND_WINDOW" and name not in self.vocabulary.windows:
             raise self.vocabulary.refuse(f"the plan has a {name}")
-        self.counts_only &= _plain(node)
+        self.counts_only &= _is_plain(node)
         if name == "OPERATOR_CAST":
             self.cast(node)
         elif kind in ("BOUND_FUNCTION", "BOUND_AGGREGATE"):
@@ -153,7 +155,7 @@ class _PlanChecker:
         raise self.vocabulary.refuse(f"the plan converts {before['id']} to {after['id']}")
 
 
-def _plain(node: dict[str, Any]) -> bool:
+def _is_plain(node: dict[str, Any]) -> bool:
     """Return whether an expression only compares, chooses, counts or changes the width of an integer."""
     kind, name = node["expression_class"], node["type"]
     if name == "OPERATOR_CAST":
@@ -167,7 +169,7 @@ def _plain(node: dict[str, Any]) -> bool:
     return kind in _PLAIN_EXPRESSIONS or (kind == "BOUND_OPERATOR" and name in _PLAIN_OPERATORS)
 
 
-def _decimal(kind: dict[str, Any]) -> tuple[int, int]:
+def _read_decimal(kind: dict[str, Any]) -> tuple[int, int]:
     info = kind.get("type_info") or {}
     return int(info.get("width", 18)), int(info.get("scale", 3))
 
@@ -187,11 +189,11 @@ def is_lossless(before: dict[str, Any], after: dict[str, Any]) -> bool:
     if b == "DOUBLE":
         return a in _WIDTH or a in _UNSIGNED or a in ("DECIMAL", "FLOAT")
     if b == "DECIMAL":
-        width, scale = _decimal(after)
+        width, scale = _read_decimal(after)
         if a in _DIGITS:
             return width - scale >= _DIGITS[a]
         if a == "DECIMAL":
-            old_width, old_scale = _decimal(before)
+            old_width, old_scale = _read_decimal(before)
             return scale >= old_scale and width - scale >= old_width - old_scale
     return a == "ENUM" and b == "VARCHAR"
 
@@ -393,7 +395,7 @@ def is_alike(one: CompiledQuery, other: CompiledQuery) -> bool:
 def merge_queries(
     compiled: CompiledQuery, others: Sequence[CompiledQuery], policy: Policy, catalog: Catalog
 ) -> CompiledQuery:
-    """Return a counting query that has the counts of a query, and of those of others that are `alike`.
+    """Merge a counting query with those of others that count the same groups of the same rows (`is_alike`).
 
     It also has the places of its keys in their domains, and more of the largest groups, for statements that
     select other groups. The engine's binder confirms it as it does every query.
@@ -403,10 +405,10 @@ def merge_queries(
     chosen = [
         o.groups for o in others if o is not compiled and o.groups is not None and is_alike(compiled, o)
     ]
-    groups = compiled.groups.shared(chosen)
+    groups = compiled.groups.merge(chosen)
     if len(groups.numbers) > _MOST_NUMBERS:
-        groups = compiled.groups.shared(())
-    counting = groups.counting(())
+        groups = compiled.groups.merge(())
+    counting = groups.build_query(())
     if duckdb_sql(counting.query) == compiled.sql:
         return compiled
     return seal(

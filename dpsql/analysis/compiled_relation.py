@@ -12,7 +12,7 @@ from dpsql.analysis.typed_expression import Bounds, KeyDomain, Span, Typed, Unit
 from dpsql.kernel import tree
 from dpsql.kernel.tree import Expr, Query
 from dpsql.kernel.tree import Source as TreeSource
-from dpsql.language import StatementText, replacement_fix, written_name
+from dpsql.language import StatementText, replace_name, write_name
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed, fold
 from dpsql.types import SqlType
@@ -89,7 +89,7 @@ class Cte:
     """The common table expressions before it, which it may name."""
 
 
-def cte_named(name: str, ctes: tuple[Cte, ...]) -> Cte | None:
+def find_cte(name: str, ctes: tuple[Cte, ...]) -> Cte | None:
     """Return the last of the visible common table expressions with a name; None if there is none."""
     return next((cte for cte in reversed(ctes) if fold(cte.name) == fold(name)), None)
 
@@ -101,7 +101,7 @@ class Item:
     node: exp.Expr
     name: str
     borrowed: bool = False
-    """Whether `*` means it, which names no column of a parent table (see `Column`)."""
+    """Whether `*` means it, which names no column of a parent table (see `RelationColumn`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Origin:
     columns: tuple[Typed, ...]
     _named: dict[str, list[Typed]] = field(default_factory=dict, init=False, compare=False, repr=False)
 
-    def named(self, key: str) -> list[Typed]:
+    def find_columns(self, key: str) -> list[Typed]:
         """Return the columns with a folded name; the names are folded at the first use."""
         if not self._named:
             found: dict[str, list[Typed]] = {}
@@ -122,7 +122,7 @@ class Origin:
             self._named.update(found)
         return self._named.get(key, [])
 
-    def mapped(self, change: Callable[[Typed], Typed]) -> Origin:
+    def map_columns(self, change: Callable[[Typed], Typed]) -> Origin:
         """Return the relation with `change` applied to each column."""
         return Origin(self.alias, self.names, tuple(map(change, self.columns)))
 
@@ -166,7 +166,7 @@ class Scope:
         """Return a scope with the same names, to which aliases can be added separately."""
         return replace(self, merged=dict(self.merged), aliases=dict(self.aliases), memo={})
 
-    def joined(self, origin: Origin) -> Scope:
+    def join(self, origin: Origin) -> Scope:
         """Return the scope of these rows joined with a relation."""
         return Scope(self.source, (*self.origins, origin), dict(self.merged))
 
@@ -177,23 +177,23 @@ class Scope:
 
     def has(self, key: str) -> bool:
         """Return whether a column of FROM has a folded name."""
-        return key in self.merged or any(o.named(key) for o in self.origins)
+        return key in self.merged or any(o.find_columns(key) for o in self.origins)
 
     def may_have(self, node: exp.Column) -> bool:
         """Return whether a column may be found here: a quick check before `resolve`."""
         table, key = node.args.get("table"), fold(node.name)
-        if table is not None and self._field(node) is not None:
+        if table is not None and self._find_field(node) is not None:
             return True
         if self.outer is not None or (table is None and (key in self.merged or key in self.aliases)):
             return True
         origins = [o for o in self.origins if table is None or fold(o.alias) == fold(table.name)]
-        return any(o.named(key) for o in origins)
+        return any(o.find_columns(key) for o in origins)
 
     def resolve(self, node: exp.Column) -> Typed:
         """Return the column that a name refers to: columns before aliases. An ambiguous name is refused."""
         name, key = node.name, fold(node.name)
         table = node.args.get("table")
-        if table is not None and (field := self._field(node)) is not None:
+        if table is not None and (field := self._find_field(node)) is not None:
             return self.resolve(field)
         if len(node.parts) > 2 and self.outer is not None and self.outer.may_have(node):
             return self.outer.resolve(node)
@@ -206,7 +206,7 @@ class Scope:
         origins = self.origins
         if table is not None:
             origins = tuple(o for o in origins if fold(o.alias) == fold(table.name))[:1]
-        found = [(origin.alias, column) for origin in origins for column in origin.named(key)]
+        found = [(origin.alias, column) for origin in origins for column in origin.find_columns(key)]
         found = [f for f in found if not f[1].borrowed] or found
         if len(found) > 1:
             first, *others = dict.fromkeys(alias for alias, _ in found)
@@ -222,33 +222,33 @@ class Scope:
         if self.outer is not None and (table is None or not origins):
             return self.outer.resolve(node)
         if table is None:
-            raise self._unknown(node, name, [n for o in origins for n in o.names] + list(self.aliases))
+            raise self._refuse_unknown(node, name, [n for o in origins for n in o.names] + list(self.aliases))
         if not origins:
             known = [f"{o.alias}.{n}" for o in self.origins for n in o.names]
-            raise self._unknown(node, f"{fold(table.name)}.{name}", known)
-        raise self._unknown(node, f"{origins[0].alias}.{name}", list(origins[0].names))
+            raise self._refuse_unknown(node, f"{fold(table.name)}.{name}", known)
+        raise self._refuse_unknown(node, f"{origins[0].alias}.{name}", list(origins[0].names))
 
-    def _field(self, node: exp.Column) -> exp.Column | None:
+    def _find_field(self, node: exp.Column) -> exp.Column | None:
         """Return the column that a name with dots means if it is a field: `address.city` or `t.address.city`.
 
         A field is a column named as such. A table of FROM with the column goes before it.
         """
         parts = [part.name for part in node.parts]
-        if len(parts) == 2 and any(o.named(fold(parts[1])) for o in self._aliased(parts[0])):
+        if len(parts) == 2 and any(o.find_columns(fold(parts[1])) for o in self._find_origins(parts[0])):
             return None
-        if len(parts) > 2 and fold(parts[0]) == "main" and self._aliased(parts[1]):
+        if len(parts) > 2 and fold(parts[0]) == "main" and self._find_origins(parts[1]):
             parts = parts[1:]
         whole, below = ".".join(parts), ".".join(parts[1:])
         place = {"start": node.parts[0].meta.get("start"), "end": node.parts[-1].meta.get("end")}
-        if len(parts) > 2 and any(o.named(fold(below)) for o in self._aliased(parts[0])):
-            return _named(below, place, parts[0])
-        return _named(whole, place) if self.has(fold(whole)) else None
+        if len(parts) > 2 and any(o.find_columns(fold(below)) for o in self._find_origins(parts[0])):
+            return _name_column(below, place, parts[0])
+        return _name_column(whole, place) if self.has(fold(whole)) else None
 
-    def _aliased(self, name: str) -> list[Origin]:
+    def _find_origins(self, name: str) -> list[Origin]:
         """Return the relations of FROM with an alias: one, or none."""
         return [o for o in self.origins if fold(o.alias) == fold(name)][:1]
 
-    def _unknown(self, node: exp.Column, name: str, known: list[str]) -> Exception:
+    def _refuse_unknown(self, node: exp.Column, name: str, known: list[str]) -> Exception:
         own = name if known and "." in known[0] else node.name
         close = difflib.get_close_matches(own, list(dict.fromkeys(known)), 2)
         shown = ", ".join(dict.fromkeys(known))
@@ -259,12 +259,12 @@ class Scope:
         hint, fix = f"columns here: {shown[:200]}" if shown else None, None
         if close:
             whole = "." in close[0]  # with a table or STRUCT before it
-            hint = f"did you mean {close[0] if whole else written_name(close[0])}?"
-            fix = replacement_fix(node.this, close[0]) if len(close) == 1 and not whole else None
+            hint = f"did you mean {close[0] if whole else write_name(close[0])}?"
+            fix = replace_name(node.this, close[0]) if len(close) == 1 and not whole else None
         return self.source.refuse(f"there is no column {name}", node, hint, fix, unknown="column")
 
 
-def _named(name: str, place: dict[str, int | None], table: str | None = None) -> exp.Column:
+def _name_column(name: str, place: dict[str, int | None], table: str | None = None) -> exp.Column:
     """Return a column's name as a node, at a place of the statement."""
     made = exp.to_identifier(name, quoted=True)
     made.meta.update({key: value for key, value in place.items() if value is not None})

@@ -36,7 +36,7 @@ _NODES = {
 
 
 class QueryCompiler(Protocol):
-    """The signature of `blocks.query`, which the modules below `blocks` call through the compiler."""
+    """The signature of `select_blocks.compile_query`, which the modules below call through the compiler."""
 
     def __call__(
         self, compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
@@ -171,12 +171,12 @@ class StatementCompiler:
         """Compile an expression by the rule of its node type; a node without a rule is refused."""
         if id(node) in scope.memo:
             return scope.memo[id(node)]
-        value = self._compiled(node, scope)
+        value = self._compile_expression(node, scope)
         scope.memo[id(node)] = value
         self.kept.append(node)
         return value
 
-    def _compiled(self, node: exp.Expr, scope: Scope) -> Typed:
+    def _compile_expression(self, node: exp.Expr, scope: Scope) -> Typed:
         if scope.intercept is not None:
             known = scope.intercept(node)
             if known is not None:
@@ -187,7 +187,7 @@ class StatementCompiler:
             raise self.source.refuse(f"{what} is not supported here over private data", node)
         check_arguments(self.source, node, rule.knows)
         value = rule.compile(self, node, scope)
-        if OPAQUE in value.reads and not value.total:
+        if OPAQUE in value.reads and not value.is_total:
             raise self.source.refuse(
                 "this calculation does not take a subquery directly",
                 node,
@@ -213,7 +213,7 @@ class Rule:
     knows: frozenset[str]
 
 
-_WORDS = {
+_SQL_NAMES = {
     "method": "this kind of JOIN",
     "locks": "FOR UPDATE",
     "connect": "CONNECT BY",
@@ -236,7 +236,7 @@ def check_arguments(source: StatementText, node: exp.Expr, knows: frozenset[str]
     """Refuse a node that has an argument which its rule does not handle."""
     for name, value in node.args.items():
         if name not in knows and value is not None and value is not False and value != []:
-            word = _WORDS.get(name, name.strip("_").replace("_", " ").upper())
+            word = _SQL_NAMES.get(name, name.strip("_").replace("_", " ").upper())
             raise source.refuse(
                 f"{word} is not supported here", value if isinstance(value, exp.Expr) else node
             )
@@ -250,33 +250,33 @@ def function_name(node: exp.Expr) -> str | None:
     return name[len(MARK) :] if isinstance(name, str) and name.startswith(MARK) else None
 
 
-def words(table: str) -> frozenset[str]:
-    """Return the words of a table that is written as one text."""
+def split_words(table: str) -> frozenset[str]:
+    """Return the words of a text as a set; tables of words are written as one text."""
     return frozenset(table.split())
 
 
-def conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+def list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
     """Return the conjuncts of a condition."""
     node = node.unnest() if node is not None else None
     if isinstance(node, exp.And):
-        return [*conjuncts(node.this), *conjuncts(node.expression)]
+        return [*list_conjuncts(node.this), *list_conjuncts(node.expression)]
     return [] if node is None else [node]
 
 
-def call_arguments(call: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
+def split_arguments(call: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
     """Return the arguments of a call that have a name, and the others."""
     named: list[exp.Expr] = [each for each in call.expressions if isinstance(each, exp.Kwarg)]
     return named, [each for each in call.expressions if not isinstance(each, exp.Kwarg)]
 
 
-def whole_number(node: object) -> int | None:
+def read_whole_number(node: object) -> int | None:
     """Return the value of a literal that is a whole number; None for other nodes."""
     if isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal():
         return int(node.this)
     return None
 
 
-def number(node: exp.Expr) -> Fraction | None:
+def read_number(node: exp.Expr) -> Fraction | None:
     """Return the value of a literal number, perhaps with a sign; None for other nodes."""
     sign = 1
     while isinstance(node, (exp.Paren, exp.Neg)):
@@ -290,8 +290,8 @@ def number(node: exp.Expr) -> Fraction | None:
         return None
 
 
-def order_terms(source: StatementText, order: exp.Expr | None) -> list[exp.Expr]:
-    """Return the terms of an ORDER BY."""
+def list_order_terms(source: StatementText, order: exp.Expr | None) -> list[exp.Expr]:
+    """Return the terms of an ORDER BY; refuse one with an argument that dpsql does not read."""
     if order is None:
         return []
     check_arguments(source, order, frozenset({"this", "expressions"}))
@@ -300,7 +300,7 @@ def order_terms(source: StatementText, order: exp.Expr | None) -> list[exp.Expr]
     return list(order.expressions)
 
 
-def order_term(term: exp.Expr, expr: Expr) -> OrderTerm:
+def compile_order_term(term: exp.Expr, expr: Expr) -> OrderTerm:
     """Return the compiled term of an ORDER BY."""
     nulls = "FIRST" if term.args.get("nulls_first") else "LAST"
     return OrderTerm(expr, "DESC" if term.args.get("desc") else "ASC", nulls)

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis.facts_of_values import of_cast
+from dpsql.analysis.facts_of_values import bounds_of_cast
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Literal, Typed
@@ -66,25 +66,27 @@ def may_be_instant(value: Typed) -> bool:
     return value.type.name in ("DATE", "TIMESTAMP") and not value.reads
 
 
-def instant(catalog: Catalog, value: Typed) -> Typed | None:
+def convert_to_instant(catalog: Catalog, value: Typed) -> Typed | None:
     """Return a constant as an instant; None if it is none, or no constant."""
     if not may_be_instant(value):
         return None
     text = value.text if value.type == VARCHAR else None
     if text is None:
-        local = _micros(catalog, value.sql)
+        local = _read_microseconds(catalog, value.sql)
         if local is None or value.clock:  # infinite, or a time of UTC
             return replace(value, node=Cast(value.node, TIMESTAMP, bounded=True), type=TIMESTAMPTZ)
-        return _in_zone(catalog, local, catalog.time_zone, value.notes)
+        return _read_in_zone(catalog, local, catalog.time_zone, value.notes)
     if _WORD.fullmatch(text):
-        return _constant(catalog, f"CAST({literal_sql(text)} AS TIMESTAMP)", ())
+        return _evaluate_constant(catalog, f"CAST({literal_sql(text)} AS TIMESTAMP)", ())
     found = _MOMENT.fullmatch(text)
-    local = _micros(catalog, f"CAST({literal_sql(found['naive'])} AS TIMESTAMP)") if found else None
+    local = (
+        _read_microseconds(catalog, f"CAST({literal_sql(found['naive'])} AS TIMESTAMP)") if found else None
+    )
     if found is None or local is None:
         return None
     written = found["zone"]
     if written is None:
-        return _in_zone(catalog, local, catalog.time_zone, ())
+        return _read_in_zone(catalog, local, catalog.time_zone, ())
     if found["clock"] is None:
         return None
     if offset := _OFFSET.fullmatch(written):
@@ -97,27 +99,27 @@ def instant(catalog: Catalog, value: Typed) -> Typed | None:
         zone = zones.zone("UTC" if written.upper() == "Z" else written)
     except ValueError:
         return None
-    at, notes = _of_local(local, zone)
-    return _make_constant(catalog, at, (*_of_database(zone), *notes))
+    at, notes = _find_instant(local, zone)
+    return _make_constant(catalog, at, (*_note_database(zone), *notes))
 
 
-def _in_zone(catalog: Catalog, local: int, name: str, notes: tuple[Assumed, ...]) -> Typed | None:
-    at, more = _of_local(local, zones.zone(name))
+def _read_in_zone(catalog: Catalog, local: int, name: str, notes: tuple[Assumed, ...]) -> Typed | None:
+    at, more = _find_instant(local, zones.zone(name))
     where = "policy" if name != "UTC" else ""
-    read = Assumed(f"times without an offset are read in {name}{database(name)}", where=where)
+    read = Assumed(f"times without an offset are read in {name}{name_database(name)}", where=where)
     return _make_constant(catalog, at, (*notes, read, *more))
 
 
-def database(name: str) -> str:
+def name_database(name: str) -> str:
     """Name the database of time zones behind the name of a zone that has rules.
 
-    >>> database("UTC")
+    >>> name_database("UTC")
     ''
     """
     return "" if name == "UTC" else f" of {zones.DATABASE} {zones.version()}"
 
 
-def _of_local(local: int, zone: zones.Zone) -> tuple[int, tuple[Assumed, ...]]:
+def _find_instant(local: int, zone: zones.Zone) -> tuple[int, tuple[Assumed, ...]]:
     """Return the instant of a local time, in microseconds, with a note if there are two or none."""
     seconds, rest = divmod(local, zones.SECOND)
     found, taken = zone.instants(seconds), zone.instant(seconds)
@@ -130,30 +132,30 @@ def _of_local(local: int, zone: zones.Zone) -> tuple[int, tuple[Assumed, ...]]:
     return taken * zones.SECOND + rest, notes
 
 
-def in_zone(catalog: Catalog, value: Typed, zone: zones.Zone) -> Typed | None:
+def read_in_zone(catalog: Catalog, value: Typed, zone: zones.Zone) -> Typed | None:
     """Return a constant time of a zone as an instant; None if it is no time that the engine has."""
-    local = _micros(catalog, value.sql)
+    local = _read_microseconds(catalog, value.sql)
     if local is None:
         return replace(value, type=TIMESTAMPTZ)  # infinite
-    at, notes = _of_local(local, zone)
-    return _make_constant(catalog, at, (*value.notes, *_of_database(zone), *notes))
+    at, notes = _find_instant(local, zone)
+    return _make_constant(catalog, at, (*value.notes, *_note_database(zone), *notes))
 
 
-def of_instant(catalog: Catalog, value: Typed, zone: zones.Zone) -> Typed | None:
+def show_in_zone(catalog: Catalog, value: Typed, zone: zones.Zone) -> Typed | None:
     """Return the time of a constant instant in a zone; None if it is no time that the engine has."""
-    at = _micros(catalog, value.sql)
+    at = _read_microseconds(catalog, value.sql)
     if at is None:
         return replace(value, type=TIMESTAMP)
     local = at + zone.offset(at // zones.SECOND) * zones.SECOND
-    found = _make_constant(catalog, local, (*value.notes, *_of_database(zone)))
+    found = _make_constant(catalog, local, (*value.notes, *_note_database(zone)))
     return None if found is None else replace(found, type=TIMESTAMP)
 
 
-def _of_database(zone: zones.Zone) -> tuple[Assumed, ...]:
-    return () if zone.name == "UTC" else (Assumed(f"{zone.name}{database(zone.name)}"),)
+def _note_database(zone: zones.Zone) -> tuple[Assumed, ...]:
+    return () if zone.name == "UTC" else (Assumed(f"{zone.name}{name_database(zone.name)}"),)
 
 
-def _micros(catalog: Catalog, sql: str) -> int | None:
+def _read_microseconds(catalog: Catalog, sql: str) -> int | None:
     """Return a constant in microseconds since 1970; None if it is infinite or no time."""
     try:
         found = catalog.evaluate(f"epoch_us(CAST({sql} AS TIMESTAMP))")  # NULL for an infinite one
@@ -163,10 +165,10 @@ def _micros(catalog: Catalog, sql: str) -> int | None:
 
 
 def _make_constant(catalog: Catalog, at: int, notes: tuple[Assumed, ...]) -> Typed | None:
-    return _constant(catalog, f"make_timestamp({at})", notes)
+    return _evaluate_constant(catalog, f"make_timestamp({at})", notes)
 
 
-def _constant(catalog: Catalog, sql: str, notes: tuple[Assumed, ...]) -> Typed | None:
+def _evaluate_constant(catalog: Catalog, sql: str, notes: tuple[Assumed, ...]) -> Typed | None:
     try:
         text = catalog.evaluate(f"CAST({sql} AS VARCHAR)")
     except ValueError:  # beyond the engine's times
@@ -175,11 +177,11 @@ def _constant(catalog: Catalog, sql: str, notes: tuple[Assumed, ...]) -> Typed |
     return Typed(node, TIMESTAMPTZ, literal=Literal(("TIMESTAMPTZ", text)), notes=notes)
 
 
-def not_valid(source: StatementText, text: str, sql_type: SqlType, at: exp.Expr) -> Exception:
+def refuse_text(source: StatementText, text: str, sql_type: SqlType, at: exp.Expr) -> Exception:
     """Return the refusal of a text that is no value of a type; of one with an offset, for that reason."""
     if sql_type != TIMESTAMPTZ and has_zone(text) and _MOMENT.fullmatch(text):
         beside = [at, at.parent] if isinstance(at.parent, exp.Predicate) else [at]
-        named = next((n for node in beside for n in _names(node) if n != "x"), "ts")
+        named = next((n for node in beside for n in _name_sides(node) if n != "x"), "ts")
         zoned = f", or say in which zone the column is: {named} AT TIME ZONE 'UTC'"
         return source.refuse(
             f"this text has an offset or a zone, and a {sql_type} has none",
@@ -192,7 +194,7 @@ def not_valid(source: StatementText, text: str, sql_type: SqlType, at: exp.Expr)
     )
 
 
-def _names(at: exp.Expr) -> list[str]:
+def _name_sides(at: exp.Expr) -> list[str]:
     """Return both sides of a comparison as a hint names them: a column by its name, anything else as `x`."""
     sides = (at.args.get("this"), at.args.get("expression"))
     return [side.sql("duckdb") if isinstance(side, exp.Column) else "x" for side in sides]
@@ -202,7 +204,7 @@ def refuse_mixed(source: StatementText, left: Typed, right: Typed, at: exp.Expr)
     """Return the refusal of a comparison of an instant with a date or time that has no zone."""
     first = left.type == TIMESTAMPTZ
     other = right.type if first else left.type
-    names = _names(at)
+    names = _name_sides(at)
     zoned, naive = names if first else names[::-1]
     if other.name == "DATE":
         naive = f"CAST({naive} AS TIMESTAMP)"
@@ -214,7 +216,7 @@ def refuse_mixed(source: StatementText, left: Typed, right: Typed, at: exp.Expr)
     )
 
 
-def needs_zone(source: StatementText, given: SqlType, at: exp.Expr) -> Exception:
+def refuse_without_zone(source: StatementText, given: SqlType, at: exp.Expr) -> Exception:
     """Return the refusal of a conversion, at `at`, between an instant and a time without a zone."""
     if given.name in ("TIMESTAMP", "TIMESTAMPTZ", "DATE", "VARCHAR"):
         name = at.this.sql("duckdb") if isinstance(at.this, exp.Column) else "x"
@@ -235,7 +237,7 @@ def cast(value: Typed, sql_type: SqlType, *, lossless: bool = False) -> Typed:
 
     What is computed in 128 bits is converted as it is, not as the BIGINT to which it would be cut.
     """
-    bounds = of_cast(value, sql_type)
+    bounds = bounds_of_cast(value, sql_type)
     value = value if sql_type == value.type else widen_integer(value)
     bounded = lossless or _only_bounds(value, sql_type)
     node = Cast(value.node, sql_type.held, safe=not lossless, bounded=bounded)
@@ -260,16 +262,16 @@ def _only_bounds(value: Typed, sql_type: SqlType) -> bool:
     return once or whole or (value.type.name == "DATE" and sql_type == TIMESTAMP)
 
 
-def to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
+def convert_implicitly(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
     """Convert an expression implicitly; None if that could lose information or fail."""
     if value.type == sql_type:
         return value
     if value.type.name == "NULL":
         return cast(value, sql_type)
     if sql_type == TIMESTAMPTZ:
-        return instant(catalog, value)
+        return convert_to_instant(catalog, value)
     if value.text is not None:
-        return _from_text(catalog, value, sql_type)
+        return _convert_text(catalog, value, sql_type)
     if sql_type.integer and value.type.integer:
         fits = sql_type.bits > value.type.bits or (
             sql_type.bits == value.type.bits and sql_type.signed == value.type.signed
@@ -288,11 +290,11 @@ def to_type(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
     return None
 
 
-def _huge(value: Typed) -> Typed:
+def _widen_to_hugeint(value: Typed) -> Typed:
     return value if value.type == HUGEINT else cast(value, HUGEINT, lossless=True)
 
 
-def _from_text(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
+def _convert_text(catalog: Catalog, value: Typed, sql_type: SqlType) -> Typed | None:
     if sql_type.name not in _FROM_TEXT and not sql_type.integer:
         return None
     if sql_type.name in ("DATE", "TIMESTAMP", "TIME") and has_zone(value.text or ""):
@@ -313,24 +315,24 @@ def unify(
     if compare and left.type.integer and right.type.integer:
         full = widen_integer(left), widen_integer(right)
         if any(value.type == HUGEINT for value in full):
-            return _huge(full[0]), _huge(full[1])
+            return _widen_to_hugeint(full[0]), _widen_to_hugeint(full[1])
     if left.type == right.type:
         return left, right
-    sql_type = _common(left, right, compare=compare)
+    sql_type = _common_type(left, right, compare=compare)
     if sql_type is None:
         if compare and left.type.numeric and right.type.numeric:
             return (
                 left,
                 right,
             )  # DECIMAL against an integer or DECIMAL: lossless, and the binder's check proves it
-        raise _mismatch(source, left, right, at)
-    a, b = to_type(catalog, left, sql_type), to_type(catalog, right, sql_type)
+        raise _refuse_mismatch(source, left, right, at)
+    a, b = convert_implicitly(catalog, left, sql_type), convert_implicitly(catalog, right, sql_type)
     if a is None or b is None:
-        raise _mismatch(source, left, right, at)
+        raise _refuse_mismatch(source, left, right, at)
     return a, b
 
 
-def _common(left: Typed, right: Typed, *, compare: bool) -> SqlType | None:
+def _common_type(left: Typed, right: Typed, *, compare: bool) -> SqlType | None:
     a, b = left.type, right.type
     if a.name == "NULL" or b.name == "NULL":
         return b if a.name == "NULL" else a
@@ -363,11 +365,11 @@ def _common_integer(a: SqlType, b: SqlType, *, compare: bool) -> SqlType:
     return HUGEINT if compare else DOUBLE
 
 
-def _mismatch(source: StatementText, left: Typed, right: Typed, at: exp.Expr) -> Exception:
+def _refuse_mismatch(source: StatementText, left: Typed, right: Typed, at: exp.Expr) -> Exception:
     texts = [v.text for v in (left, right) if v.text is not None and v.type == VARCHAR]
     times = [v.type for v in (left, right) if v.type.moment or v.type.name in ("DATE", "TIME")]
     if texts and times:
-        return not_valid(source, texts[0], times[0], at)
+        return refuse_text(source, texts[0], times[0], at)
     if TIMESTAMPTZ in times and len(times) > 1:
         return refuse_mixed(source, left, right, at)
     if left.text is not None and left.type == VARCHAR:

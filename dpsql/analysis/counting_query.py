@@ -23,8 +23,8 @@ from dpsql.analysis.compiled_relation import From, select_list
 from dpsql.analysis.grids import SMALL
 from dpsql.analysis.public_domains import Candidates
 from dpsql.analysis.released.quantiles import CellRows
+from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.released.unit_counts import DistinctValues
-from dpsql.analysis.released.unit_numbers import ReleasedAggregate
 from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import (
@@ -64,7 +64,7 @@ class CountingQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class ProjectedRows:
     """The projected private rows, and the numbers that are released of them."""
 
     query: Query
@@ -75,7 +75,7 @@ class Rows:
     by_row: bool
     """Whether each row is a privacy unit. All rows then have the same hidden unit."""
     alike: bool = False
-    """Whether the query gives the same rows each time it is read (see `rereading`)."""
+    """Whether the query gives the same rows each time it is read (`schema_catalog.has_stable_reads`)."""
     ungrouped: Query | None = None
     """The same rows without the groups of the domains, which take a join; None: there are no such rows."""
 
@@ -89,7 +89,7 @@ class Rows:
         more: Iterable[Expr] = (),
         *,
         alike: bool = False,
-    ) -> Rows:
+    ) -> ProjectedRows:
         """Project the rows of a FROM clause to the unit, the keys and what the numbers depend on.
 
         `more` are expressions of a row beside those of the numbers.
@@ -99,7 +99,7 @@ class Rows:
         by_row = made.owner is None or made.owner.row
         return cls(Select(listed, made.source, where), len(keys), row, tuple(released), by_row, alike)
 
-    def beside(self, more: Sequence[Expr]) -> Rows:
+    def add_expressions(self, more: Sequence[Expr]) -> ProjectedRows:
         """Return the same rows with more expressions of a row; before groups are joined to them."""
         query = self.query
         if not isinstance(query, Select) or not more:
@@ -108,10 +108,12 @@ class Rows:
         listed = (*query.items[: 1 + self.keys], *items("f", row))
         return replace(self, query=replace(query, items=listed), row=row)
 
-    def grouped(self) -> Query:
+    def count_by_group(self) -> Query:
         """Return the query of the numbers by group, if need be over one row for each unit and group."""
         own = {e: Column("s", f"f{i}") for i, e in enumerate(self.row)}
-        numbers = tuple(tuple(p.counted(*(own[e] for e in p.row)) for p in r.parts) for r in self.released)
+        numbers = tuple(
+            tuple(p.build_counted(*(own[e] for e in p.row)) for p in r.parts) for r in self.released
+        )
         made = Weighted(self.query, self.keys, len(self.row), numbers)
         if self.by_row and not made.by_rows:
             raise InternalError("this is a bug of dpsql, nothing was run or charged: rows by unit")
@@ -128,21 +130,23 @@ class Rows:
     @property
     def weighted(self) -> bool:
         """Whether what counts of a unit's rows in a group depends on its rows in other groups."""
-        return bool(self.keys) and any(p.total is not None for r in self.released for p in r.parts)
+        return bool(self.keys) and any(p.l1_over_groups is not None for r in self.released for p in r.parts)
 
-    def among(self, domains: Sequence[Candidates]) -> Rows:
+    def keep_candidates(self, domains: Sequence[Candidates]) -> ProjectedRows:
         """Keep the rows that are in a group of the domain; without a domain, all."""
         source: Source = Derived(self.query, "x")
         there: list[Expr] = []
         keys = columns("x", "k", self.keys)
         for i, each in enumerate(domains):
-            source, known = each.joined(source, keys, f"d{i}")
+            source, known = each.join_rows(source, keys, f"d{i}")
             there += known
         names = ["u", *(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row)))]
         query = Select(tuple(Item(Column("x", n), n) for n in names), source, conjunction(there))
         return replace(self, query=query, ungrouped=None)
 
-    def bounded(self, groups: int, domains: Sequence[Candidates], by: Sequence[int] = ()) -> Rows:
+    def bound_groups(
+        self, groups: int, domains: Sequence[Candidates], by: Sequence[int] = ()
+    ) -> ProjectedRows:
         """Keep each unit's rows in at most `groups` groups of the domain, chosen by a hash.
 
         With `by`, the places of some keys, rows are kept in so many combinations of their values. NULL is a
@@ -154,14 +158,14 @@ class Rows:
         inside: Source = Derived(self.query, "s")
         conditions: list[Expr] = [IsNull(unit, negated=True)]
         for i, each in enumerate(domains):
-            inside, known = each.joined(inside, keys, f"d{i}")
+            inside, known = each.join_rows(inside, keys, f"d{i}")
             conditions += known
         there = conjunction(conditions)
         pairs = Select(tuple(Item(Column("s", n)) for n in ("u", *chosen)), inside, there, distinct=True)
         names = (*(f"k{i}" for i in range(self.keys)), *(f"f{i}" for i in range(len(self.row))))
         return replace(self, query=Bounded(self.query, names, tuple(chosen), groups, pairs), ungrouped=None)
 
-    def with_outside(self, domains: Sequence[Candidates]) -> Rows:
+    def add_outside(self, domains: Sequence[Candidates]) -> ProjectedRows:
         """Add a key that says whether a row is in no candidate group; all other keys of such rows are NULL.
 
         So all rows whose keys the domains do not list are one group, `outside`, of one partition with the
@@ -174,13 +178,13 @@ class Rows:
         return replace(self, query=query, keys=self.keys + 1, ungrouped=self.query)
 
 
-def one_group(rows: Rows) -> CountingQuery:
+def count_one_group(rows: ProjectedRows) -> CountingQuery:
     """Count all rows together. The result is one row, so its order is public."""
-    return CountingQuery(rows.grouped(), order=())
+    return CountingQuery(rows.count_by_group(), order=())
 
 
-def all_groups(
-    rows: Rows,
+def count_all_groups(
+    rows: ProjectedRows,
     domains: Sequence[Candidates],
     order: Iterable[tuple[int, bool]] | None,
     *,
@@ -197,7 +201,7 @@ def all_groups(
     distinct within a domain, so no two groups are equal in all terms, and the order is total. The groups are
     sorted by them where they are received: how an engine orders rows is no proof.
     """
-    counts, numbers = cells or rows.grouped(), 2 if cells is not None else len(rows.released)
+    counts, numbers = cells or rows.count_by_group(), 2 if cells is not None else len(rows.released)
     listed = tuple(each.listed for each in domains)
     query = OnDomain(counts, numbers, listed, order is not None, outside)
     if order is None:
@@ -209,16 +213,20 @@ def all_groups(
     return CountingQuery(query, order=tuple(terms))
 
 
-def groups_with_units(rows: Rows, place: int) -> CountingQuery:
+def count_groups_with_units(rows: ProjectedRows, place: int) -> CountingQuery:
     """Count all groups of undeclared keys that have a unit; which groups there are is private.
 
     Their order says nothing: it is that of the engine, and what is released of them is sorted by key.
     """
-    return CountingQuery(Decided(rows.grouped(), rows.keys, len(rows.released), place))
+    return CountingQuery(Decided(rows.count_by_group(), rows.keys, len(rows.released), place))
 
 
-def largest_groups(
-    rows: Rows, place: int, candidates: int, domains: Sequence[Candidates] = (), by: Sequence[int] = ()
+def count_largest_groups(
+    rows: ProjectedRows,
+    place: int,
+    candidates: int,
+    domains: Sequence[Candidates] = (),
+    by: Sequence[int] = (),
 ) -> CountingQuery:
     """Count only the `candidates + 1` largest groups; of equal groups, those with the least keys.
 
@@ -231,7 +239,7 @@ def largest_groups(
     listed = tuple(each.listed for each in domains)
     numbers = len(rows.released)
     return CountingQuery(
-        Decided(rows.grouped(), rows.keys, numbers, place, candidates + 1, tuple(by), listed)
+        Decided(rows.count_by_group(), rows.keys, numbers, place, candidates + 1, tuple(by), listed)
     )
 
 
@@ -243,7 +251,7 @@ _FEWEST = 1024
 class CountedGroups:
     """The rows of a counting query, its groups, and the numbers that it counts of each."""
 
-    rows: Rows
+    rows: ProjectedRows
     """The projected rows, of all groups, and the numbers."""
     domains: tuple[Candidates, ...]
     """The domains of all keys; none if a key has no domain."""
@@ -282,26 +290,26 @@ class CountedGroups:
             raise InternalError("this is a bug of dpsql, nothing was run or charged: rows that are no SELECT")
         return query
 
-    def counting(self, order: Sequence[tuple[int, bool]] | None) -> CountingQuery:
+    def build_query(self, order: Sequence[tuple[int, bool]] | None) -> CountingQuery:
         """Build the counting query, in the public order of some keys if there is one."""
         rows = self.rows
         if not rows.keys:
-            return one_group(rows)
+            return count_one_group(rows)
         if self.outside:
-            rows = rows.with_outside(self.domains)
-            rows = rows if self.most is None else rows.bounded(self.most, ())
-            return all_groups(rows, self.domains, order or (), outside=True)
+            rows = rows.add_outside(self.domains)
+            rows = rows if self.most is None else rows.bound_groups(self.most, ())
+            return count_all_groups(rows, self.domains, order or (), outside=True)
         if self.most is not None:
-            rows = rows.bounded(self.most, self.domains)
+            rows = rows.bound_groups(self.most, self.domains)
         elif rows.weighted:
-            rows = rows.among(self.domains)
+            rows = rows.keep_candidates(self.domains)
         if self.domains:
-            return all_groups(rows, self.domains, order)
+            return count_all_groups(rows, self.domains, order)
         if self.existence is not None:
-            return groups_with_units(rows, self.existence)
+            return count_groups_with_units(rows, self.existence)
         if self.largest is None:
             raise InternalError("this is a bug of dpsql, nothing was run or charged: groups of no domain")
-        return largest_groups(rows, *self.largest)
+        return count_largest_groups(rows, *self.largest)
 
     @property
     def numbers(self) -> tuple[ReleasedAggregate, ...]:
@@ -315,14 +323,16 @@ class CountedGroups:
         Numbers that are counted in different ways take longer in one query than in one each.
         """
         parts = [part for number in self.numbers for part in number.parts]
-        return any(p.total is not None for p in parts), any(isinstance(p, DistinctValues) for p in parts)
+        return any(p.l1_over_groups is not None for p in parts), any(
+            isinstance(p, DistinctValues) for p in parts
+        )
 
     @property
     def limit(self) -> int | None:
         """How many groups are counted, those with the largest numbers; None: all."""
         return None if self.largest is None else self.largest[1] + 1
 
-    def shared(self, others: Sequence[CountedGroups]) -> CountedGroups:
+    def merge(self, others: Sequence[CountedGroups]) -> CountedGroups:
         """Return the groups with the numbers of others, too; all have the same shape."""
         query = self._projection
         every = (self, *others)
@@ -338,32 +348,32 @@ class CountedGroups:
         return replace(self, rows=rows, existence=existence, largest=largest)
 
 
-def cells_of_all(
-    rows: Rows, domains: Sequence[Candidates], part: CellRows, order: Iterable[tuple[int, bool]]
+def count_cells_of_all(
+    rows: ProjectedRows, domains: Sequence[Candidates], part: CellRows, order: Iterable[tuple[int, bool]]
 ) -> CountingQuery:
     """Count the rows of each group of the domain and each of its cells: the cell in `n0`, its rows in `n1`.
 
     A group without rows has one row, with 0 rows in cell 0. Which cells a group has is private; the order of
-    the groups is public, as that of `all_groups`.
+    the groups is public, as that of `count_all_groups`.
     """
-    return all_groups(rows, domains, order, cells=cells(rows, part))
+    return count_all_groups(rows, domains, order, cells=list_cells(rows, part))
 
 
-def cells_of_one(rows: Rows, part: CellRows) -> CountingQuery:
+def count_cells_of_one(rows: ProjectedRows, part: CellRows) -> CountingQuery:
     """Count the rows of each cell, of all rows together; without any, there is none."""
-    return CountingQuery(cells(rows, part), order=())
+    return CountingQuery(list_cells(rows, part), order=())
 
 
-def cells_of_existing(rows: Rows, part: CellRows, units: ReleasedAggregate) -> CountingQuery:
+def count_cells_of_existing(rows: ProjectedRows, part: CellRows, units: ReleasedAggregate) -> CountingQuery:
     """Count the rows of the cells of all groups that have a unit, with the units of the group in `n2`.
 
-    Which groups there are is private, and their order says nothing, as in `groups_with_units`.
+    Which groups there are is private, and their order says nothing, as in `count_groups_with_units`.
     """
-    groups = Decided(replace(rows, released=(units,)).grouped(), rows.keys, 1, 0)
-    return CountingQuery(CellsOfDecided(groups, cells(rows, part)))
+    groups = Decided(replace(rows, released=(units,)).count_by_group(), rows.keys, 1, 0)
+    return CountingQuery(CellsOfDecided(groups, list_cells(rows, part)))
 
 
-def cells(rows: Rows, part: CellRows) -> Query:
+def list_cells(rows: ProjectedRows, part: CellRows) -> Query:
     """Return the keys, the cells `n0` and the numbers of their rows `n1`, of the rows that units keep.
 
     For an extreme a unit keeps one row in each group, with its least or greatest cell.
@@ -372,7 +382,7 @@ def cells(rows: Rows, part: CellRows) -> Query:
     return Sampled(rows.query, rows.keys, part.most, one)
 
 
-def rungs_query(rows: Rows, ladder: Ladder, *, server: bool = False) -> Query:
+def score_rungs(rows: ProjectedRows, ladder: Ladder, *, server: bool = False) -> Query:
     """Return the query of the scores of bounds (`kernel.tree.scores`): units alone are grouped."""
     terms = [Column("s", f"f{rows.row.index(each)}") for each in ladder.rows]
     source = Derived(_select_only(rows.query, *(term.name for term in terms)), "s")
@@ -382,18 +392,18 @@ def rungs_query(rows: Rows, ladder: Ladder, *, server: bool = False) -> Query:
     elif not terms:
         raise InternalError("all but groups are searched by a value of rows")
     elif rows.by_row:
-        units = Select((Item(ladder.in_row(terms), "t"),), source)
+        units = Select((Item(ladder.measure_row(terms), "t"),), source)
     else:
-        there, own = IsNull(unit, negated=True), ladder.of_unit(terms, keys=keys)
+        there, own = IsNull(unit, negated=True), ladder.measure_unit(terms, keys=keys)
         units = Select((Item(own, "t"),), source, there, group=(unit,))
-    sums = ladder.sums(keys=keys)
+    sums = ladder.choose_sums(keys=keys)
     signed = sums is Sums.SIGNED
     units = units if signed else _size_of_units(ladder, units)
     return Scores(units, ladder.bounds, ladder.by_excess, ladder.wide, sums, ladder.fine, server, signed)
 
 
-def rungs_query_of_small(rows: Rows, ladder: Ladder) -> tuple[tuple[Query, int], ...]:
-    """Return a query with the numbers of `rungs`, if no unit exceeds all of its bounds, and their number.
+def score_rungs_of_small(rows: ProjectedRows, ladder: Ladder) -> tuple[tuple[Query, int], ...]:
+    """Return a query with the scores of `score_rungs` if no unit exceeds all of its bounds, and their number.
 
     DuckDB sums DOUBLEs faster than HUGEINTs: of units with small totals of values from 0 on. Any other unit
     exceeds all of these bounds.
@@ -401,11 +411,11 @@ def rungs_query_of_small(rows: Rows, ladder: Ladder) -> tuple[tuple[Query, int],
     if ladder.small is None or rows.by_row or ladder.small not in rows.row:
         return ()
     unit, keys, name = Column("s", "u"), bool(rows.keys), f"f{rows.row.index(ladder.small)}"
-    own, there = ladder.of_small_unit(Column("s", name)), IsNull(unit, negated=True)
+    own, there = ladder.measure_small_unit(Column("s", name)), IsNull(unit, negated=True)
     units = Select((Item(own, "t"),), Derived(_select_only(rows.query, name), "s"), there, group=(unit,))
     bounds = tuple(bound for bound in ladder.bounds if bound < SMALL)
     sized = Select((Item(Column("x", "t"), "a"),), Derived(units, "x"))
-    return ((Scores(sized, bounds, True, False, ladder.sums(keys=keys), ladder.fine), len(bounds)),)
+    return ((Scores(sized, bounds, True, False, ladder.choose_sums(keys=keys), ladder.fine), len(bounds)),)
 
 
 def _size_of_units(ladder: Ladder, units: Select) -> Select:

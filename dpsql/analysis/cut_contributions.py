@@ -10,8 +10,17 @@ from collections.abc import Container, Sequence
 from fractions import Fraction
 
 from dpsql.analysis.bound_ladders import KEPT, Contribution, Ladder
-from dpsql.analysis.released.contribution_bounds import ends_text
+from dpsql.analysis.released.contribution_bounds import write_ends
 from dpsql.analysis.released.quantiles import CellRows, Quantile
+from dpsql.analysis.released.released_numbers import (
+    CallArgument,
+    CappedSum,
+    Moment,
+    ReleasedAggregate,
+    RowSum,
+    UnitMean,
+    UnitNumber,
+)
 from dpsql.analysis.released.unit_counts import (
     BoundedRows,
     DistinctValues,
@@ -20,15 +29,6 @@ from dpsql.analysis.released.unit_counts import (
     Units,
     UnitsOfFew,
     WeightedRows,
-)
-from dpsql.analysis.released.unit_numbers import (
-    CallArgument,
-    CappedSum,
-    Moment,
-    ReleasedAggregate,
-    RowSum,
-    UnitMean,
-    UnitNumber,
 )
 from dpsql.analysis.statement_plan import BoundSearch, Plan
 from dpsql.errors import InternalError
@@ -39,7 +39,7 @@ from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
 
 
-def what_of(number: ReleasedAggregate, formula: Formula | None, unit: str) -> str:
+def describe_number(number: ReleasedAggregate, formula: Formula | None, unit: str) -> str:
     """Return what a number is, such as "average of cost"; "" if its kind is not known here."""
     if len(number.parts) > 1:
         return "difference of two counts"
@@ -60,7 +60,7 @@ def what_of(number: ReleasedAggregate, formula: Formula | None, unit: str) -> st
     return f"sum of {of}"
 
 
-def cut_of(
+def describe_cuts(
     number: ReleasedAggregate, formula: Formula | None, unit: str, searched: Container[Contribution] = ()
 ) -> tuple[str, ...]:
     """Return what of a unit is cut, weighted down or left out, in sentences.
@@ -68,8 +68,8 @@ def cut_of(
     `searched` says what the bounds that are still to be found are of.
     """
     argument = None if isinstance(formula, RowCount) else number.argument
-    found = [] if argument is None else [_cut_values(argument, formula, unit)]
-    rows = rows_of(number)
+    found = [] if argument is None else [_describe_value_cut(argument, formula, unit)]
+    rows = bound_on_rows(number)
     if rows is not None and Contribution.ROWS in searched:
         found.append(f"rows of a {unit} beyond a number that is found privately are weighted down")
     elif rows is not None:
@@ -80,7 +80,7 @@ def cut_of(
     return (*found, *(text for part in number.parts if (text := _describe_cut(part, unit))))
 
 
-def _cut_values(argument: CallArgument, formula: Formula | None, unit: str) -> str:
+def _describe_value_cut(argument: CallArgument, formula: Formula | None, unit: str) -> str:
     if argument.origin == KEPT:
         return f"the total of a {unit} in all groups is cut to {decimal(argument.high)} ({KEPT})"
     if argument.searched:
@@ -93,7 +93,7 @@ def _cut_values(argument: CallArgument, formula: Formula | None, unit: str) -> s
     return f"{what} is cut to {ends} ({argument.origin or 'as written'})"
 
 
-def quantile_of(quantile: Quantile, part: CellRows) -> str:
+def describe_quantile(quantile: Quantile, part: CellRows) -> str:
     """Return what a quantile or extreme is."""
     if part.extreme:
         word = "largest" if part.extreme == "greatest" else "least"
@@ -101,10 +101,10 @@ def quantile_of(quantile: Quantile, part: CellRows) -> str:
     return f"quantile {decimal(quantile.q)} of {quantile.argument}"
 
 
-def cells_of(quantile: Quantile, part: CellRows, unit: str) -> tuple[str, ...]:
+def describe_cells(quantile: Quantile, part: CellRows, unit: str) -> tuple[str, ...]:
     """Return what of a unit is cut or left out of a quantile, and among which values it is chosen."""
     size = 1_000_000 if quantile.type.moment else 1
-    ends = ends_text(quantile.type, *(end * size for end in quantile.ends))
+    ends = write_ends(quantile.type, *(end * size for end in quantile.ends))
     found = [f"each value is cut to {ends} ({quantile.origin or 'as written'})"]
     if quantile.searched:
         found = [f"each value is cut to bounds that are {quantile.origin}"]
@@ -117,7 +117,7 @@ def cells_of(quantile: Quantile, part: CellRows, unit: str) -> tuple[str, ...]:
     return (*found, f"chosen among {part.cells.number:,} public values")
 
 
-def rows_of(number: ReleasedAggregate) -> int | None:
+def bound_on_rows(number: ReleasedAggregate) -> int | None:
     """Return how many rows of a unit count in all groups together; None where nothing needs that bound."""
     match number.parts:
         case (RowSum(single=False, most=most) | WeightedRows(most=most),):
@@ -238,7 +238,7 @@ class Excess:
         return self.of.ladder.of is Contribution.ROWS
 
 
-def excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[int]) -> tuple[Excess, ...]:
+def find_excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[int]) -> tuple[Excess, ...]:
     """Return the excess of each bound on what units have: those that are measured with an answer of the plan.
 
     `found` are the places of the bounds. There is none where the statement wants the noise alone in its
@@ -247,7 +247,7 @@ def excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[int]) 
     alone = isinstance(plan.selection, Scalar) and not plan.key_types
     if plan.options.cut == "NOISE_ONLY" or plan.cells is not None or plan.values is not None:
         return ()
-    if not alone and not _every_group(plan):
+    if not alone and not _shows_every_group(plan):
         return ()
     made = []
     for search, (each, place) in enumerate(zip(searches, found, strict=True)):
@@ -255,7 +255,7 @@ def excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[int]) 
         if not ladder.by_excess:
             continue
         bound = ladder.bounds[place]
-        own = tuple(p for p, count in enumerate(plan.counts) if _bounded_by(count, each, bound))
+        own = tuple(p for p, count in enumerate(plan.counts) if _has_bound_of(count, each, bound))
         if not own:
             continue
         times, size = ALONE if alone else IN_GROUPS, Fraction(1)
@@ -265,12 +265,12 @@ def excesses(plan: Plan, searches: Sequence[BoundSearch], found: Sequence[int]) 
         part = plan.counts[own[0]].parts[0]
         if isinstance(part, CappedSum):
             size = part.grid.step / ladder.step
-        along = alone and times == ALONE and all(_all_of_it(plan.counts[p], ladder, bound) for p in own)
+        along = alone and times == ALONE and all(_is_clipped(plan.counts[p], ladder, bound) for p in own)
         made.append(Excess(search, each, own, place, times, size, along))
     return tuple(made)
 
 
-def worth_of(count: ReleasedAggregate) -> tuple[Fraction, Fraction]:
+def bound_worth(count: ReleasedAggregate) -> tuple[Fraction, Fraction]:
     """Return what 1 of an excess is worth in a number at least, at most 0, and at most, in its unit."""
     part = count.parts[0]
     if isinstance(part, RowSum):
@@ -281,7 +281,7 @@ def worth_of(count: ReleasedAggregate) -> tuple[Fraction, Fraction]:
     return Fraction(0), Fraction(1)
 
 
-def _every_group(plan: Plan) -> bool:
+def _shows_every_group(plan: Plan) -> bool:
     selection = plan.selection
     return (
         isinstance(selection, AllGroups)
@@ -294,7 +294,7 @@ def _every_group(plan: Plan) -> bool:
     )
 
 
-def clipped_step(count: ReleasedAggregate, ladder: Ladder, bound: int) -> int | None:
+def find_clipped_step(count: ReleasedAggregate, ladder: Ladder, bound: int) -> int | None:
     """Return the step of a number that is the sum of what a ladder measures of units, cut at the bound.
 
     It is a number without keys, of the same rows, and the step is in those of the ladder. None: it is not so,
@@ -316,15 +316,15 @@ def clipped_step(count: ReleasedAggregate, ladder: Ladder, bound: int) -> int | 
     if size == 1 and part.row == (ladder.row,) and part.scale == ladder.scale:
         return 1
     fine = ladder.fine is not None and size >= 1 and size.denominator == 1
-    return int(size) if fine and _uncut(part.row[0]) == _uncut(ladder.row) else None
+    return int(size) if fine and _split_value(part.row[0]) == _split_value(ladder.row) else None
 
 
-def _all_of_it(count: ReleasedAggregate, ladder: Ladder, bound: int) -> bool:
+def _is_clipped(count: ReleasedAggregate, ladder: Ladder, bound: int) -> bool:
     """Return whether a number is what a bound leaves of what a ladder measures; none is twice in a share."""
-    return clipped_step(count, ladder, bound) is not None
+    return find_clipped_step(count, ladder, bound) is not None
 
 
-def _bounded_by(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bool:
+def _has_bound_of(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bool:
     """Return whether the bound of a number is that of a search."""
     ladder = search.ladder
     if len(count.parts) != 1:
@@ -335,7 +335,7 @@ def _bounded_by(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bo
     if ladder.row is None:
         return False
     if isinstance(part, CappedSum):
-        same = ladder.of is Contribution.TOTAL and _uncut(part.row[0]) == _uncut(ladder.row)
+        same = ladder.of is Contribution.TOTAL and _split_value(part.row[0]) == _split_value(ladder.row)
         return same and part.most * part.grid.step == bound * ladder.step
     if ladder.of is not Contribution.ROWS:
         return False
@@ -355,7 +355,7 @@ def _condition_of(value: Expr) -> tuple[Expr, ...]:
     return (value.branches[0][0],) if found and isinstance(value, Case) else ()
 
 
-def _uncut(value: Expr) -> tuple[Expr, tuple[Expr, ...]]:
+def _split_value(value: Expr) -> tuple[Expr, tuple[Expr, ...]]:
     """Return the value of a row and the condition on rows; of a DOUBLE before it is in steps."""
     condition = _condition_of(value)
     own = value.branches[0][1] if condition and isinstance(value, Case) else value

@@ -1,4 +1,8 @@
-"""Lay out a statement: divide what its epsilon buys, an epsilon or a cost, among its mechanisms."""
+"""Divide what a statement's epsilon buys, the epsilon itself or a cost, among its mechanisms.
+
+Basic accounting divides the epsilon. Accounting by order divides what the epsilon costs at one order of Renyi
+divergence, where losses of several mechanisms add up to less: each then gets a larger epsilon.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,13 @@ from dpsql.kernel.loss.filter import Filter
 from dpsql.kernel.loss.privacy_loss import PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 
-Way = Literal["basic", "order"]
+Accounting = Literal["basic", "order"]
 """Whether a statement's mechanisms divide its epsilon, or the cost that this epsilon has at one order."""
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """What a statement's epsilon buys.
+class EpsilonDivision:
+    """How a statement's epsilon is divided: the epsilon itself, or its cost at one order.
 
     Attributes
     ----------
@@ -31,8 +35,8 @@ class Layout:
     order: Fraction | None = None
 
     @property
-    def way(self) -> Way:
-        """By which sum the statement is laid out."""
+    def accounting(self) -> Accounting:
+        """Whether the epsilon itself is divided, or its cost at the order."""
         return "basic" if self.order is None else "order"
 
     @property
@@ -40,17 +44,17 @@ class Layout:
         """What is divided: the cost of the epsilon, or the epsilon."""
         return self.epsilon if self.order is None else pure_cost(self.epsilon, self.order)
 
-    def part(self, share: Fraction) -> Fraction:
+    def epsilon_of(self, share: Fraction) -> Fraction:
         """Return the epsilon of a part of the statement that has a share of what is divided.
 
-        With the same order, that epsilon is laid out in turn.
+        With the same order, that epsilon is divided in turn.
 
-        >>> [float(Layout(Fraction(1), order).part(Fraction(1, 4))) for order in (None, Fraction(4))]
+        >>> [float(EpsilonDivision(Fraction(1), n).epsilon_of(Fraction(1, 4))) for n in (None, Fraction(4))]
         [0.25, 0.37503390948]
         """
-        return self.pure(share) if share else Fraction(0)
+        return self.pure_epsilon(share) if share else Fraction(0)
 
-    def charged(self, loss: PrivacyLoss) -> Charge:
+    def find_charge(self, loss: PrivacyLoss) -> Charge:
         """Return what a loss is called in epsilons, for whoever asked at the price of one.
 
         In the order way it is the least epsilon of 12 decimals that costs as much, and never more than the
@@ -68,13 +72,13 @@ class Layout:
             found += Fraction(1, DECIMALS)
         return Charge(min(found, self.epsilon), loss.delta)
 
-    def pure(self, share: Fraction = Fraction(1), times: int = 1) -> Fraction:
+    def pure_epsilon(self, share: Fraction = Fraction(1), times: int = 1) -> Fraction:
         """Return the epsilon of each of so many pure mechanisms that cost a share together.
 
         In the order way it is the largest one of 12 decimals; 0 if there is none. A single mechanism has the
         epsilon of the statement.
 
-        >>> Layout(Fraction(1), Fraction(4)).pure(times=50)
+        >>> EpsilonDivision(Fraction(1), Fraction(4)).pure_epsilon(times=50)
         Fraction(47768676811, 500000000000)
         """
         if share == times == 1:
@@ -82,8 +86,8 @@ class Layout:
         most = share * self.cost / times
         return most if self.order is None else largest_epsilon(most, self.order)
 
-    def ranged(self, share: Fraction = Fraction(1), times: int = 1) -> Fraction:
-        """Return the epsilon of each of so many selections of bounded range; otherwise as `pure`."""
+    def ranged_epsilon(self, share: Fraction = Fraction(1), times: int = 1) -> Fraction:
+        """Return the epsilon of each of so many selections of bounded range that cost a share together."""
         most = share * self.cost / times
         if self.order is None:
             return most
@@ -91,8 +95,8 @@ class Layout:
         root = math.isqrt(math.floor(8 * most / self.order * DECIMALS**2))
         return max(Fraction(root, DECIMALS), largest_epsilon(most, self.order))
 
-    def gaussian(self, share: Fraction = Fraction(1)) -> Fraction | None:
-        """Return the rho of Gaussian noise that costs a share; None if the layout is basic.
+    def gaussian_rho(self, share: Fraction = Fraction(1)) -> Fraction | None:
+        """Return the rho of Gaussian noise that costs a share; None if the epsilon itself is divided.
 
         Rounded down to 12 decimals; 0 if the share is too small.
         """
@@ -101,19 +105,21 @@ class Layout:
         return Fraction(math.floor(share * self.cost / self.order * DECIMALS), DECIMALS)
 
 
-def lay_out(epsilon: Fraction, policy: Filter, *others: Filter, way: Way | None = None) -> Layout:
-    """Return the layout of a statement under the policy's scope and other ones.
+def divide_epsilon(
+    epsilon: Fraction, policy: Filter, *others: Filter, accounting: Accounting | None = None
+) -> EpsilonDivision:
+    """Return how a statement's epsilon is divided under the policy's scope and other ones.
 
-    It depends on public numbers alone, not on what is spent: the order way is taken if the statement's part
-    of the limit of costs is less than that of epsilon. `way` is the statement's own wish. A scope without the
-    order way rules it out: `ValueError` if it is wished.
+    It depends on public numbers alone, not on what is spent: costs are divided if the statement's part
+    of the limit of costs is less than that of epsilon. `accounting` is what the statement asks for. A scope
+    without a limit of costs rules out "order": `ValueError` if that is asked for.
     """
     possible = all(each.order_way is not None for each in (policy, *others))
-    if way == "order" and not possible:
+    if accounting == "order" and not possible:
         raise ValueError("a scope has no limit of costs: it has no delta, or too small a budget")
     limit = policy.order_way
-    if way == "basic" or limit is None or not possible:
-        return Layout(epsilon)
-    if way == "order" or pure_cost(epsilon, limit.order) * policy.epsilon < epsilon * limit.limit:
-        return Layout(epsilon, limit.order)
-    return Layout(epsilon)
+    if accounting == "basic" or limit is None or not possible:
+        return EpsilonDivision(epsilon)
+    if accounting == "order" or pure_cost(epsilon, limit.order) * policy.epsilon < epsilon * limit.limit:
+        return EpsilonDivision(epsilon, limit.order)
+    return EpsilonDivision(epsilon)

@@ -67,7 +67,7 @@ def hull_of_bounds(values: Iterable[Typed]) -> Bounds | None:
         return None
     steps = {p.step for p in known}
     step = steps.pop() if len(steps) == 1 else None
-    return Bounds(min(p.low for p in known), max(p.high for p in known), _origin(known), step)
+    return Bounds(min(p.low for p in known), max(p.high for p in known), _join_origins(known), step)
 
 
 def _is_null(node: Expr) -> bool:
@@ -77,7 +77,7 @@ def _is_null(node: Expr) -> bool:
     return isinstance(node, Constant) and node.value is None
 
 
-def of_greatest(name: str, values: Sequence[Typed]) -> Bounds | None:
+def bounds_of_greatest(name: str, values: Sequence[Typed]) -> Bounds | None:
     """Return the bounds of GREATEST or LEAST, which skip NULL: at least one of the values is the result.
 
     A constant is never skipped.
@@ -91,7 +91,7 @@ def of_greatest(name: str, values: Sequence[Typed]) -> Bounds | None:
     return replace(found, high=min(found.high, *(b.high for b in constants)), step=None)
 
 
-def of_cast(value: Typed, sql_type: SqlType) -> Bounds | None:
+def bounds_of_cast(value: Typed, sql_type: SqlType) -> Bounds | None:
     """Return the bounds of an expression after a conversion to another type."""
     found = bounds_of(value)
     if found is None:
@@ -110,7 +110,7 @@ def of_cast(value: Typed, sql_type: SqlType) -> Bounds | None:
     return None
 
 
-def of_call(name: str, arguments: Sequence[Typed], sql_type: SqlType) -> Bounds | None:
+def bounds_of_call(name: str, arguments: Sequence[Typed], sql_type: SqlType) -> Bounds | None:
     """Return the bounds of a call of an operator or function; None if its rule or a part is not known.
 
     The time between two dates has none: a column's range says little of it, which is often far shorter.
@@ -125,7 +125,7 @@ def of_call(name: str, arguments: Sequence[Typed], sql_type: SqlType) -> Bounds 
 def _make_bounds(ends: Ends | None, parts: Sequence[Bounds]) -> Bounds | None:
     if ends is None or _is_long(ends[0]) or _is_long(ends[1]):
         return None
-    only, origin = parts[0] if len(parts) == 1 else None, _origin(parts)
+    only, origin = parts[0] if len(parts) == 1 else None, _join_origins(parts)
     if only is not None and ends == (only.low, only.high) and only.step is None and origin == only.origin:
         return only
     return Bounds(*ends, origin)
@@ -135,7 +135,7 @@ def _is_long(end: Fraction) -> bool:
     return end.numerator.bit_length() > _LARGEST or end.denominator.bit_length() > _LARGEST
 
 
-def _origin(parts: Iterable[Bounds]) -> str:
+def _join_origins(parts: Iterable[Bounds]) -> str:
     texts = dict.fromkeys(p.origin for p in parts if p.origin)
     if len(texts) > 1 or any(" and " in text for text in texts):
         texts = dict.fromkeys(origin for text in texts for origin in text.split(" and "))
@@ -150,28 +150,28 @@ def _round_outward(x: Bounds, digits: int) -> Ends:
     return math.floor(x.low / unit) * unit, math.ceil(x.high / unit) * unit
 
 
-def _plus(x: Bounds, y: Bounds) -> Ends:
+def _add(x: Bounds, y: Bounds) -> Ends:
     return x.low + y.low, x.high + y.high
 
 
-def _minus(x: Bounds, y: Bounds) -> Ends:
+def _subtract(x: Bounds, y: Bounds) -> Ends:
     return x.low - y.high, x.high - y.low
 
 
-def _times(x: Bounds, y: Bounds) -> Ends:
+def _multiply(x: Bounds, y: Bounds) -> Ends:
     found = [a * b for a in (x.low, x.high) for b in (y.low, y.high)]
     return min(found), max(found)
 
 
-def _over(x: Bounds, y: Bounds) -> Ends | None:
+def _divide(x: Bounds, y: Bounds) -> Ends | None:
     if y.low <= 0 <= y.high:
         return None
     found = [a / b for a in (x.low, x.high) for b in (y.low, y.high)]
     return min(found), max(found)
 
 
-def _whole_over(x: Bounds, y: Bounds) -> Ends | None:
-    found = _over(x, y)
+def _divide_whole(x: Bounds, y: Bounds) -> Ends | None:
+    found = _divide(x, y)
     return None if found is None else (Fraction(math.trunc(found[0])), Fraction(math.trunc(found[1])))
 
 
@@ -179,11 +179,11 @@ def _negate(x: Bounds) -> Ends:
     return -x.high, -x.low
 
 
-def _absolute(x: Bounds) -> Ends:
+def _take_absolute(x: Bounds) -> Ends:
     return max(Fraction(0), x.low, -x.high), max(x.high, -x.low)
 
 
-def _each(function: Callable[[Fraction], int]) -> Callable[[Bounds], Ends]:
+def _apply_to_ends(function: Callable[[Fraction], int]) -> Callable[[Bounds], Ends]:
     """Return the rule of a function that never decreases."""
     return lambda x: (Fraction(function(x.low)), Fraction(function(x.high)))
 
@@ -193,16 +193,16 @@ def _to_digits(x: Bounds, digits: Bounds) -> Ends | None:
 
 
 _RULES: dict[tuple[str, int], Callable[..., Ends | None]] = {
-    ("+", 2): _plus,
-    ("-", 2): _minus,
-    ("*", 2): _times,
-    ("/", 2): _over,
-    ("//", 2): _whole_over,
+    ("+", 2): _add,
+    ("-", 2): _subtract,
+    ("*", 2): _multiply,
+    ("/", 2): _divide,
+    ("//", 2): _divide_whole,
     ("neg", 1): _negate,
-    ("abs", 1): _absolute,
-    ("floor", 1): _each(math.floor),
-    ("ceil", 1): _each(math.ceil),
-    ("trunc", 1): _each(math.trunc),
+    ("abs", 1): _take_absolute,
+    ("floor", 1): _apply_to_ends(math.floor),
+    ("ceil", 1): _apply_to_ends(math.ceil),
+    ("trunc", 1): _apply_to_ends(math.trunc),
     ("round", 1): lambda x: _round_outward(x, 0),
     ("round", 2): _to_digits,
     ("trunc", 2): _to_digits,
@@ -210,7 +210,7 @@ _RULES: dict[tuple[str, int], Callable[..., Ends | None]] = {
 """The rule of each function, by its name and its number of arguments."""
 
 
-def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:
+def join_grains(parts: Iterable[Typed]) -> dict[str, str]:
     """Return the grains of an expression by those of its parts.
 
     A column whose exact time one part depends on has no grain.
@@ -226,7 +226,7 @@ def joint_grains(parts: Iterable[Typed]) -> dict[str, str]:
     return {name: GRAINS[place] for name, place in finest.items() if name not in whole}
 
 
-def seen_at(value: Typed, grain: str | None) -> Typed:
+def mark_grain(value: Typed, grain: str | None) -> Typed:
     """Return a column of moments marked as read only to a grain of time; any other value unchanged.
 
     The local time of a column depends on it at the grain of the zone's offsets at least.
@@ -256,10 +256,10 @@ _FORMATS = {
 }
 
 
-def call_grains(name: str, arguments: Sequence[Typed]) -> dict[str, str]:
+def find_call_grains(name: str, arguments: Sequence[Typed]) -> dict[str, str]:
     """Return the grains of a function call, by its name and the literals among its arguments."""
     grain = _call_grain(name, arguments)
-    return joint_grains(seen_at(a, grain) if a.type.moment else a for a in arguments)
+    return join_grains(mark_grain(a, grain) if a.type.moment else a for a in arguments)
 
 
 def _call_grain(name: str, arguments: Sequence[Typed]) -> str | None:

@@ -8,14 +8,14 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Cte, From, Origin, Owner, Relation, Scope
-from dpsql.analysis.compiler import StatementCompiler, check_arguments, conjuncts
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_conjuncts
 from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import hull_of_bounds
-from dpsql.analysis.from_tables import from_item, origin_of
-from dpsql.analysis.public_domains import declared_values_of
-from dpsql.analysis.row_conditions import facts_of_join, with_facts
-from dpsql.analysis.scalar_rules import build_comparison, build_typed, predicate
-from dpsql.analysis.typed_expression import Typed, UnitRole, column
+from dpsql.analysis.from_tables import compile_from_item, place_in_from
+from dpsql.analysis.public_domains import compile_declared_values
+from dpsql.analysis.row_conditions import find_facts_of_join, mark_facts
+from dpsql.analysis.scalar_rules import build_comparison, build_typed, compile_condition
+from dpsql.analysis.typed_expression import Typed, UnitRole, make_column
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import (
     Binary,
@@ -38,7 +38,7 @@ from dpsql.types import INTEGER
 _ITEMS = frozenset({"VARCHAR", "BIGINT", "INTEGER", "SMALLINT", "TINYINT", "DATE", "BOOLEAN", "UUID"})
 
 
-def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte, ...], depth: int) -> From:
+def compile_from(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte, ...], depth: int) -> From:
     """Compile a FROM clause, its joins from left to right."""
     first = select.args.get("from_")
     if first is None:
@@ -46,8 +46,8 @@ def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte
         return From(Derived(one, "t0"), Scope(compiler.source), None, None)
     check_arguments(compiler.source, first, frozenset({"this"}))
     where = select.args.get("where")
-    filters = conjuncts(where.this) if where is not None else []
-    left = _start(compiler, select, first.this, ctes, depth)
+    filters = list_conjuncts(where.this) if where is not None else []
+    left = _compile_first(compiler, select, first.this, ctes, depth)
     comma = False
     for join in [*(first.this.args.get("joins") or ()), *(select.args.get("joins") or ())]:
         if comma and (join.args.get("side") or "").upper() in ("RIGHT", "FULL"):
@@ -58,31 +58,31 @@ def from_clause(compiler: StatementCompiler, select: exp.Select, ctes: tuple[Cte
             )
         comma = comma or not any(join.args.get(a) for a in ("side", "kind", "on", "using", "method"))
         with compiler.part(of_from=True):
-            left = _join(compiler, select, left, join, filters, ctes, depth)
+            left = _compile_join(compiler, select, left, join, filters, ctes, depth)
     return left
 
 
-def _item(
+def _compile_item(
     compiler: StatementCompiler, select: exp.Select, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
 ) -> tuple[Relation, Origin, str]:
     bare = node
     if node.args.get("joins"):
         bare = copy_tree(node)
         bare.set("joins", None)
-    listed = declared_values_of(compiler, select, bare, ctes, depth)
+    listed = compile_declared_values(compiler, select, bare, ctes, depth)
     relation, alias = (
-        from_item(compiler, bare, ctes, depth) if listed is None else (listed, bare.alias_or_name)
+        compile_from_item(compiler, bare, ctes, depth) if listed is None else (listed, bare.alias_or_name)
     )
     generated = compiler.alias()
-    origin = origin_of(relation, generated, alias)
+    origin = place_in_from(relation, generated, alias)
     compiler.columns.update((name, c) for c in origin.columns for name in c.reads)
     return relation, origin, generated
 
 
-def _start(
+def _compile_first(
     compiler: StatementCompiler, select: exp.Select, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
 ) -> From:
-    relation, origin, generated = _item(compiler, select, node, ctes, depth)
+    relation, origin, generated = _compile_item(compiler, select, node, ctes, depth)
     return From(
         Derived(relation.query, generated),
         Scope(compiler.source, (origin,)),
@@ -92,7 +92,7 @@ def _start(
     )
 
 
-def _kind(compiler: StatementCompiler, join: exp.Expr) -> str:
+def _read_kind(compiler: StatementCompiler, join: exp.Expr) -> str:
     """Return INNER, CROSS, LEFT, RIGHT, FULL, SEMI or ANTI; other joins are refused."""
     check_arguments(compiler.source, join, frozenset({"this", "side", "kind", "on", "using", "method"}))
     method = (join.args.get("method") or "").upper()
@@ -111,7 +111,7 @@ def _kind(compiler: StatementCompiler, join: exp.Expr) -> str:
     raise compiler.source.refuse(f"{side} {kind} JOIN is not supported".replace("  ", " ").strip(), join)
 
 
-def _join(
+def _compile_join(
     compiler: StatementCompiler,
     select: exp.Select,
     left: From,
@@ -120,39 +120,39 @@ def _join(
     ctes: tuple[Cte, ...],
     depth: int,
 ) -> From:
-    kind = _kind(compiler, join)
+    kind = _read_kind(compiler, join)
     if isinstance(join.this, exp.Unnest):
-        return _unnest(compiler, left, join, kind)
-    relation, origin, generated = _item(compiler, select, join.this, ctes, depth)
+        return _compile_unnest(compiler, left, join, kind)
+    relation, origin, generated = _compile_item(compiler, select, join.this, ctes, depth)
     if join.this.args.get("joins"):
         raise compiler.source.refuse("write nested joins as subqueries", join)
     if fold(origin.alias) in {fold(o.alias) for o in left.scope.origins}:
         raise compiler.source.refuse(f"two tables are called {origin.alias}", join, "give one another alias")
-    both = left.scope.joined(origin)
+    both = left.scope.join(origin)
     merged: dict[str, Typed] = {}
     conditions: list[Typed] = []
     pairs: list[tuple[Typed, Typed]] = []
     using = list(join.args.get("using") or ())
-    own = conjuncts(join.args.get("on"))
+    own = list_conjuncts(join.args.get("on"))
     if join.args.get("method"):
-        using = _shared_names(compiler, left, origin, join)
+        using = _find_shared_names(compiler, left, origin, join)
     if using:
         for name in using:
-            a, b = _using(compiler, left, origin, name)
+            a, b = _resolve_using(compiler, left, origin, name)
             x, y = unify(compiler.source, compiler.catalog, a, b, name)
             conditions.append(build_comparison("=", x, y))
             pairs.append((a, b))
             merged[fold(name.name)] = _merge_column(compiler, kind, a, b, name)
     elif join.args.get("on") is not None:
         with compiler.part():
-            conditions.append(predicate(compiler, join.args["on"], both))
-        pairs += equalities(both, own, origin.columns)
+            conditions.append(compile_condition(compiler, join.args["on"], both))
+        pairs += find_equalities(both, own, origin.columns)
     elif kind != "CROSS":
         raise compiler.source.refuse(f"{kind} JOIN needs a condition", join)
-    single = kind in ("INNER", "LEFT") and _single_match(relation, origin, pairs)
+    single = kind in ("INNER", "LEFT") and _has_single_match(relation, origin, pairs)
     kept = single or kind in ("SEMI", "ANTI")
     if kind in ("INNER", "CROSS"):
-        pairs += equalities(both, filters, origin.columns)
+        pairs += find_equalities(both, filters, origin.columns)
     here = Column(generated, "u")
     owner, unit = left.owner or relation.owner, left.unit
     same: list[Expr] = []
@@ -162,12 +162,12 @@ def _join(
     if kind == "CROSS" and on is not None:
         kind = "INNER"
     joined = Join(left.source, kind, Derived(relation.query, generated), on)
-    names = facts_of_join(kind, left, relation, origin, conditions, pairs, len(using or own))
-    scope = with_facts(_visible(compiler, left, origin, kind, merged), names)
+    names = find_facts_of_join(kind, left, relation, origin, conditions, pairs, len(using or own))
+    scope = mark_facts(_make_scope(compiler, left, origin, kind, merged), names)
     return From(joined, scope, owner, unit, left.unique if kept else frozenset())
 
 
-def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) -> From:
+def _compile_unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) -> From:
     """Compile CROSS JOIN UNNEST: it repeats each row for the items of its list, so none stays unique."""
     node = join.this
     check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
@@ -184,13 +184,15 @@ def _unnest(compiler: StatementCompiler, left: From, join: exp.Expr, kind: str) 
     name = alias.name if alias is not None and alias.this is not None else "unnest"
     columns = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
     generated = compiler.alias()
-    item = column(generated, "c0", value.type.item)
+    item = make_column(generated, "c0", value.type.item)
     origin = Origin(name, (columns[0] if columns else "unnest",), (item,))
     repeated = Join(left.source, "CROSS", Unnest(value.guarded_node, generated))
-    return From(repeated, left.scope.joined(origin), left.owner, left.unit)
+    return From(repeated, left.scope.join(origin), left.owner, left.unit)
 
 
-def _using(compiler: StatementCompiler, left: From, origin: Origin, name: exp.Expr) -> tuple[Typed, Typed]:
+def _resolve_using(
+    compiler: StatementCompiler, left: From, origin: Origin, name: exp.Expr
+) -> tuple[Typed, Typed]:
     column = exp.column(copy_tree(name))
     column.meta.update(name.meta)
     return left.scope.resolve(column), Scope(compiler.source, (origin,)).resolve(column)
@@ -211,7 +213,9 @@ def _merge_column(compiler: StatementCompiler, kind: str, a: Typed, b: Typed, at
     ).with_unit(unit)
 
 
-def equalities(scope: Scope, parts: Iterable[exp.Expr], own: Iterable[Typed]) -> list[tuple[Typed, Typed]]:
+def find_equalities(
+    scope: Scope, parts: Iterable[exp.Expr], own: Iterable[Typed]
+) -> list[tuple[Typed, Typed]]:
     """Return the conditions `a = b` of two bare columns, of which the second is one of `own`."""
     found = []
     nodes = {c.node for c in own}
@@ -265,7 +269,7 @@ def _join_owned(
         return right.owner, here, []
     if left.owner.kind != right.owner.kind:
         raise refuse(f"rows of a {left.owner.kind} and of a {right.owner.kind} are never joined", join)
-    if not tie_units(pairs):
+    if not is_tied_by_units(pairs):
         unit = next((c.name for c in right.columns if c.unit.held), "")
         hint = f"join on the privacy unit: ON a.{unit} = b.{unit}"
         raise refuse(
@@ -282,7 +286,9 @@ def _join_owned(
     return left.owner, left.unit, [same]
 
 
-def _shared_names(compiler: StatementCompiler, left: From, origin: Origin, join: exp.Expr) -> list[exp.Expr]:
+def _find_shared_names(
+    compiler: StatementCompiler, left: From, origin: Origin, join: exp.Expr
+) -> list[exp.Expr]:
     """Return the columns that NATURAL JOIN compares: the names both sides have."""
     before = {fold(n) for o in left.scope.origins for n in _own_names(o)}
     names = [n for n in _own_names(origin) if fold(n) in before]
@@ -297,7 +303,7 @@ def _own_names(origin: Origin) -> list[str]:
     return [n for n, column in zip(origin.names, origin.columns, strict=True) if not column.borrowed]
 
 
-def tie_units(pairs: Iterable[tuple[Typed, Typed]]) -> bool:
+def is_tied_by_units(pairs: Iterable[tuple[Typed, Typed]]) -> bool:
     """Return whether equated columns are units, or unique keys of one table: then rows of one unit meet.
 
     Equal keys belong to one unit if the owner's declaration is true. The unit equality, which is added
@@ -306,7 +312,7 @@ def tie_units(pairs: Iterable[tuple[Typed, Typed]]) -> bool:
     return any((a.unit.held and b.unit.held) or (a.link and a.link == b.link) for a, b in pairs)
 
 
-def _single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Typed]]) -> bool:
+def _has_single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Typed]]) -> bool:
     """Return whether each left row meets at most one row of a public relation on the right.
 
     A set of columns that is unique in it is equated, without a conversion that merges values.
@@ -316,7 +322,7 @@ def _single_match(right: Relation, origin: Origin, pairs: list[tuple[Typed, Type
     return right.owner is None and any(places <= matched for places in right.unique)
 
 
-def _visible(
+def _make_scope(
     compiler: StatementCompiler, left: From, origin: Origin, kind: str, merged: dict[str, Typed]
 ) -> Scope:
     """Return the scope of the joined rows: a column of a nullable side, also its exact unit, can be NULL."""
@@ -329,8 +335,8 @@ def _visible(
         return left.scope
     before, old = left.scope.origins, left.scope.merged
     if kind in ("RIGHT", "FULL"):
-        before = tuple(o.mapped(nullable) for o in before)
+        before = tuple(o.map_columns(nullable) for o in before)
         old = {name: nullable(column) for name, column in old.items()}
     if kind in ("LEFT", "FULL"):
-        origin = origin.mapped(nullable)
+        origin = origin.map_columns(nullable)
     return Scope(compiler.source, (*before, origin), {**old, **merged})

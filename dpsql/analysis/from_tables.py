@@ -15,16 +15,22 @@ from dpsql.analysis.compiled_relation import (
     Relation,
     RelationColumn,
     Scope,
-    cte_named,
+    find_cte,
     select_list,
 )
 from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.facts_of_values import bounds_of_column, hull_of_bounds
-from dpsql.analysis.public_domains import NAME, distinct_values, domain_table, is_domain_table, values_of
-from dpsql.analysis.row_conditions import fact_places
-from dpsql.analysis.scalar_rules import canonical, convert_to_common
+from dpsql.analysis.public_domains import (
+    DP_DOMAIN,
+    compile_domain_table,
+    find_public_values,
+    is_domain_table,
+    make_distinct_domain,
+)
+from dpsql.analysis.row_conditions import find_fact_places
+from dpsql.analysis.scalar_rules import convert_to_common, make_canonical
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.syntax_rules import moved_by, note_of, steps_of
+from dpsql.analysis.syntax_rules import find_steps, move_time, note_zone
 from dpsql.analysis.typed_expression import Span, Typed, UnitRole
 from dpsql.errors import Fix
 from dpsql.kernel import tree
@@ -43,7 +49,7 @@ from dpsql.kernel.tree import (
     Values,
     guarded,
 )
-from dpsql.language import StatementText, replacement_fix
+from dpsql.language import StatementText, replace_name
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of, zones
 from dpsql.types import BOOLEAN, TIMESTAMP, TIMESTAMPTZ, SqlType
 
@@ -53,23 +59,23 @@ _ORIGINS = 16
 """How many aliases of a table are remembered with its columns."""
 
 
-def from_item(
+def compile_from_item(
     compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
 ) -> tuple[Relation, str]:
     """Compile one item of FROM; return its relation and its alias."""
     match node:
         case exp.Table():
-            return _table(compiler, node, ctes, depth)
+            return _compile_table(compiler, node, ctes, depth)
         case exp.Subquery():
             check_arguments(compiler.source, node, frozenset({"this", "alias"}))
             relation = compiler.query(node.this, ctes, depth + 1)
             return _apply_alias(compiler, node, relation, "")
         case exp.Values():
             check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
-            return _apply_alias(compiler, node, _values(compiler, node), "")
-    if isinstance(node, exp.Unnest) and (listed := _values_of_unnest(node)) is not None:
+            return _apply_alias(compiler, node, _compile_values(compiler, node), "")
+    if isinstance(node, exp.Unnest) and (listed := _read_unnest(node)) is not None:
         check_arguments(compiler.source, node, frozenset({"expressions", "alias"}))
-        relation = rename_columns(compiler, _values(compiler, listed), ["unnest"], node)
+        relation = rename_columns(compiler, _compile_values(compiler, listed), ["unnest"], node)
         return _apply_alias(compiler, node, relation, "unnest")
     if isinstance(node, exp.Paren):
         raise compiler.source.refuse(
@@ -104,31 +110,31 @@ def rename_columns(
     return Relation(relation.query, (*new, *relation.columns[len(names) :]), relation.owner, relation.unique)
 
 
-def _table(
+def _compile_table(
     compiler: StatementCompiler, node: exp.Table, ctes: tuple[Cte, ...], depth: int
 ) -> tuple[Relation, str]:
     check_arguments(compiler.source, node, frozenset({"this", "alias", "db", "catalog"}))
     compiler.count(NODES_PER_TABLE, node)  # WITH subqueries that name each other twice grow exponentially
     if is_domain_table(node):
-        relation = domain_table(compiler.source, compiler.policy, compiler.catalog, node)
-        return _apply_alias(compiler, node, relation, NAME)
+        relation = compile_domain_table(compiler.source, compiler.policy, compiler.catalog, node)
+        return _apply_alias(compiler, node, relation, DP_DOMAIN)
     if not isinstance(node.this, exp.Identifier):
         raise compiler.source.refuse(
             "table functions are not supported over private data", node, "name a declared table"
         )
-    cte = cte_named(node.name, ctes) if node.args.get("db") is None else None
+    cte = find_cte(node.name, ctes) if node.args.get("db") is None else None
     if cte is not None:
         relation = compiler.query(cte.query, cte.visible, depth + 1)
         if cte.columns:
             relation = rename_columns(compiler, relation, cte.columns, cte.query)
         return _apply_alias(compiler, node, relation, cte.name)
-    table = declared_table(compiler.source, compiler.policy, node)
+    table = find_declared_table(compiler.source, compiler.policy, node)
     compiler.used.add(table.name)
     compiler.used.update(parent.name for parent in path_of(compiler.policy.tables, table))
-    return _apply_alias(compiler, node, base_table(compiler, table, node), table.name)
+    return _apply_alias(compiler, node, compile_declared_table(compiler, table, node), table.name)
 
 
-def declared_table(source: StatementText, policy: Policy, node: exp.Table) -> Table:
+def find_declared_table(source: StatementText, policy: Policy, node: exp.Table) -> Table:
     """Return the declared table that a node names; refuse any other name."""
     database = node.args.get("db")
     table = policy.table(node.name) if node.name.isascii() else None
@@ -150,42 +156,42 @@ def declared_table(source: StatementText, policy: Policy, node: exp.Table) -> Ta
         known = [*(t.name for t in policy.tables.values()), *(v.name for v in policy.views.values())]
         close = difflib.get_close_matches(node.name, known, 2)
         hint = f"did you mean {close[0]}?" if close else "tables are " + ", ".join(known)[:200]
-        fix = replacement_fix(node.this, close[0]) if len(close) == 1 and not elsewhere else None
+        fix = replace_name(node.this, close[0]) if len(close) == 1 and not elsewhere else None
         raise source.refuse(f"there is no table {node.name[:60]}", node, hint, fix, unknown="table")
     return table
 
 
-def base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
+def compile_declared_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
     """Return the relation of a declared table, which is compiled once for a policy and its public data."""
     made_for, relation = compiler.catalog.relations.get(table.name, (None, None))
     if relation is None or made_for is not compiler.policy:
-        relation = _base_table(compiler, table, at)
+        relation = _compile_declared_table(compiler, table, at)
         compiler.catalog.relations[table.name] = compiler.policy, relation
     return relation
 
 
-def _cell(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Expr:
+def _make_cell(compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType) -> Expr:
     """Return a column of a declared table, an instant as the TIMESTAMP of UTC.
 
     Scans of private tables read that already, but of a column with a declared zone they read its local time.
     """
     cell = tree.Column("b", name, stored=True)
     if name in table.zone:
-        span = _span(compiler.catalog, table, name)
-        return guarded(moved_by(cell, steps_of(TIMESTAMP, zones.zone(table.zone[name]), span)))
+        span = _find_span(compiler.catalog, table, name)
+        return guarded(move_time(cell, find_steps(TIMESTAMP, zones.zone(table.zone[name]), span)))
     return UtcTime(cell) if table.public and sql_type == TIMESTAMPTZ else cell
 
 
-def _base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
+def _compile_declared_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Relation:
     """Compile a declared table: its declared columns and, of a private one, the rows that have a unit."""
     declared = compiler.catalog.columns(table.name)
     places = {fold(name): i for i, (name, _) in enumerate(declared)}
-    cells = [_cell(compiler, table, name, sql_type) for name, sql_type in declared]
+    cells = [_make_cell(compiler, table, name, sql_type) for name, sql_type in declared]
     source = Scan(table.name, "b")
     facts = table.unique if table.unit is not None else compiler.catalog.unique(table.name)
     unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
-    links = _links(compiler.policy, table)
-    columns = tuple(_column(compiler, table, name, sql_type, links) for name, sql_type in declared)
+    links = _find_links(compiler.policy, table)
+    columns = tuple(_describe_column(compiler, table, name, sql_type, links) for name, sql_type in declared)
     match table.unit:
         case None:
             return Relation(Select(tree.items("c", cells), source), columns, None, unique)
@@ -205,11 +211,11 @@ def _base_table(compiler: StatementCompiler, table: Table, at: exp.Expr) -> Rela
             query = Select(select_list(unit, "c", cells), source, IsNull(unit, negated=True))
             return Relation(query, columns, owner, unique)
         case UnitVia():
-            return _child(compiler, table, table.unit, columns, cells, source, at)
+            return _compile_child(compiler, table, table.unit, columns, cells, source, at)
     raise compiler.source.refuse(f"table {table.name} has an unknown kind of unit", at)
 
 
-def _child(
+def _compile_child(
     compiler: StatementCompiler,
     table: Table,
     unit: UnitVia,
@@ -236,9 +242,9 @@ def _child(
     further down may even stay: without the parent's row they are nobody's. If a key were not unique, such a
     row could pass to another unit.
     """
-    owners, sql_type = _owners(compiler, table, unit, at)
+    owners, sql_type = _find_owners(compiler, table, unit, at)
     named = path_of(compiler.policy.tables, table)[-1].unit
-    assert isinstance(named, UnitColumn)  # noqa: S101  `_owners` has refused other paths
+    assert isinstance(named, UnitColumn)  # noqa: S101  `_find_owners` has refused other paths
     if fold(named.column) not in {fold(c.name) for c in columns}:
         # The unit has its name in the last table, so that it can be counted and joined on.
         cells = (*cells, tree.Column("q", "u"))
@@ -247,12 +253,14 @@ def _child(
             RelationColumn(named.column, sql_type, UnitRole.EXACT, borrowed=True, nulls=False),
         )
     columns = tuple(replace(c, nulls=False) if fold(c.name) == fold(unit.via) else c for c in columns)
-    rows = _to_owners(unit, source, owners)
+    rows = _join_owners(unit, source, owners)
     query = Select(select_list(tree.Column("q", "u"), "c", cells), rows)
     return Relation(query, columns, Owner(unit.kind, sql_type))
 
 
-def _owners(compiler: StatementCompiler, table: Table, unit: UnitVia, at: exp.Expr) -> tuple[Select, SqlType]:
+def _find_owners(
+    compiler: StatementCompiler, table: Table, unit: UnitVia, at: exp.Expr
+) -> tuple[Select, SqlType]:
     """Return the keys of a table's parent with the owner of each, and the type of units."""
     parent = compiler.policy.table(unit.table)
     if parent is None or not isinstance(parent.unit, UnitColumn | UnitVia):
@@ -269,40 +277,42 @@ def _owners(compiler: StatementCompiler, table: Table, unit: UnitVia, at: exp.Ex
     # The policy declares that a parent key is unique. If it is not, MIN still makes one row of each.
     key, source = tree.Column("p", unit.column, stored=True), Scan(parent.name, "p")
     if isinstance(parent.unit, UnitVia):
-        above, sql_type = _owners(compiler, parent, parent.unit, at)
+        above, sql_type = _find_owners(compiler, parent, parent.unit, at)
         listed = (Item(key, "k"), Item(Aggregate("MIN", (tree.Column("q", "u"),)), "u"))
-        return Select(listed, _to_owners(parent.unit, source, above), group=(key,)), sql_type
+        return Select(listed, _join_owners(parent.unit, source, above), group=(key,)), sql_type
     up = tree.Column("p", parent.unit.column, stored=True)
     listed = (Item(key, "k"), Item(Aggregate("MIN", (up,)), "u"))
     chosen = Select(listed, source, IsNull(up, negated=True), group=(key,))
     return chosen, kinds[fold(parent.unit.column)]
 
 
-def _to_owners(unit: UnitVia, source: Scan, owners: Select) -> Join:
+def _join_owners(unit: UnitVia, source: Scan, owners: Select) -> Join:
     """Join rows to the owners of their parent's keys, as `q`; rows without an owner are left out."""
     same = Binary("=", tree.Column(source.alias, unit.via, stored=True), tree.Column("q", "k"))
     return Join(source, "", Derived(owners, "q"), same)
 
 
-def _column(
+def _describe_column(
     compiler: StatementCompiler, table: Table, name: str, sql_type: SqlType, links: dict[str, str]
 ) -> RelationColumn:
     """Return a column of a declared table, with what is public about its values."""
     bounds = bounds_of_column(compiler.catalog, table, name, sql_type)
     if table.unit is None:
-        return RelationColumn(name, sql_type, domain=values_of(compiler.catalog, table, name), bounds=bounds)
+        return RelationColumn(
+            name, sql_type, domain=find_public_values(compiler.catalog, table, name), bounds=bounds
+        )
     place = f"{table.name}.{name}"
     ends = compiler.catalog.integers(table.name, name)
     complete = compiler.catalog.complete(table.name, name)
-    span = _span(compiler.catalog, table, name)
-    notes = (note_of(zones.zone(table.zone[name]), span),) if name in table.zone else ()
+    span = _find_span(compiler.catalog, table, name)
+    notes = (note_zone(zones.zone(table.zone[name]), span),) if name in table.zone else ()
     if ends is not None:
         span = Span(*ends, f"the declared domain of {place}")
     span = replace(span, complete=complete) if span is not None else None
     return RelationColumn(
         name,
         sql_type,
-        domain=values_of(compiler.catalog, table, name),
+        domain=find_public_values(compiler.catalog, table, name),
         link=links.get(fold(name), ""),
         span=span,
         bounds=bounds,
@@ -311,21 +321,21 @@ def _column(
     )
 
 
-def _span(catalog: Catalog, table: Table, name: str) -> Span | None:
+def _find_span(catalog: Catalog, table: Table, name: str) -> Span | None:
     days = catalog.span(table.name, name)
     return Span.of_days(*days, f"the declared range of {table.name}.{name}") if days else None
 
 
-def _links(policy: Policy, table: Table) -> dict[str, str]:
+def _find_links(policy: Policy, table: Table) -> dict[str, str]:
     """Return the names of the unique columns that columns of a table are or refer to, by their own names."""
     units = [other.unit for other in policy.tables.values()]
     parents = [u.column for u in units if isinstance(u, UnitVia) and fold(u.table) == fold(table.name)]
     alone = [fact[0] for fact in table.unique if len(fact) == 1]
     own = [table.unit.via] if isinstance(table.unit, UnitVia) else []
-    return {fold(column): _link(policy, table, column) for column in (*parents, *alone, *own)}
+    return {fold(column): _find_link(policy, table, column) for column in (*parents, *alone, *own)}
 
 
-def _link(policy: Policy, table: Table, column: str) -> str:
+def _find_link(policy: Policy, table: Table, column: str) -> str:
     """Return the name of the unique column that a column is, or refers to in one hop or several.
 
     A key may itself refer to a parent's key, as in a table with one row for each row of its parent.
@@ -338,7 +348,7 @@ def _link(policy: Policy, table: Table, column: str) -> str:
     return fold(f"{table.name}.{column}")
 
 
-def _values_of_unnest(node: exp.Unnest) -> exp.Values | None:
+def _read_unnest(node: exp.Unnest) -> exp.Values | None:
     """Return the VALUES that UNNEST of one written list is; None for other arguments."""
     items = node.expressions[0].expressions if len(node.expressions) == 1 else []
     if not items or not isinstance(node.expressions[0], exp.Array):
@@ -346,7 +356,7 @@ def _values_of_unnest(node: exp.Unnest) -> exp.Values | None:
     return exp.Values(expressions=[exp.Tuple(expressions=[item]) for item in items])
 
 
-def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
+def _compile_values(compiler: StatementCompiler, node: exp.Values) -> Relation:
     rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
     width = len(rows[0])
     if any(len(row) != width for row in rows):
@@ -355,7 +365,7 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
     columns = [
         convert_to_common(
             compiler,
-            [canonical(compiler.expression(row[i], empty)) for row in rows],
+            [make_canonical(compiler.expression(row[i], empty)) for row in rows],
             [row[i] for row in rows],
         )
         for i in range(width)
@@ -364,7 +374,7 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
     names = tree.columns("", "c", width)
     listed = Values(values, "w", tuple(c.name for c in names))
     query = Select(tuple(Item(c) for c in names), listed)
-    domains = [distinct_values(c, Derived(query, "w"), "the list") for c in names]
+    domains = [make_distinct_domain(c, Derived(query, "w"), "the list") for c in names]
     listed_columns = (
         RelationColumn(f"col{i}", c[0].type, domain=domains[i], bounds=hull_of_bounds(c))
         for i, c in enumerate(columns)
@@ -372,18 +382,18 @@ def _values(compiler: StatementCompiler, node: exp.Values) -> Relation:
     return Relation(query, tuple(listed_columns))
 
 
-def origin_of(relation: Relation, generated: str, alias: str) -> Origin:
+def place_in_from(relation: Relation, generated: str, alias: str) -> Origin:
     """Return a relation's columns under an alias, with the generated names `generated.c0`, ..."""
     known = relation.origins.get((generated, alias))
     if known is None:
         if len(relation.origins) >= _ORIGINS:
             relation.origins.clear()
-        known = relation.origins[generated, alias] = _origin_of(relation, generated, alias)
+        known = relation.origins[generated, alias] = _place_in_from(relation, generated, alias)
     return known
 
 
-def _origin_of(relation: Relation, generated: str, alias: str) -> Origin:
-    single = fact_places(relation)
+def _place_in_from(relation: Relation, generated: str, alias: str) -> Origin:
+    single = find_fact_places(relation)
     columns = tuple(
         Typed(
             tree.Column(generated, f"c{i}"),

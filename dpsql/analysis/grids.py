@@ -94,28 +94,28 @@ class Grid:
         """The least differences of two values of an exact type in a step."""
         return int(self.step / least_step(self.type))
 
-    def uncut(self, value: Expr) -> tuple[Expr, int]:
+    def write_uncut(self, value: Expr) -> tuple[Expr, int]:
         """Return a row's value as it is, and the decimals of its sums: totals of units are cut later."""
         if self.type == DOUBLE:
             return Steps(value, -FURTHEST, FURTHEST, self.step), 0
         if self.type == HUGEINT:  # so that no sum of rows overflows
             ends = (Binary(">", value, whole(BEYOND)), Binary("<", value, whole(-BEYOND)))
             return Case(((ends[0], whole(BEYOND)), (ends[1], whole(-BEYOND))), value), 0
-        return _wide(value, self.type)[0], self.type.scale
+        return _widen(value, self.type)[0], self.type.scale
 
     @property
     def size_of_step(self) -> int:
         """The least differences of two sums in a step: 1 of DOUBLEs, whose sums are in steps."""
         return 1 if self.type == DOUBLE else self._size
 
-    def steps(self, value: Expr, *, shifted: bool) -> Expr:
+    def write_steps(self, value: Expr, *, shifted: bool) -> Expr:
         """Return the steps of a row's value, from `low` on if `shifted`: a BIGINT, NULL for NULL and NaN."""
         base = self.low if shifted else 0
         if self.type == DOUBLE:
             return _add_number(Steps(value, self.low, self.high, self.step), -base)
         return self._nearest(value, self.type, self._size, base)
 
-    def total(self, value: Expr, *, single: bool = False) -> Expr:
+    def write_total(self, value: Expr, *, single: bool = False) -> Expr:
         """Return a sum of values that were not cut, as steps within the bounds: a BIGINT, NULL for no values.
 
         `single` says that it is of one value: such a value itself.
@@ -133,14 +133,14 @@ class Grid:
         """
         low, high = self.low * size, self.high * size
         wide = max(-low, high, high - low + size) >= 1 << 63
-        least, most = _range(kind)
-        value, kind = _wide(value, kind)
+        least, most = _ends_of_type(kind)
+        value, kind = _widen(value, kind)
         branches = []
         if low > least:
-            branches.append((_beyond("<", value, low, kind, every=low > most), whole(low)))
+            branches.append((_make_condition("<", value, low, kind, every=low > most), whole(low)))
         if high < most:
-            branches.append((_beyond(">", value, high, kind, every=high < least), whole(high)))
-        inside = _whole_within(value, kind, low, high)
+            branches.append((_make_condition(">", value, high, kind, every=high < least), whole(high)))
+        inside = _convert_within(value, kind, low, high)
         cut = Case(tuple(branches), inside) if branches else inside
         if branches and kind.scale and kind.precision <= 18 and not wide:
             cut = Cut(cut, value, kind, low, high)
@@ -162,7 +162,7 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
     """
     if sql_type == DOUBLE:
         low, high = (max(-_LARGEST, min(end, _LARGEST)) for end in (low, high))
-    allowed = max(_root(MOST_STEPS // most, degree) - (2 if degree else 1), 1)
+    allowed = max(_take_root(MOST_STEPS // most, degree) - (2 if degree else 1), 1)
     # Bounds far from 0 have as many steps as the engine computes exactly, times numbers of rows.
     exact = _EXACT if sql_type == DOUBLE else FURTHEST
     furthest = max(abs(low), abs(high))
@@ -177,15 +177,15 @@ def grid_of(sql_type: SqlType, low: Fraction, high: Fraction, most: int, *, degr
     return Grid(sql_type, step, math.floor(low), math.ceil(high))
 
 
-def in_search(value: Expr, sql_type: SqlType) -> tuple[Expr, int, Fraction]:
+def prepare_for_search(value: Expr, sql_type: SqlType) -> tuple[Expr, int, Fraction]:
     """Return a row's value for the search of a bound, the decimals of its sums, and the step of these."""
     grid = search_grid(sql_type, signed=True)
     if sql_type == DOUBLE:
         return Steps(value, -BEYOND, BEYOND, grid.step), 0, grid.step
-    return (*grid.uncut(value), grid.step)
+    return (*grid.write_uncut(value), grid.step)
 
 
-def near_and_far(value: Expr) -> tuple[Expr, Expr]:
+def split_steps(value: Expr) -> tuple[Expr, Expr]:
     """Return the steps of a DOUBLE in a search as two terms: within 2^62, and how far it is beyond.
 
     The second is NULL for nearly all values. So the first, a BIGINT, is summed fast, and nothing is cut.
@@ -215,7 +215,7 @@ def search_grid(sql_type: SqlType, *, signed: bool) -> Grid:
 
 
 def capped_grid(sql_type: SqlType, most: int, *, signed: bool, finest: int) -> tuple[Grid, int]:
-    """Return the grid of sums whose totals have a bound in steps of `searched`, and the bound in its steps.
+    """Return the grid of sums whose totals have a bound, `most` steps of `search_grid`, and the bound on it.
 
     A DOUBLE has no least step: the bound is then at most `MOST_STEPS` steps. A bound of an exact type beyond
     2^`finest` is as many steps, or 2^`finest` if that is less: each is a power of two of least steps. What
@@ -229,7 +229,7 @@ def capped_grid(sql_type: SqlType, most: int, *, signed: bool, finest: int) -> t
     return replace(grid, step=grid.step * above), int(most / above)
 
 
-def _root(value: int, degree: int) -> int:
+def _take_root(value: int, degree: int) -> int:
     return math.isqrt(value) if degree == 2 else value
 
 
@@ -258,7 +258,7 @@ def narrow_steps(value: Expr, scale: int, limit: int) -> Expr:
     return Case(((there, steps),), cut)
 
 
-def _wide(value: Expr, kind: SqlType) -> tuple[Expr, SqlType]:
+def _widen(value: Expr, kind: SqlType) -> tuple[Expr, SqlType]:
     """Return a value in a type with which the engine compares bounds; else it converts the bounds."""
     if not kind.integer or kind in (INTEGER, BIGINT):
         return value, kind
@@ -270,12 +270,12 @@ def _add_number(value: Expr, number: int) -> Expr:
     return Paren(Binary("+", value, whole(number))) if number else value
 
 
-def _beyond(operator: str, value: Expr, number: int, kind: SqlType, *, every: bool) -> Expr:
+def _make_condition(operator: str, value: Expr, number: int, kind: SqlType, *, every: bool) -> Expr:
     """Return the condition that a value is beyond a bound, which `every` value of the type may be."""
     return IsNull(value, negated=True) if every else Binary(operator, value, constant_of(number, kind))
 
 
-def _whole_within(value: Expr, kind: SqlType, low: int, high: int) -> Expr:
+def _convert_within(value: Expr, kind: SqlType, low: int, high: int) -> Expr:
     """Return least steps of an exact type, if they lie between two ends: a BIGINT if the ends are ones."""
     if kind.scale:
         # With no more digits than the ends have, the engine computes faster.
@@ -288,7 +288,7 @@ def _whole_within(value: Expr, kind: SqlType, low: int, high: int) -> Expr:
     return value if kind == target else Cast(value, target)
 
 
-def _range(kind: SqlType) -> tuple[int, int]:
+def _ends_of_type(kind: SqlType) -> tuple[int, int]:
     """Return the ends of an exact type in its least steps."""
     if kind.name == "DECIMAL":
         return 1 - 10**kind.precision, 10**kind.precision - 1

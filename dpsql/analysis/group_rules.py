@@ -19,16 +19,16 @@ from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import Contribution, Ladder, WholeTable
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.large_domains import MAX_SPARSE, selects_few, size_of
+from dpsql.analysis.large_domains import MAX_SPARSE, count_values, is_selection_of_few
 from dpsql.analysis.outer_query import OuterQuery
-from dpsql.analysis.public_domains import Candidates, range_of_domain
-from dpsql.analysis.rank_spellings import ranked_partitions
-from dpsql.analysis.released.contribution_bounds import default_groups, groups_of_unit, unit_name
+from dpsql.analysis.public_domains import Candidates, read_range
+from dpsql.analysis.rank_spellings import read_ranked_partitions
+from dpsql.analysis.released.contribution_bounds import bound_groups, find_default_groups, name_unit
+from dpsql.analysis.released.released_numbers import ReleasedAggregate, UnitNumber
 from dpsql.analysis.released.unit_counts import SingleRows, Units, UnitsOfFew
-from dpsql.analysis.released.unit_numbers import ReleasedAggregate, UnitNumber
 from dpsql.analysis.row_conditions import is_public
 from dpsql.analysis.statement_plan import Partitions
-from dpsql.analysis.whole_tables import groups_measured
+from dpsql.analysis.whole_tables import name_groups_measure
 from dpsql.errors import Fix, InternalError
 from dpsql.estimates.box_law import box_variance
 from dpsql.kernel.mechanisms.measure import pads
@@ -48,13 +48,15 @@ GROUPS = 16
 """The bound on the groups of a unit that a refusal offers: a number that nobody said."""
 
 
-def undeclared_keys(block: OuterQuery) -> list[int]:
+def find_undeclared_keys(block: OuterQuery) -> list[int]:
     """Return the places of the keys without a public domain."""
     known = {key for candidates in block.domains for key in candidates.keys}
     return [i for i in range(len(block.keys)) if i not in known]
 
 
-def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options) -> int | None:
+def check_domain(
+    compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options
+) -> int | None:
     """Return the number of groups in the domain of the keys, or None if a key has no domain.
 
     A selection that needs a domain is refused without one. All groups of a key without one need a delta and a
@@ -63,7 +65,7 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
     selection = block.selection
     if isinstance(selection, TopPerPartition):
         selection = selection.best
-    unknown = undeclared_keys(block)
+    unknown = find_undeclared_keys(block)
     _refuse_single_units(query, block, unknown)
     _refuse_strategy(query, block, options, unknown)
     if (
@@ -78,20 +80,20 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
         at, every = query.tree.args.get("group"), isinstance(selection, AllGroups)
         if every and options.delta is not None:
             if (
-                groups_of_unit(compiler, block.source, selection, options, one_group=block.one_group)
+                bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
                 is not None
             ):
                 return None
-            unit = unit_name(block.source)
+            unit = name_unit(block.source)
             found = None
             if isinstance(query.tree, exp.Select):
-                found = groups_measured(compiler, query.tree, block.own_keys)
+                found = name_groups_measure(compiler, query.tree, block.own_keys)
             once = "" if found is None else f', or the owner finds it once: dpsql bounds "{found}"'
             raise query.source.refuse(
                 f"the values of {key} are not declared: say in how many groups a {unit} may count",
                 at,
                 f"OPTIONS (max_groups_contributed = {GROUPS}), or list them: "
-                f"WHERE {key} {_example(block.keys[unknown[0]].type)}{once}",
+                f"WHERE {key} {_write_example(block.keys[unknown[0]].type)}{once}",
                 Fix(str(GROUPS), option="max_groups_contributed", guess=str(GROUPS)),
             )
         _refuse_whole_time(query, block, unknown[0], key)
@@ -100,17 +102,17 @@ def domain_size(compiler: StatementCompiler, query: Query, block: OuterQuery, op
             f"the values of {key} are not declared, and {what} needs a public domain",
             at,
             f"the owner declares {key} in [tables.NAME.domain], or list them: "
-            f"WHERE {key} {_example(block.keys[unknown[0]].type)}, or take the key from a public table"
+            f"WHERE {key} {_write_example(block.keys[unknown[0]].type)}, or take the key from a public table"
             f"{', or OPTIONS (delta = 1e-6)' * every}",
             Fix("1e-6", option="delta", guess="1e-6") if every else None,
         )
     if not all(is_public(compiler.policy, candidates.domain.query) for candidates in block.domains):
         raise InternalError("this is a bug of dpsql, nothing was run or charged: candidates of private rows")
-    few = selects_few(block.selection)
+    few = is_selection_of_few(block.selection)
     size, most = 1, MAX_SPARSE if few else MAX_DOMAIN
     for candidates in block.domains:
-        own = size_of(compiler.catalog, candidates.domain)
-        if own > MAX_LIST and range_of_domain(candidates.domain.query) is None:
+        own = count_values(compiler.catalog, candidates.domain)
+        if own > MAX_LIST and read_range(candidates.domain.query) is None:
             raise query.source.refuse(
                 f"a key has more than {MAX_LIST:,} values in its domain, which is a list",
                 query.tree.args.get("group"),
@@ -134,7 +136,7 @@ def is_too_large(size: int | None) -> bool:
     return size is not None and size > MAX_DOMAIN
 
 
-def _example(sql_type: SqlType) -> str:
+def _write_example(sql_type: SqlType) -> str:
     """Return an example of a condition that lists the values of a key."""
     if sql_type.integer:
         return "BETWEEN 0 AND 99"
@@ -147,7 +149,7 @@ def _refuse_single_units(query: Query, block: OuterQuery, unknown: list[int]) ->
     if place is None:
         return
     key = next((o.name for o in block.outputs if o.kind == "key" and o.of == place), "the key")
-    unit = unit_name(block.source)
+    unit = name_unit(block.source)
     raise query.source.refuse(
         f"each value of {key} belongs to one {unit}, so no group has enough of them to be shown",
         query.tree.args.get("group"),
@@ -190,7 +192,7 @@ def _refuse_whole_time(query: Query, block: OuterQuery, place: int, key: str) ->
 _ORDERED = frozenset({"gap", "p_value", "rank"})
 
 
-def shown_by_units(
+def show_by_units(
     compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options
 ) -> OuterQuery:
     """Return the block with the number of units that decides which groups of undeclared keys are shown.
@@ -200,13 +202,13 @@ def shown_by_units(
     """
     selection = block.selection
     if isinstance(selection, TopK):
-        if not _suits(compiler, block, selection, options):
+        if not _is_shown_by_units(compiler, block, selection, options):
             _check_units(compiler, query, block, selection)
             return block
     elif not isinstance(selection, AllGroups):
         return block
-    most = groups_of_unit(compiler, block.source, selection, options, one_group=block.one_group)
-    if most is not None and not block.one_group and all(c.total is not None for c in block.counts):
+    most = bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
+    if most is not None and not block.one_group and all(c.l1_over_groups is not None for c in block.counts):
         # What bounds the other counts does not cut rows: only this number needs a bound on groups.
         part: UnitNumber = UnitsOfFew((), most)
     else:
@@ -220,8 +222,8 @@ def shown_by_units(
 
 def _check_units(compiler: StatementCompiler, query: Query, block: OuterQuery, selection: TopK) -> None:
     """Refuse to choose by a sum: one unit alone may have the largest."""
-    if block.counts[selection.count].share is not None:
-        unit = f"COUNT(DISTINCT {unit_name(block.source)})"
+    if block.counts[selection.count].noise_group is not None:
+        unit = f"COUNT(DISTINCT {name_unit(block.source)})"
         raise compiler.source.refuse(
             f"groups of undeclared keys are chosen by {unit}, not by a SUM",
             query.tree.args.get("order"),
@@ -229,10 +231,12 @@ def _check_units(compiler: StatementCompiler, query: Query, block: OuterQuery, s
         )
 
 
-def _suits(compiler: StatementCompiler, block: OuterQuery, selection: TopK, options: Options) -> bool:
+def _is_shown_by_units(
+    compiler: StatementCompiler, block: OuterQuery, selection: TopK, options: Options
+) -> bool:
     """Return whether the largest groups are selected from those that have enough units."""
-    rows = block.counts[selection.count].total
-    most = groups_of_unit(compiler, block.source, selection, options, one_group=block.one_group)
+    rows = block.counts[selection.count].l1_over_groups
+    most = bound_groups(compiler, block.source, selection, options, one_group=block.one_group)
     if compiler.ladders:
         rows = MOST_ROWS  # whatever bound is found, the groups are shown by the same numbers
     if rows is None or most is None or options.delta is None or options.epsilon is None:
@@ -252,7 +256,7 @@ MANY_GROUPS = 100
 """From so many groups on the noise for all of them is larger than that for the units of a few."""
 
 
-def with_few_groups(
+def search_few_groups(
     compiler: StatementCompiler,
     block: OuterQuery,
     options: Options,
@@ -269,18 +273,18 @@ def with_few_groups(
     every = isinstance(selection, AllGroups) and selection.limit is None and parts is None
     if not every or size is None or block.one_group or block.values is not None or block.rows.by_row:
         return block
-    if options.max_groups_contributed is not None or _names_noise(options):
+    if options.max_groups_contributed is not None or _is_noise_named(options):
         return block
-    if (kept := _by_ladder(compiler, block)) is not None:
+    if (kept := _find_ladder(compiler, block)) is not None:
         # Each of them is bounded in all groups together, or has the noise for all: no other bound is needed.
-        bound = _least_error(kept, size)
+        bound = _choose_bound(kept, size)
         return _replace_counts(
-            block, [_with_few_kept(count, kept.by, bound) for count in block.counts], known=True
+            block, [_bound_by_ladder(count, kept.by, bound) for count in block.counts], known=True
         )
-    said = default_groups(compiler, block.source, selection)
+    said = find_default_groups(compiler, block.source, selection)
     if said is not None or size < MANY_GROUPS or not compiler.policy.defaults.auto_bounds:
         return block
-    return _replace_counts(block, [_of_few(compiler, count, size) for count in block.counts])
+    return _replace_counts(block, [_bound_by_search(compiler, count, size) for count in block.counts])
 
 
 def _replace_counts(
@@ -290,17 +294,17 @@ def _replace_counts(
     return replace(block, counts=found, rows=replace(block.rows, released=found), groups_known=known)
 
 
-def _by_ladder(compiler: StatementCompiler, block: OuterQuery) -> WholeTable | None:
+def _find_ladder(compiler: StatementCompiler, block: OuterQuery) -> WholeTable | None:
     """Return the table whose kept ladder has the groups of all units that are counted; None: none has."""
     whole = compiler.whole
     if whole is None or not whole.declared or whole.groups_bound() is None:
         return None
-    counts = [count for count in block.counts if count.total is None]
+    counts = [count for count in block.counts if count.l1_over_groups is None]
     units = all(len(count.parts) == 1 and type(count.parts[0]) is Units for count in counts)
     return whole if counts and units and not any(count.parts[0].row for count in counts) else None
 
 
-def _least_error(whole: WholeTable, size: int) -> int | None:
+def _choose_bound(whole: WholeTable, size: int) -> int | None:
     """Return the bound on the groups of a unit, unless one noise for all groups errs less; then None.
 
     What is compared is a function of the ladder's release. An error that is asked for takes the ladder's
@@ -316,19 +320,19 @@ def _least_error(whole: WholeTable, size: int) -> int | None:
     return bound if 2 * (bound * whole.numbers) ** 2 + lost**2 < box_variance(number, pads(number)) else None
 
 
-def _with_few_kept(count: ReleasedAggregate, measure: str, bound: int | None) -> ReleasedAggregate:
-    if bound is None or count.total is not None:
+def _bound_by_ladder(count: ReleasedAggregate, measure: str, bound: int | None) -> ReleasedAggregate:
+    if bound is None or count.l1_over_groups is not None:
         return count
     return replace(count, parts=(UnitsOfFew(count.parts[0].row, bound),), measure=measure)
 
 
-def _names_noise(options: Options) -> bool:
+def _is_noise_named(options: Options) -> bool:
     """Return whether the statement names the noise, which may be for all groups."""
     named = (options.mechanism, options.noise, options.measure_strategy)
     return any(each not in (None, "AUTO") for each in named) or options.intervals == "SIMULTANEOUS"
 
 
-def _of_few(compiler: StatementCompiler, count: ReleasedAggregate, size: int) -> ReleasedAggregate:
+def _bound_by_search(compiler: StatementCompiler, count: ReleasedAggregate, size: int) -> ReleasedAggregate:
     if len(count.parts) != 1 or type(count.parts[0]) is not Units:
         return count
     row = count.parts[0].row
@@ -340,7 +344,7 @@ def _of_few(compiler: StatementCompiler, count: ReleasedAggregate, size: int) ->
 MAX_PARTITIONS = 10_000
 
 
-def partitions_of(
+def make_partitions(
     compiler: StatementCompiler, query: Query, block: OuterQuery, options: Options
 ) -> Partitions | None:
     """Return the partitions of a compiled block; None for another selection.
@@ -352,7 +356,7 @@ def partitions_of(
         return None
     known = {key for candidates in block.domains for key in candidates.keys}
     at = query.tree.args["qualify"]
-    ranked = ranked_partitions(at.this)
+    ranked = read_ranked_partitions(at.this)
     for i, place in enumerate(selection.keys):
         if place not in known:
             name = next((o.name for o in block.outputs if o.kind == "key" and o.of == place), "the key")
@@ -364,7 +368,7 @@ def partitions_of(
             )
     number = size = 1
     for candidates in block.domains:
-        parts, largest = _parts(compiler, candidates, selection.keys)
+        parts, largest = _count_partitions(compiler, candidates, selection.keys)
         number, size = number * parts, size * largest
     if number == 0:
         raise query.source.refuse("no value in the public domain of the keys meets WHERE", at)
@@ -377,7 +381,9 @@ def partitions_of(
     return Partitions(number, None, fact, most, _list_partitions(compiler, block.domains, selection.keys))
 
 
-def _parts(compiler: StatementCompiler, candidates: Candidates, keys: tuple[int, ...]) -> tuple[int, int]:
+def _count_partitions(
+    compiler: StatementCompiler, candidates: Candidates, keys: tuple[int, ...]
+) -> tuple[int, int]:
     """Return how many partitions some keys' candidates have, and how many candidates the largest one has."""
     sql, columns = candidates.domain.sql, candidates.listed.columns("d")
     by = [f"d.{columns[key].name}" for key in candidates.keys if key in keys]

@@ -16,9 +16,9 @@ from dataclasses import field
 from fractions import Fraction
 from math import prod
 
-from dpsql.analysis.counting_query import CountingQuery, Rows
-from dpsql.analysis.public_domains import Candidates, range_of_domain
-from dpsql.analysis.released.unit_numbers import ReleasedAggregate
+from dpsql.analysis.counting_query import CountingQuery, ProjectedRows
+from dpsql.analysis.public_domains import Candidates, read_range
+from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import KeyDomain
 from dpsql.estimates import split_measuring
@@ -67,7 +67,7 @@ class DomainPart:
 
     @property
     def numbered(self) -> Numbered:
-        """The same for the kernel."""
+        """The candidates as the kernel's tree has them."""
         first = self.first + (self.null == self.first)
         ends = first, first + self.size - 1 - (self.null is not None)
         return Numbered(self.keys, self.query, self.nullable, ends, self.null)
@@ -93,25 +93,25 @@ class SparseDomain:
         return tuple(f"o{i}" for i in range(len(self.parts)))
 
 
-def size_of(catalog: Catalog, domain: KeyDomain) -> int:
+def count_values(catalog: Catalog, domain: KeyDomain) -> int:
     """Return the number of values of a domain, NULL among them."""
-    every = range_of_domain(domain.query)
+    every = read_range(domain.query)
     return catalog.count(domain.sql) if every is None else every.stop - every.start + domain.null
 
 
-def number_of_groups(catalog: Catalog, domains: Sequence[Candidates]) -> int:
+def count_groups(catalog: Catalog, domains: Sequence[Candidates]) -> int:
     """Return how many groups candidates make together."""
-    return math.prod(size_of(catalog, each.domain) for each in domains)
+    return math.prod(count_values(catalog, each.domain) for each in domains)
 
 
-def selects_few(selection: Selection) -> bool:
+def is_selection_of_few(selection: Selection) -> bool:
     """Return whether a selection shows so many groups at most, so that the empty ones need not be counted."""
     return isinstance(selection, TopK) or (
         isinstance(selection, AboveThreshold) and selection.limit is not None
     )
 
 
-def sparse_domain(
+def number_domain(
     catalog: Catalog,
     domains: Sequence[Candidates],
     types: Sequence[SqlType],
@@ -127,12 +127,12 @@ def sparse_domain(
     if any((key,) not in of for key in by):
         return None
     first = [key for key, _ in dict.fromkeys((key, by[key]) for key, _ in order)]
-    parts = [_part(catalog, of[key,], types, by_value=True, descending=by[key]) for key in first]
-    parts += [_part(catalog, each, types) for each in domains if not set(each.keys) & set(first)]
+    parts = [_number_part(catalog, of[key,], types, by_value=True, descending=by[key]) for key in first]
+    parts += [_number_part(catalog, each, types) for each in domains if not set(each.keys) & set(first)]
     return SparseDomain(tuple(parts))
 
 
-def _part(
+def _number_part(
     catalog: Catalog,
     each: Candidates,
     kinds: Sequence[SqlType],
@@ -141,7 +141,7 @@ def _part(
     descending: bool = False,
 ) -> DomainPart:
     types, query = tuple(kinds[key] for key in each.keys), each.domain.query
-    every = range_of_domain(query)
+    every = read_range(query)
     if every is not None:
         size = every.stop - every.start
         if not each.domain.null:
@@ -159,7 +159,7 @@ def _part(
     ordered = each.domain.ordered and not by_value
     first: int | None = None
     if ordered and not each.domain.null:  # the place of NULL is none of those that follow without a gap
-        first = _first(catalog, each.domain.sql, size)
+        first = _find_first(catalog, each.domain.sql, size)
     if first is None:
         order = tuple(OrderTerm(e) for e in ([number] if ordered else values))
         number, first = Window(Call("ROW_NUMBER", ()), order=order), 1
@@ -168,7 +168,7 @@ def _part(
     return DomainPart(each.keys, types, size, first, made, descending, nullable=each.domain.null)
 
 
-def _first(catalog: Catalog, sql: str, size: int) -> int | None:
+def _find_first(catalog: Catalog, sql: str, size: int) -> int | None:
     """Return the least number of an ordered domain if its numbers have no gap."""
     ends = [catalog.evaluate(f"(SELECT {end}(o) FROM ({sql}) AS d)") for end in ("MIN", "MAX")]
     if not all(isinstance(end, int) for end in ends):
@@ -177,10 +177,10 @@ def _first(catalog: Catalog, sql: str, size: int) -> int | None:
     return first if last - first + 1 == size else None
 
 
-def listed_groups(rows: Rows, domain: SparseDomain) -> CountingQuery:
+def count_sparse_groups(rows: ProjectedRows, domain: SparseDomain) -> CountingQuery:
     """Count the groups of the domain that have rows; each row has the numbers of its keys' candidates."""
     parts = tuple(part.numbered for part in domain.parts)
-    return CountingQuery(OfDomain(rows.grouped(), len(rows.released), parts))
+    return CountingQuery(OfDomain(rows.count_by_group(), len(rows.released), parts))
 
 
 _SEEN = 0.25
@@ -201,7 +201,9 @@ class CommonNoise:
     """The place of a difference -> the places of the measured counts that it is of."""
 
 
-def common_noise(counts: Sequence[ReleasedAggregate], wanted: Iterable[int], groups: int) -> CommonNoise:
+def choose_common_noise(
+    counts: Sequence[ReleasedAggregate], wanted: Iterable[int], groups: int
+) -> CommonNoise:
     """Return how one noise gives these counts of so many groups: of two ways, the one with less noise.
 
     Cube noise measures differences of counts as they are. If their operands are counts of the plan, too, box
@@ -212,9 +214,9 @@ def common_noise(counts: Sequence[ReleasedAggregate], wanted: Iterable[int], gro
     size = len(places) * groups
     bounds = [counts[p].bound for p in places]
     if all(counts[p].monotone for p in places):
-        return CommonNoise(places, True, _stddevs(bounds, box_variance(size, pads(size))))
-    cube = CommonNoise(places, False, _stddevs(bounds, cube_variance(size)))
-    operands = {p: _operands(counts, p) for p in places if not counts[p].monotone}
+        return CommonNoise(places, True, _scale_stddevs(bounds, box_variance(size, pads(size))))
+    cube = CommonNoise(places, False, _scale_stddevs(bounds, cube_variance(size)))
+    operands = {p: _find_operands(counts, p) for p in places if not counts[p].monotone}
     if not all(operands.values()):
         return cube
     differences = {p: (pair[0], pair[1]) for p, pair in operands.items()}
@@ -230,11 +232,11 @@ def common_noise(counts: Sequence[ReleasedAggregate], wanted: Iterable[int], gro
     return min(box, cube, key=lambda way: max(way.stddevs))
 
 
-def _stddevs(bounds: Iterable[int], variance: float) -> tuple[float, ...]:
+def _scale_stddevs(bounds: Iterable[int], variance: float) -> tuple[float, ...]:
     return tuple(c * math.sqrt(variance) for c in bounds)
 
 
-def _operands(counts: Sequence[ReleasedAggregate], place: int) -> tuple[int, ...]:
+def _find_operands(counts: Sequence[ReleasedAggregate], place: int) -> tuple[int, ...]:
     """Return the places of both counts of a difference; none unless the plan has both, with one bound."""
     found = [
         i
@@ -246,13 +248,13 @@ def _operands(counts: Sequence[ReleasedAggregate], place: int) -> tuple[int, ...
     return tuple(found) if len(found) == len(counts[place].parts) == 2 and same else ()
 
 
-def shows_all(selection: Selection) -> bool:
+def is_selection_of_all(selection: Selection) -> bool:
     """Return whether a selection shows all groups, or all that reach a threshold."""
     above = isinstance(selection, AboveThreshold) and selection.limit is None
     return above or isinstance(selection, AllGroups)
 
 
-def groups_kept(
+def choose_groups_kept(
     selection: Selection,
     options: Options,
     counts: Sequence[ReleasedAggregate],
@@ -264,9 +266,9 @@ def groups_kept(
     `most` is the bound on them that the statement or the policy gives. AUTO takes it where that gives less
     noise, by public figures alone.
     """
-    if not shows_all(selection) or groups is None or not counts or most is None or most >= groups:
+    if not is_selection_of_all(selection) or groups is None or not counts or most is None or most >= groups:
         return None
-    if all(count.total is not None for count in counts):
+    if all(count.l1_over_groups is not None for count in counts):
         return None
     if options.base_hits is not None or options.threshold_share is not None:
         return None
@@ -274,11 +276,11 @@ def groups_kept(
     if asked != "AUTO" or options.intervals == "SIMULTANEOUS":
         return most if asked == "LAPLACE" else None
     distinct = {count: place for place, count in enumerate(counts)}
-    totals = [min(t for t in (most * c.bound, c.total) if t is not None) for c in distinct]
-    return most if laplace_is_less(counts, list(distinct.values()), totals, groups) else None
+    totals = [min(t for t in (most * c.bound, c.l1_over_groups) if t is not None) for c in distinct]
+    return most if is_laplace_less(counts, list(distinct.values()), totals, groups) else None
 
 
-def noise_matters(counts: Sequence[ReleasedAggregate], options: Options, groups: int | None) -> bool:
+def is_noise_seen(counts: Sequence[ReleasedAggregate], options: Options, groups: int | None) -> bool:
     """Return whether Laplace noise for units in so many groups is seen in a count; a bound on them cuts rows.
 
     Below a quarter of a count a smaller bound on the groups would make answers worse, never better. Half of
@@ -286,13 +288,18 @@ def noise_matters(counts: Sequence[ReleasedAggregate], options: Options, groups:
     """
     if groups is None or options.epsilon is None or options.mechanism not in (None, "AUTO"):
         return True
-    totals = [groups * c.bound if c.total is None else min(groups * c.bound, c.total) for c in counts]
+    totals = [
+        groups * c.bound if c.l1_over_groups is None else min(groups * c.bound, c.l1_over_groups)
+        for c in counts
+    ]
     # The noise of a sum is compared with what one unit may add to it.
-    parts = [Fraction(t, c.bound if c.share is not None else 1) for t, c in zip(totals, counts, strict=True)]
+    parts = [
+        Fraction(t, c.bound if c.noise_group is not None else 1) for t, c in zip(totals, counts, strict=True)
+    ]
     return math.sqrt(2) * float(sum(parts)) > float(options.epsilon) / 2 * _SEEN
 
 
-def laplace_is_less(
+def is_laplace_less(
     counts: Sequence[ReleasedAggregate], places: Sequence[int], totals: Sequence[int], groups: int
 ) -> bool:
     """Return whether Laplace noise on each count has no more noise than one noise for all of them.
@@ -302,10 +309,10 @@ def laplace_is_less(
     """
     shares = split_measuring(Fraction(1), totals)
     laplace = [math.sqrt(2) * total / share for total, share in zip(totals, shares, strict=True)]
-    one = common_noise(counts, places, groups)
-    return _mean(laplace) <= _mean(one.stddevs) * (1 + 1e-9)
+    one = choose_common_noise(counts, places, groups)
+    return _geometric_mean(laplace) <= _geometric_mean(one.stddevs) * (1 + 1e-9)
 
 
-def _mean(stddevs: Iterable[float]) -> float:
+def _geometric_mean(stddevs: Iterable[float]) -> float:
     logs = [math.log(float(each)) for each in stddevs]
     return math.exp(sum(logs) / len(logs))

@@ -14,11 +14,11 @@ from dpsql.analysis import typed_expression
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.block_groups import Group
 from dpsql.analysis.compiled_relation import Block, From, Owner, Relation, RelationColumn, Scope, select_list
-from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, conjuncts
+from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, list_conjuncts
 from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import hull_of_bounds
-from dpsql.analysis.from_joins import equalities, from_clause, tie_units
-from dpsql.analysis.scalar_rules import canonical, compile_in_list, convert_to_common, predicate
+from dpsql.analysis.from_joins import compile_from, find_equalities, is_tied_by_units
+from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common, make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole
 from dpsql.errors import QueryRefused
 from dpsql.kernel import tree
@@ -48,18 +48,18 @@ from dpsql.types import BOOLEAN, INTEGER, NULL
 _HINT = "WHERE a.user_id = b.user_id"
 
 
-def _block(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Block:
+def _block_around(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Block:
     if scope.block is None:
         raise compiler.source.refuse("a subquery is not allowed here", node, "put it into WHERE")
     return scope.block
 
 
-def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     subquery = node.args.get("query")
     if subquery is None:
         check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
         return compile_in_list(compiler, node, scope)
-    block = _block(compiler, node, scope)
+    block = _block_around(compiler, node, scope)
     value = compiler.expression(node.this, scope)
     inner = subquery.this if isinstance(subquery, exp.Subquery) else subquery
     relation = compiler.query(inner, block.ctes, block.depth + 1)
@@ -67,7 +67,7 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if len(relation.columns) != 1:
         raise compiler.source.refuse("IN takes a subquery of one column", subquery)
     column = relation.columns[0]
-    listed = typed_expression.column(alias, "c0", column.type)
+    listed = typed_expression.make_column(alias, "c0", column.type)
     if relation.owner is None:
         a, b = unify(compiler.source, compiler.catalog, value, listed, node)
         query = Select((Item(b.guarded_node),), Derived(relation.query, alias))
@@ -98,14 +98,16 @@ def _in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     return Typed(Paren(InQuery(block.unit, query)), BOOLEAN)
 
 
-def _inner(compiler: StatementCompiler, select: exp.Expr, scope: Scope) -> tuple[From, Scope, Expr | None]:
+def _compile_inner(
+    compiler: StatementCompiler, select: exp.Expr, scope: Scope
+) -> tuple[From, Scope, Expr | None]:
     """Compile FROM and WHERE of a correlated subquery, and check the owner of its rows."""
-    block = _block(compiler, select, scope)
+    block = _block_around(compiler, select, scope)
     if not isinstance(select, exp.Select):
         raise compiler.source.refuse("this subquery must be one SELECT", select)
     check_arguments(compiler.source, select, frozenset({"expressions", "from_", "joins", "where"}))
     compiler.level(block.depth + 1, select)
-    made = from_clause(compiler, select, block.ctes, block.depth + 1)
+    made = compile_from(compiler, select, block.ctes, block.depth + 1)
     inner = made.scope.copy()
     inner.outer = scope
     inner.block = Block(made.owner, made.unit, block.ctes, block.depth + 1)
@@ -115,7 +117,7 @@ def _inner(compiler: StatementCompiler, select: exp.Expr, scope: Scope) -> tuple
         with compiler.part():
             conditions.append(_tie_to_outer(compiler, select, made, inner, scope, block))
     if where is not None:
-        conditions.append(predicate(compiler, where.this, inner).guarded_node)
+        conditions.append(compile_condition(compiler, where.this, inner).guarded_node)
     return made, inner, conjunction(conditions)
 
 
@@ -131,9 +133,9 @@ def _tie_to_outer(
         raise compiler.source.refuse("the subquery's rows have another privacy unit", select)
     where = select.args.get("where")
     visible = {c.node for c in (*outer.columns, *outer.merged.values())}
-    parts = conjuncts(where.this) if where is not None else []
-    for far, near in equalities(inner, parts, made.scope.columns):
-        if tie_units([(far, near)]) and far.node in visible:
+    parts = list_conjuncts(where.this) if where is not None else []
+    for far, near in find_equalities(inner, parts, made.scope.columns):
+        if is_tied_by_units([(far, near)]) and far.node in visible:
             assert made.unit is not None  # noqa: S101  owned rows have a unit
             assert block.unit is not None  # noqa: S101
             return Paren(Binary("=", made.unit, block.unit))
@@ -142,16 +144,16 @@ def _tie_to_outer(
     )
 
 
-def _exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+def _compile_exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     select = node.this.this if isinstance(node.this, exp.Subquery) else node.this
-    made, _, where = _inner(compiler, select, scope)
+    made, _, where = _compile_inner(compiler, select, scope)
     return Typed(Exists(Select((Item(Constant(1, INTEGER)),), made.source, where)), BOOLEAN)
 
 
-def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+def _compile_scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile a scalar subquery: one aggregate without GROUP BY, which always yields exactly one row."""
     select = node.this
-    made, inner, where = _inner(compiler, select, scope)
+    made, inner, where = _compile_inner(compiler, select, scope)
     items = select.expressions
     item = items[0].this if isinstance(items[0], exp.Alias) else items[0]
     if len(items) != 1 or not contains_aggregate(item):
@@ -168,7 +170,7 @@ def _scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     for found in group.aggregates:
         if found.reads and not found.reads & own and OPAQUE not in found.reads:
             raise compiler.source.refuse("this aggregate reads nothing of its own subquery", node)
-    listed = items_of("a", (canonical(a).node for a in group.aggregates))
+    listed = items_of("a", (make_canonical(a).node for a in group.aggregates))
     query = Select((Item(value.guarded_node),), Derived(Select(listed, made.source, where), alias))
     return replace(value, node=ScalarQuery(query), unit=UnitRole.NONE, literal=None, domain=None)
 
@@ -180,9 +182,9 @@ def _refuse_comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope
 
 
 SUBQUERY_RULES = (
-    Rule(exp.In, _in, frozenset({"this", "expressions", "query"})),
-    Rule(exp.Exists, _exists, frozenset({"this"})),
-    Rule(exp.Subquery, _scalar, frozenset({"this"})),
+    Rule(exp.In, _compile_in, frozenset({"this", "expressions", "query"})),
+    Rule(exp.Exists, _compile_exists, frozenset({"this"})),
+    Rule(exp.Subquery, _compile_scalar, frozenset({"this"})),
     Rule(exp.All, _refuse_comparison, frozenset({"this"})),
     Rule(exp.Any, _refuse_comparison, frozenset({"this"})),
 )
@@ -200,14 +202,14 @@ def combine_branches(
         raise compiler.source.refuse(f"the branches of {name} have different numbers of columns", node)
     owner = left.owner or right.owner
     if owner is not None:
-        _check(compiler, node, name, left, right, owner)
+        _check_branches(compiler, node, name, left, right, owner)
     a, b = compiler.alias(), compiler.alias()
     pairs = [
         convert_to_common(
             compiler,
             [
-                replace(typed_expression.column(a, f"c{i}", x.type), bounds=x.bounds),
-                replace(typed_expression.column(b, f"c{i}", y.type), bounds=y.bounds),
+                replace(typed_expression.make_column(a, f"c{i}", x.type), bounds=x.bounds),
+                replace(typed_expression.make_column(b, f"c{i}", y.type), bounds=y.bounds),
             ],
             [node.this, node.expression],
         )
@@ -217,14 +219,14 @@ def combine_branches(
         RelationColumn(
             x.name,
             p[0].type,
-            _role(x, y, word) if _keeps_units(x, y, p[0]) else UnitRole.NONE,
-            bounds=_bounds(x, y, p, word),
+            _join_roles(x, y, word) if _is_unit_kept(x, y, p[0]) else UnitRole.NONE,
+            bounds=_join_bounds(x, y, p, word),
         )
         for x, y, p in zip(left.columns, right.columns, pairs, strict=True)
     )
     branches = []
     for alias, relation, side in ((a, left, 0), (b, right, 1)):
-        unit = None if owner is None else _unit_of_branch(alias, relation, owner, name, left)
+        unit = None if owner is None else _make_unit(alias, relation, owner, name, left)
         listed = select_list(unit, "c", (p[side].guarded_node for p in pairs))
         branches.append(Select(listed, Derived(relation.query, alias)))
     unique = frozenset[frozenset[int]]()
@@ -234,7 +236,7 @@ def combine_branches(
     return Relation(SetOperation(branches[0], name, branches[1]), columns, owner, unique)
 
 
-def _check(
+def _check_branches(
     compiler: StatementCompiler, node: exp.Expr, name: str, left: Relation, right: Relation, owner: Owner
 ) -> None:
     if owner.row:
@@ -260,7 +262,7 @@ def _check(
         )
 
 
-def _unit_of_branch(alias: str, relation: Relation, owner: Owner, name: str, left: Relation) -> Expr:
+def _make_unit(alias: str, relation: Relation, owner: Owner, name: str, left: Relation) -> Expr:
     if relation.owner is not None:
         return tree.Column(alias, "u")
     assert owner.type is not None  # noqa: S101  no row of either branch is a unit
@@ -271,7 +273,7 @@ def _unit_of_branch(alias: str, relation: Relation, owner: Owner, name: str, lef
     return Cast(tree.Column(alias, f"c{place}"), owner.type)
 
 
-def partial_unit_refusal(source: StatementText, at: exp.Expr) -> QueryRefused:
+def refuse_partial_unit(source: StatementText, at: exp.Expr) -> QueryRefused:
     """Return the refusal of a group key that is the privacy unit in one branch of UNION alone."""
     return source.refuse(
         "a key is the privacy unit in one branch of UNION alone: its groups would name single units",
@@ -280,20 +282,22 @@ def partial_unit_refusal(source: StatementText, at: exp.Expr) -> QueryRefused:
     )
 
 
-def _keeps_units(left: RelationColumn, right: RelationColumn, merged: Typed) -> bool:
+def _is_unit_kept(left: RelationColumn, right: RelationColumn, merged: Typed) -> bool:
     """Return whether a set operation converts neither side's unit, except to a wider integer."""
     return all(
         c.type in (merged.type, NULL) or (c.type.integer and merged.type.integer) for c in (left, right)
     )
 
 
-def _bounds(left: RelationColumn, right: RelationColumn, pair: Sequence[Typed], word: str) -> Bounds | None:
+def _join_bounds(
+    left: RelationColumn, right: RelationColumn, pair: Sequence[Typed], word: str
+) -> Bounds | None:
     """Return the bounds of a result column: of both branches for UNION, else those of the left one."""
     sides = (left, right) if word == "UNION" else (left,)
     return hull_of_bounds(p for p, c in zip(pair, sides, strict=False) if c.type != NULL)
 
 
-def _role(left: RelationColumn, right: RelationColumn, word: str) -> UnitRole:
+def _join_roles(left: RelationColumn, right: RelationColumn, word: str) -> UnitRole:
     """Return the role of a result column: it is the unit if each branch has the unit or NULL there.
 
     A UNION in which one branch alone has the unit holds it in part.

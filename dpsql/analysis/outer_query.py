@@ -1,9 +1,10 @@
 """Compile the outermost block of a private statement: its keys, counts, and columns computed from them.
 
+COUNT(DISTINCT x) of an x with declared values may be answered by the numbers of units that have each value:
 x becomes a last key of the counting query, which the statement does not have: a group of the statement is one
 group for each declared value, and what is counted is the units of each. One unit moves each of these numbers
 by at most 1, all the same way, as those of any GROUP BY x: that is what the noise is for. How many of the
-noisy numbers are large is then computed from the release alone (`answers.different_values`).
+noisy numbers are large is then computed from the release alone (`planning`).
 
 NULL is no value of x: it is no candidate, and its rows count nowhere. Rows with a value that is not declared
 are `outside`, one more number of the release.
@@ -19,33 +20,33 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
-from dpsql.analysis.block_groups import group_nodes
+from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.compiled_relation import Block, From, Item
-from dpsql.analysis.compiler import StatementCompiler, check_arguments, conjuncts
-from dpsql.analysis.counting_query import Rows
-from dpsql.analysis.from_joins import from_clause
-from dpsql.analysis.key_candidates import candidates_of
-from dpsql.analysis.large_domains import size_of
-from dpsql.analysis.nested_queries import partial_unit_refusal
-from dpsql.analysis.output_columns import SelectList, free_kind, reads_measure
+from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_conjuncts
+from dpsql.analysis.counting_query import ProjectedRows
+from dpsql.analysis.from_joins import compile_from
+from dpsql.analysis.key_candidates import find_candidates
+from dpsql.analysis.large_domains import count_values
+from dpsql.analysis.nested_queries import refuse_partial_unit
+from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure
 from dpsql.analysis.public_domains import Candidates
 from dpsql.analysis.rank_spellings import rewrite_selection
 from dpsql.analysis.released.indicator_counts import read_as_counts
 from dpsql.analysis.released.quantiles import QuantileCall
 from dpsql.analysis.released.released_calls import compile_released, is_released
+from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.released.unit_counts import DistinctValues, EachValue, Units
-from dpsql.analysis.released.unit_numbers import ReleasedAggregate
-from dpsql.analysis.released.unit_values import ValueCall, measures
-from dpsql.analysis.row_conditions import KnownRows, conditions_of_rows, fact_names, fixed_values
-from dpsql.analysis.scalar_rules import canonical, predicate
-from dpsql.analysis.schema_catalog import Catalog, read_alike
-from dpsql.analysis.select_blocks import expand_star, with_ctes
+from dpsql.analysis.released.unit_values import ValueCall, choose_measures
+from dpsql.analysis.row_conditions import KnownRows, find_fact_names, find_fixed_values, find_known_rows
+from dpsql.analysis.scalar_rules import compile_condition, make_canonical
+from dpsql.analysis.schema_catalog import Catalog, has_stable_reads
+from dpsql.analysis.select_blocks import expand_star, list_ctes
 from dpsql.analysis.selection import parse_selection
 from dpsql.analysis.statement_plan import Output, ValuesOfGroup
 from dpsql.analysis.typed_expression import UNKNOWN, UNSTORABLE, Typed, UnitRole
 from dpsql.analysis.unmatched_rows import refuse_unmatched
 from dpsql.analysis.where_ranges import narrow_rows
-from dpsql.analysis.whole_tables import whole_table
+from dpsql.analysis.whole_tables import find_whole_table
 from dpsql.kernel.tree import Expr
 from dpsql.language import (
     MARK,
@@ -85,7 +86,7 @@ def may_count_units(options: Options) -> bool:
     return options.mechanism in (None, "AUTO") and all(each is None for each in bounds)
 
 
-def is_known_better(values: int, bound: int, epsilon: Fraction) -> bool:
+def is_laplace_better(values: int, bound: int, epsilon: Fraction) -> bool:
     """Return whether Laplace noise on a number of different values tells more, by public figures alone.
 
     Each unit has at most `bound` of them. It does if the values are many, and half the width of its interval
@@ -94,18 +95,20 @@ def is_known_better(values: int, bound: int, epsilon: Fraction) -> bool:
     return values > FEW and math.log(20) * bound / float(epsilon) < values / 2
 
 
-def is_alone(parsed: tuple[Selection, list[exp.Expr], list[exp.Expr]] | None, calls: list[exp.Expr]) -> bool:
+def is_one_number(
+    parsed: tuple[Selection, list[exp.Expr], list[exp.Expr]] | None, calls: list[exp.Expr]
+) -> bool:
     """Return whether a statement releases one number, of one group or of all of them."""
     selects = parsed is None or not isinstance(parsed[0], (Scalar, AllGroups))
     return bool(calls) and not selects and all(call == calls[0] for call in calls)
 
 
-def is_left(counts: Sequence[ReleasedAggregate]) -> bool:
+def has_unbounded_values(counts: Sequence[ReleasedAggregate]) -> bool:
     """Return whether a count of different values was left as it is, without a bound on a unit."""
-    return any(_each(count) is not None for count in counts)
+    return any(_read_each_value(count) is not None for count in counts)
 
 
-def units_of_each(
+def count_units_of_each(
     catalog: Catalog,
     keys: Sequence[Typed],
     domains: Sequence[Candidates],
@@ -117,24 +120,24 @@ def units_of_each(
     All keys must be declared, and every group have the same values.
     """
     part = counts[0].parts[0] if counts else None
-    each = _each(counts[0]) if counts else None
+    each = _read_each_value(counts[0]) if counts else None
     if each is None or not isinstance(part, DistinctValues) or any(count != counts[0] for count in counts):
         return None
-    found = candidates_of(catalog, [*keys, each.value], known)
+    found = find_candidates(catalog, [*keys, each.value], known)
     last = len(keys)
     if {key for own in found for key in own.keys} != {*range(last + 1)} or found[-1].keys != (last,):
         return None
     if tuple(found[:-1]) != tuple(domains):
         return None
     own = Candidates((last,), found[-1].domain.without_null())
-    size = size_of(catalog, own.domain)
-    if not 0 < size * math.prod(size_of(catalog, candidates.domain) for candidates in domains) <= MOST:
+    size = count_values(catalog, own.domain)
+    if not 0 < size * math.prod(count_values(catalog, candidates.domain) for candidates in domains) <= MOST:
         return None
     units = ReleasedAggregate((each.units(single=not part.kept),))
     return UnitsOfEach(each.value, own, units, ValuesOfGroup(each.text, size))
 
 
-def _each(count: ReleasedAggregate) -> EachValue | None:
+def _read_each_value(count: ReleasedAggregate) -> EachValue | None:
     part = count.parts[0]
     return part.each if isinstance(part, DistinctValues) and len(count.parts) == 1 else None
 
@@ -155,7 +158,7 @@ _KNOWN = frozenset(
 class OuterQuery:
     """The compiled outermost block: the private rows, the numbers released of them, the output columns."""
 
-    rows: Rows
+    rows: ProjectedRows
     selection: Selection
     keys: tuple[Typed, ...]
     domains: tuple[Candidates, ...]
@@ -185,7 +188,7 @@ class OuterQuery:
         return all(self.facts)
 
 
-def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
+def compile_outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     """Compile the outermost block of a private statement."""
     select = query.tree
     source = compiler.source
@@ -204,13 +207,13 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     spelled = rewrite_selection(source, select)
     select = read_as_counts(spelled.select, compiler.policy, compiler.catalog)
     check_arguments(source, select, _KNOWN | {"qualify"} | ({"distinct"} if distinct is not None else set()))
-    ctes = with_ctes(compiler, select, ())
-    made = from_clause(compiler, select, ctes, 1)
+    ctes = list_ctes(compiler, select, ())
+    made = compile_from(compiler, select, ctes, 1)
     made.scope.block = Block(made.owner, made.unit, ctes, 1)
     if made.owner is None:
         raise source.refuse("no private table reaches the outermost SELECT", select)
     items = expand_star(compiler, select, made.scope)
-    items = [_countable(compiler, item, made) for item in items]
+    items = [_check_countable(compiler, item, made) for item in items]
     parsed: tuple[Selection, list[exp.Expr], list[exp.Expr]] | None = None
     with compiler.part():
         parsed = parse_selection(compiler, query, select, items) if distinct is None else None
@@ -220,19 +223,19 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
     for item in items:
         # An expression of the row: it contains no count and no `dp_` function.
         if (
-            free_kind(item.node) is None
+            find_free_kind(item.node) is None
             and aggregate_name(item.node) is None
-            and not reads_measure(item.node, counted, items)
+            and not has_measure(item.node, counted, items)
         ):
             with compiler.part(item.name):
                 scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
     keys = _compile_keys(compiler, select, items, made)
     where = select.args.get("where")
-    filters = conjuncts(where.this) if where is not None else []
+    filters = list_conjuncts(where.this) if where is not None else []
     condition: Expr | None = None
     if where is not None:
         with compiler.part():
-            condition = predicate(compiler, where.this, scope).guarded_node
+            condition = compile_condition(compiler, where.this, scope).guarded_node
     single: bool | None = None
     one_row = False
     with compiler.part():
@@ -244,25 +247,25 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         raise source.refuse(f"a statement has at most {MAX_COUNTS} counts", nodes[-1][1])
     if not nodes and select.args.get("group") is None:
         compiler.give_up()
-    known = conditions_of_rows(compiler, made, condition)
+    known = find_known_rows(compiler, made, condition)
     owner, before, made = made.owner, made, narrow_rows(compiler.catalog, made, known)
     lost = refuse_unmatched(compiler, query, select, before, condition, [node for _, node in nodes])
     compiler.public_items = frozenset(known.items)
-    compiler.each_value &= is_alone(parsed, [node for _, node in nodes]) and not lost
-    domains = candidates_of(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
+    compiler.each_value &= is_one_number(parsed, [node for _, node in nodes]) and not lost
+    domains = find_candidates(compiler.catalog, [key for key in keys if key is not UNKNOWN], known)
     selected = None if parsed is None else parsed[0]
-    compiler.whole = None if lost else whole_table(compiler, select, keys, domains, len(nodes), selected)
+    compiler.whole = None if lost else find_whole_table(compiler, select, keys, domains, len(nodes), selected)
     calls = [
         ReleasedAggregate((Units(()),))
         if id(node) in lost
         else _compile_measure(compiler, node, made, single=single, one_row=one_row)
         for _, node in nodes
     ]
-    ordering = _place_of_ordering(parsed[0]) if parsed is not None else None
+    ordering = _find_ordering(parsed[0]) if parsed is not None else None
     chosen = next((i for i, (place, _) in enumerate(nodes) if place == ordering), None)
     if chosen is not None:
         _check_ordering(compiler, calls[chosen], nodes[chosen][1])
-    shown = measures(calls, chosen)
+    shown = choose_measures(calls, chosen)
     counts: list[ReleasedAggregate] = []
     uses: dict[int, tuple[int, ...]] = {}
     for (place, _), measure in zip(nodes, shown, strict=True):
@@ -276,30 +279,30 @@ def outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery:
         mixed = next(node for place, node in nodes if place in quantiles)
         compiler.report(source.refuse("a quantile is a release of its own, apart from other numbers", mixed))
     listed = SelectList(compiler, items, made, keys, places, uses, formulas, quantiles)
-    outputs = tuple(listed.output_at(item, i) for i, item in enumerate(items))
+    outputs = tuple(listed.show_item_at(item, i) for i, item in enumerate(items))
     if parsed is None:
         compiler.give_up()
-    selection = _place_selection(listed.ordered(parsed[0], parsed[2]), places, counts)
+    selection = _place_selection(listed.place_order(parsed[0], parsed[2]), places, counts)
     if spelled.spelling and isinstance(selection, TopK):
         selection = replace(selection, spelling=spelled.spelling)
     if spelled.only is not None:
         outputs = (replace(outputs[spelled.only[0]], name=spelled.only[1]),)
-    keys = tuple(canonical(k) for k in keys if k is not UNKNOWN)
-    apart = units_of_each(compiler.catalog, keys, domains, counts, known)
+    keys = tuple(make_canonical(k) for k in keys if k is not UNKNOWN)
+    apart = count_units_of_each(compiler.catalog, keys, domains, counts, known)
     if apart is not None:
         keys, domains, counts = (*keys, apart.key), (*domains, apart.domain), [apart.units] * len(counts)
         outputs = tuple(o if o.kind == "key" else replace(o, values=apart.values.size) for o in outputs)
     more = [row for ladder in compiler.ladders for row in ladder.rows if not compiler.places_found]
-    alike = read_alike(compiler.used, compiler.policy, compiler.catalog)
-    rows = Rows.of(made, condition, keys, tuple(counts), more, alike=alike)
-    names = fact_names(made, fixed_values(compiler, filters, made.scope))
+    alike = has_stable_reads(compiler.used, compiler.policy, compiler.catalog)
+    rows = ProjectedRows.of(made, condition, keys, tuple(counts), more, alike=alike)
+    names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
     one_each = bool(single) or owner.row
     found = OuterQuery(rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each)
     return found if apart is None else replace(found, values=apart.values)
 
 
-def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
+def _check_countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
     """Refuse an item with an aggregate that is not released."""
     refused = [call for call in aggregate_calls(item.node) if not is_released(call)]
     if not refused:
@@ -321,7 +324,7 @@ def _countable(compiler: StatementCompiler, item: Item, made: From) -> Item:
     return Item(count, item.name)
 
 
-def _place_of_ordering(selection: Selection) -> int | None:
+def _find_ordering(selection: Selection) -> int | None:
     """Return the place of the number that orders the groups or is compared; None if there is none."""
     best = selection.best if isinstance(selection, TopPerPartition) else selection
     return getattr(best, "count", None)
@@ -363,25 +366,25 @@ def _compile_measure(
 def _compile_keys(
     compiler: StatementCompiler, select: exp.Select, items: list[Item], made: From
 ) -> tuple[Typed, ...]:
-    nodes = group_nodes(compiler, select, items, made.scope)
+    nodes = list_group_nodes(compiler, select, items, made.scope)
     if len(nodes) > MAX_KEYS:
         raise compiler.source.refuse(f"a statement has at most {MAX_KEYS} group keys", nodes[-1])
     keys: list[Typed] = []
     for node in nodes:
         key = UNKNOWN
         with compiler.part():
-            key = _group_key(compiler, node, made)
+            key = _compile_key(compiler, node, made)
         if key.node not in {k.node for k in keys}:
             keys.append(key)
     return tuple(keys)
 
 
-def _group_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typed:
-    if is_released(node) or free_kind(node) is not None:
+def _compile_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typed:
+    if is_released(node) or find_free_kind(node) is not None:
         raise compiler.source.refuse("a count cannot be a group key", node)
     key = compiler.expression(node, made.scope)
     if key.unit is UnitRole.PARTIAL:
-        raise partial_unit_refusal(compiler.source, node)
+        raise refuse_partial_unit(compiler.source, node)
     if key.unit is not UnitRole.NONE:
         raise compiler.source.refuse(
             "the privacy unit cannot be a group key: it would name single units", node
@@ -395,7 +398,7 @@ def _has_single_rows(
     compiler: StatementCompiler, made: From, keys: tuple[Typed, ...], filters: list[exp.Expr]
 ) -> bool:
     """Return whether each unit has at most one row in a group: the keys fix a unique column set."""
-    fixed = {value.node for value in (*keys, *fixed_values(compiler, filters, made.scope))}
+    fixed = {value.node for value in (*keys, *find_fixed_values(compiler, filters, made.scope))}
     return any(columns <= fixed for columns in made.unique)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import From, Item
-from dpsql.analysis.compiler import StatementCompiler, function_name, whole_number
+from dpsql.analysis.compiler import StatementCompiler, function_name, read_whole_number
 from dpsql.analysis.released.quantiles import Quantile
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.select_blocks import check_one_item
@@ -22,7 +22,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.places import DETAILS, Places, lay_out, make_distinct
 from dpsql.policy import fold
 
-FREE = {
+FREE_KINDS = {
     "dp_gap": "gap",
     "dp_stddev": "stddev",
     "dp_interval_low": "low",
@@ -35,12 +35,12 @@ FREE = {
 """Functions of released values, with the kind of output column; they cost no privacy budget."""
 
 
-def free_kind(node: exp.Expr) -> str | None:
+def find_free_kind(node: exp.Expr) -> str | None:
     """Return the kind of output column of a `dp_` function; None for other nodes."""
-    return FREE.get((function_name(node) or "").lower())
+    return FREE_KINDS.get((function_name(node) or "").lower())
 
 
-def reads_measure(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:
+def has_measure(node: exp.Expr, places: Iterable[int], items: list[Item]) -> bool:
     """Return whether an expression contains a count, written out or by its alias."""
     names = {fold(items[p].name) for p in places if p < len(items)}
     return any(
@@ -66,27 +66,27 @@ class SelectList:
     quantiles: dict[int, Quantile]
     """What the measures that are quantiles show."""
 
-    def output_at(self, item: Item, place: int) -> Output:
+    def show_item_at(self, item: Item, place: int) -> Output:
         """Return the output column of an item, with its position in the text."""
         found: Output | None = None
         at = self.compiler.source.position(item.node)
         with self.compiler.part(item.name):
-            found = self.output(item, place, at)
+            found = self.show_item(item, place, at)
         return found or Output(item.name, "key", at=at)
 
-    def output(self, item: Item, place: int, at: int) -> Output:
+    def show_item(self, item: Item, place: int, at: int) -> Output:
         """Return the output column of an item, which stands at a position in the text."""
         source = self.compiler.source
         if place in self.places:
-            return self._measure(item.name, "count", place, at)
-        free = free_kind(item.node)
+            return self._show_measure(item.name, "count", place, at)
+        free = find_free_kind(item.node)
         if free is not None:
-            return self._free_output(item, free, at)
-        if not self._hidden(item.node) and reads_measure(item.node, self.places, self.items):
+            return self._show_free(item, free, at)
+        if not self._is_key_column(item.node) and has_measure(item.node, self.places, self.items):
             raise source.refuse(
                 "an expression over released numbers may only use these and group keys", item.node
             )
-        key = self._key(item.node)
+        key = self._find_key(item.node)
         if key is not None:
             return Output(item.name, "key", key, at=at)
         if UNKNOWN in self.keys:
@@ -97,12 +97,12 @@ class SelectList:
             hint = "select the keys of GROUP BY and counts"
         raise source.refuse("this is neither a group key nor a count", item.node, hint)
 
-    def _key(self, node: exp.Expr) -> int | None:
+    def _find_key(self, node: exp.Expr) -> int | None:
         """Return the place of the key that an expression is; None for other expressions."""
         value = self.compiler.expression(node, self.made.scope)
         return next((i for i, key in enumerate(self.keys) if key.node == value.node), None)
 
-    def _hidden(self, node: exp.Expr) -> bool:
+    def _is_key_column(self, node: exp.Expr) -> bool:
         """Return whether a node names a key's column, which an alias of the select list does not hide."""
         if not isinstance(node, exp.Column):
             return False
@@ -110,7 +110,7 @@ class SelectList:
             return any(key.node == self.made.scope.resolve(node).node for key in self.keys)
         return False
 
-    def _count(self, node: exp.Expr) -> int | None:
+    def _find_count(self, node: exp.Expr) -> int | None:
         """Return the place of the item with the measure that a node is or names; None for other nodes.
 
         A name that several different items have is refused: it could mean any of them.
@@ -124,16 +124,16 @@ class SelectList:
                     return place
         return None
 
-    def _measure(self, name: str, kind: str, place: int, at: int) -> Output:
+    def _show_measure(self, name: str, kind: str, place: int, at: int) -> Output:
         """Return an output column with a measure, or with one of its error bars."""
         formula = self.formulas.get(place)
         uses = self.uses[place] if formula is not None else ()
         quantile = self.quantiles.get(place)
         if quantile is not None:
             return Output(name, "quantile", self.places[place], quantile=quantile, at=at)
-        return Output(name, kind, self.places[place], uses, formula, at=at)  # type: ignore[arg-type]  # FREE's values
+        return Output(name, kind, self.places[place], uses, formula, at=at)  # type: ignore[arg-type]  # FREE_KINDS' values
 
-    def _free_output(self, item: Item, kind: str, at: int) -> Output:
+    def _show_free(self, item: Item, kind: str, at: int) -> Output:
         source, arguments = self.compiler.source, item.node.expressions
         name = function_name(item.node) or ""
         if kind in ("stddev", "low", "high", "left_out", "bound"):
@@ -141,7 +141,7 @@ class SelectList:
                 raise source.refuse(
                     f"{name.upper()} takes one released number", item.node, f"{name.upper()}(n)"
                 )
-            place = self._count(arguments[0]) if arguments else next(iter(self.places))
+            place = self._find_count(arguments[0]) if arguments else next(iter(self.places))
             if place is None:
                 raise source.refuse(
                     "this is not a count of the select list", arguments[0], "name a count by its alias"
@@ -152,19 +152,19 @@ class SelectList:
                     item.node,
                     "PERCENTILE_CONT(x, 0.48) AS low, PERCENTILE_CONT(x, 0.52) AS high",
                 )
-            return self._measure(item.name, kind, place, at)
+            return self._show_measure(item.name, kind, place, at)
         if arguments:
             raise source.refuse(f"{name.upper()} takes no argument", item.node)
-        return Output(item.name, kind, at=at)  # type: ignore[arg-type]  # FREE's values
+        return Output(item.name, kind, at=at)  # type: ignore[arg-type]  # FREE_KINDS' values
 
-    def ordered(self, selection: Selection, order: list[exp.Expr]) -> Selection:
+    def place_order(self, selection: Selection, order: list[exp.Expr]) -> Selection:
         """Return the selection with the places of the keys that order it."""
         found = []
         terms = order[1:] if isinstance(selection, TopK) else order
         of_order = not isinstance(selection, TopPerPartition)
         for term in terms:
             node = term.this
-            number = whole_number(node) or 0
+            number = read_whole_number(node) or 0
             if 1 <= number <= len(self.items):
                 node = self.items[number - 1].node
             elif of_order and isinstance(node, exp.Column) and not node.table:
@@ -172,7 +172,7 @@ class SelectList:
                 named = (i.node for i in self.items if fold(i.name) == fold(node.name))
                 node = next((n for n in named if not is_released(n)), node)
             with self.compiler.part():
-                place = self._key(node)
+                place = self._find_key(node)
                 if place is None:
                     what = "ORDER BY may name a count or sum of the select list, or a key"
                     raise self.compiler.source.refuse(
@@ -188,7 +188,7 @@ class SelectList:
         return selection
 
 
-def layout(
+def place_columns(
     outputs: Sequence[Output], free: Iterable[str] = (), ordering: int | None = None
 ) -> tuple[list[str], Places]:
     """Return the names of the columns of a release with these outputs, and their places.

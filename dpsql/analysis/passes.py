@@ -1,4 +1,7 @@
-"""The passes of the analysis: each does one step from a private SELECT to its sealed `Plan`."""
+"""The passes of the analysis: each does one step from a private SELECT to its sealed `Plan`.
+
+`dpsql.analysis` lists them in order. A pass reads what the ones before it have written into the `Draft`.
+"""
 
 from __future__ import annotations
 
@@ -13,43 +16,54 @@ from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.counting_query import (
     CountedGroups,
     CountingQuery,
-    Rows,
-    all_groups,
-    cells_of_all,
-    cells_of_existing,
-    cells_of_one,
-    largest_groups,
-    rungs_query,
-    rungs_query_of_small,
+    ProjectedRows,
+    count_all_groups,
+    count_cells_of_all,
+    count_cells_of_existing,
+    count_cells_of_one,
+    count_largest_groups,
+    score_rungs,
+    score_rungs_of_small,
 )
 from dpsql.analysis.group_rules import (
-    domain_size,
+    check_domain,
+    find_undeclared_keys,
     is_too_large,
-    partitions_of,
-    shown_by_units,
-    undeclared_keys,
-    with_few_groups,
+    make_partitions,
+    search_few_groups,
+    show_by_units,
 )
 from dpsql.analysis.large_domains import (
     SparseDomain,
-    groups_kept,
-    listed_groups,
-    noise_matters,
-    sparse_domain,
+    choose_groups_kept,
+    count_sparse_groups,
+    is_noise_seen,
+    number_domain,
 )
-from dpsql.analysis.outer_query import OuterQuery, is_known_better, is_left, may_count_units, outer_query
+from dpsql.analysis.outer_query import (
+    OuterQuery,
+    compile_outer_query,
+    has_unbounded_values,
+    is_laplace_better,
+    may_count_units,
+)
 from dpsql.analysis.released.contribution_bounds import (
-    assumed_groups,
-    default_groups,
-    default_rows,
-    groups_by_ladder,
+    find_default_groups,
+    find_default_rows,
+    find_ladder_groups,
+    state_groups,
 )
 from dpsql.analysis.released.quantiles import CellRows
-from dpsql.analysis.released.released_calls import cells_of
-from dpsql.analysis.released.unit_numbers import ReleasedAggregate
+from dpsql.analysis.released.released_calls import find_cells
+from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.statement_plan import BoundSearch, Partitions, Plan, max_candidates
-from dpsql.analysis.whole_tables import cut_of_tables, cut_values, groups_left_out, left_out
+from dpsql.analysis.statement_plan import BoundSearch, Partitions, Plan, count_candidates
+from dpsql.analysis.whole_tables import (
+    choose_cut_of_tables,
+    find_cut_values,
+    find_groups_left_out,
+    find_left_out,
+)
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, UnitColumn, UnitRow, fold
@@ -96,12 +110,12 @@ def compile_outer_block(draft: Draft) -> None:
     """Compile the outermost block, with what the options say of bounds and of the error."""
     compiler, options = draft.compiler, draft.options
     compiler.max_rows = options.max_rows_contributed
-    compiler.epsilon, compiler.finest = options.epsilon, _finest(options)
+    compiler.epsilon, compiler.finest = options.epsilon, _find_finest(options)
     if options.epsilon is None:
         own = "error" in options.at
         compiler.error, compiler.default_error = (options.error, None) if own else (None, options.error)
     compiler.each_value &= may_count_units(options)
-    draft.block = outer_query(compiler, draft.query)
+    draft.block = compile_outer_query(compiler, draft.query)
 
 
 def check_unit_option(draft: Draft) -> None:
@@ -127,24 +141,24 @@ def check_unit_option(draft: Draft) -> None:
 
 def measure_domain(draft: Draft) -> None:
     """Find the number of groups in the domain of the keys; without one, groups are shown by their units."""
-    draft.size = domain_size(draft.compiler, draft.query, draft.block, draft.options)
+    draft.size = check_domain(draft.compiler, draft.query, draft.block, draft.options)
     if draft.size is None:
-        draft.block = shown_by_units(draft.compiler, draft.query, draft.block, draft.options)
+        draft.block = show_by_units(draft.compiler, draft.query, draft.block, draft.options)
 
 
 def find_partitions(draft: Draft) -> None:
     """Find the partitions of a selection that takes the largest groups of each of them."""
-    draft.partitions = partitions_of(draft.compiler, draft.query, draft.block, draft.options)
+    draft.partitions = make_partitions(draft.compiler, draft.query, draft.block, draft.options)
 
 
 def search_groups_of_unit(draft: Draft) -> None:
     """Let a search bound the groups of a unit, where units of many groups are counted and nobody says."""
-    draft.block = with_few_groups(draft.compiler, draft.block, draft.options, draft.size, draft.partitions)
+    draft.block = search_few_groups(draft.compiler, draft.block, draft.options, draft.size, draft.partitions)
 
 
 def choose_cut(draft: Draft) -> None:
     """Decide what is done to what units have beyond their bounds: as the statement or its tables say."""
-    cut = draft.options.cut or cut_of_tables(draft.policy, draft.compiler.used)
+    cut = draft.options.cut or choose_cut_of_tables(draft.policy, draft.compiler.used)
     draft.options = replace(draft.options, cut=cut)
 
 
@@ -154,24 +168,24 @@ def is_counted_better(draft: Draft) -> bool:
     So it is if a unit has a bounded number of them, and the noise on one number then tells more.
     """
     block, epsilon = draft.block, draft.options.epsilon
-    if is_left(block.counts):
+    if has_unbounded_values(block.counts):
         return True
     if block.values is None or block.one_group or epsilon is None:
         return False
-    bound = 1 if block.single else default_rows(draft.policy, block.source)
-    return bound is not None and is_known_better(block.values.size, bound, epsilon)
+    bound = 1 if block.single else find_default_rows(draft.policy, block.source)
+    return bound is not None and is_laplace_better(block.values.size, bound, epsilon)
 
 
 def count_rows_outside(draft: Draft) -> None:
     """Decide whether the rows in no group are one more number."""
-    draft.outside = _has_outside(draft.block, draft.size, draft.partitions)
+    draft.outside = _has_rows_outside(draft.block, draft.size, draft.partitions)
     if draft.outside and draft.size is not None:
         draft.size += 1
 
 
 def bound_groups_of_unit(draft: Draft) -> None:
     """Decide in how many of its groups each unit is counted."""
-    draft.kept = _bound_groups(draft.compiler, draft.block, draft.options, draft.size)
+    draft.kept = _choose_bound_on_groups(draft.compiler, draft.block, draft.options, draft.size)
 
 
 def choose_sparse_domain(draft: Draft) -> None:
@@ -181,7 +195,7 @@ def choose_sparse_domain(draft: Draft) -> None:
     block, source = draft.block, draft.query.source
     order = block.selection.order if isinstance(block.selection, AboveThreshold) else ()
     types = [key.type for key in block.keys]
-    draft.sparse = sparse_domain(draft.catalog, block.domains, types, order)
+    draft.sparse = number_domain(draft.catalog, block.domains, types, order)
     if draft.sparse is None:
         raise source.refuse(
             "so many groups have no order by a key whose values depend on those of other keys",
@@ -192,26 +206,22 @@ def choose_sparse_domain(draft: Draft) -> None:
 
 def seal_counting_query(draft: Draft) -> None:
     """Build the counting query; the engine's binder confirms it, and the kernel certifies it."""
-    block, partitions, sparse = draft.block, draft.partitions, draft.sparse
+    block, sparse = draft.block, draft.sparse
     if sparse is None:
-        draft.groups = _groups(
-            block, draft.options, draft.kept, partitions, draft.size, outside=draft.outside
-        )
+        draft.groups = _choose_groups(draft)
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
     order = () if order is None and block.values is not None else order
     groups = draft.groups
-    counting = (
-        groups.counting(order) if groups else _counting(block, draft.options, draft.kept, partitions, sparse)
-    )
+    counting = groups.build_query(order) if groups else _build_counting(draft)
     draft.compiled = seal(
         counting.query,
         draft.catalog,
         draft.policy,
         tuple(sorted(draft.compiler.used)),
-        len(block.counts) + (cells_of(block.counts) is not None),  # a cell and its rows
+        len(block.counts) + (find_cells(block.counts) is not None),  # a cell and its rows
         keys=() if sparse is not None else tuple(k.type.held for k in block.keys),
         order=counting.order,
-        cells=cells_of(block.counts) is not None,
+        cells=find_cells(block.counts) is not None,
         groups=groups,
         sparse=sparse,
     )
@@ -238,31 +248,31 @@ def state_plan(draft: Draft) -> Plan:
         ("not declared" if size is None else origins) if block.own_keys else "one group",
         owner,
         f"row of {owner.table}" if owner.row else owner.kind,
-        _units_at_least(draft.policy, compiler),
+        _find_units_at_least(draft.policy, compiler),
         1 if block.one_group else kept,
         kept,
         tuple(compiler.assumed),
         block.one_group,
         partitions,
-        () if compiler.places_found else _searches(compiler, block, kept, partitions, outside=outside),
+        () if compiler.places_found else _build_searches(compiler, block, kept, partitions, outside=outside),
         block.existence,
         outside=outside,
         null_group=any(candidates.domain.null for candidates in block.domains),
         values=block.values,
-        left_out=tuple(left_out(compiler, count) for count in block.counts),
-        groups_left_out=groups_left_out(compiler, block.selection, options),
-        cut_values=tuple(cut_values(compiler, count) for count in block.counts),
+        left_out=tuple(find_left_out(compiler, count) for count in block.counts),
+        groups_left_out=find_groups_left_out(compiler, block.selection, options),
+        cut_values=tuple(find_cut_values(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
     )
 
 
-def _finest(options: Options) -> int:
+def _find_finest(options: Options) -> int:
     """Return the power of two of the largest bound in least steps, for which the noise still has a grid."""
     epsilon = float(options.epsilon or 1) / 32
     return max(8, min(_FINEST, 49 + math.floor(math.log2(epsilon))))
 
 
-def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | None) -> bool:
+def _has_rows_outside(block: OuterQuery, size: int | None, partitions: Partitions | None) -> bool:
     """Return whether the rows in no group are one more number: of all groups, if there may be such rows.
 
     Selections have no such number, and cells of values none that adds up. Neither has a statement whose keys
@@ -278,11 +288,11 @@ def _has_outside(block: OuterQuery, size: int | None, partitions: Partitions | N
         and partitions is None
         and not complete
         and (block.one_group or not block.single)
-        and cells_of(block.counts) is None
+        and find_cells(block.counts) is None
     )
 
 
-def _searches(
+def _build_searches(
     compiler: StatementCompiler,
     block: OuterQuery,
     most: int | None,
@@ -294,13 +304,13 @@ def _searches(
     # With `outside` all rows count, in whatever group.
     every = outside and most is None
     more = [ladder.small for ladder in compiler.ladders if ladder.small is not None]
-    block = replace(block, rows=block.rows.beside(more))
-    among, made = _rows(block, most, partitions, outside=outside), []
+    block = replace(block, rows=block.rows.add_expressions(more))
+    among, made = _choose_rows(block, most, partitions, outside=outside), []
     for ladder in compiler.ladders:
         rows = block.rows if every and ladder.of is not Contribution.GROUPS else among
-        query = rungs_query(rows, ladder, server=compiler.policy.engine != "duckdb")
-        used, size = tuple(sorted(compiler.used)), ladder.sums(keys=bool(block.keys)).value
-        faster = rungs_query_of_small(rows, ladder)
+        query = score_rungs(rows, ladder, server=compiler.policy.engine != "duckdb")
+        used, size = tuple(sorted(compiler.used)), ladder.choose_sums(keys=bool(block.keys)).value
+        faster = score_rungs_of_small(rows, ladder)
         sealed = seal(
             query, compiler.catalog, compiler.policy, used, size, order=None, cells=True, faster=faster
         )
@@ -308,46 +318,46 @@ def _searches(
     return tuple(made)
 
 
-def _rows(
+def _choose_rows(
     block: OuterQuery, most: int | None, partitions: Partitions | None, *, outside: bool = False
-) -> Rows:
+) -> ProjectedRows:
     """Return the rows that count: those in a candidate group, of each unit in at most so many groups."""
     rows, selection = block.rows, block.selection
     if not block.keys:
         return rows
     if outside:
-        rows = rows.with_outside(block.domains)
-        return rows if most is None else rows.bounded(most, ())
+        rows = rows.add_outside(block.domains)
+        return rows if most is None else rows.bound_groups(most, ())
     if partitions is not None and partitions.bounded and isinstance(selection, TopPerPartition):
-        rows = rows.bounded(partitions.per_unit, block.domains, selection.keys)
+        rows = rows.bound_groups(partitions.per_unit, block.domains, selection.keys)
     if most is not None:
-        rows = rows.bounded(most, () if undeclared_keys(block) else block.domains)
-    return rows.among(() if undeclared_keys(block) else block.domains)
+        rows = rows.bound_groups(most, () if find_undeclared_keys(block) else block.domains)
+    return rows.keep_candidates(() if find_undeclared_keys(block) else block.domains)
 
 
-def _bound_groups(
+def _choose_bound_on_groups(
     compiler: StatementCompiler, block: OuterQuery, options: Options, size: int | None
 ) -> int | None:
     """Return in how many of its groups each unit is counted; None: in all of them."""
     if block.one_group or block.values is not None:  # one noise is for any number of groups
         return None
     written = options.max_groups_contributed
-    default = None if block.groups_known else default_groups(compiler, block.source, block.selection)
-    part = cells_of(block.counts)
+    default = None if block.groups_known else find_default_groups(compiler, block.source, block.selection)
+    part = find_cells(block.counts)
     if part is not None and block.existence is None:
-        return _bound_groups_of_cells(
+        return _choose_bound_for_cells(
             compiler, block, part, written or default, assumed=written is None, size=size
         )
-    if written is not None and not noise_matters(block.counts, options, size or default):
+    if written is not None and not is_noise_seen(block.counts, options, size or default):
         written = None
         default = default if size is None else None
     kept = written or default
-    if block.existence is not None and block.counts[block.existence].total is not None:
+    if block.existence is not None and block.counts[block.existence].l1_over_groups is not None:
         if written is None and default is not None:
             _assume_groups(compiler, block, default)
         return None
     if block.existence is None:
-        kept = groups_kept(block.selection, options, block.counts, size, kept)
+        kept = choose_groups_kept(block.selection, options, block.counts, size, kept)
     if kept is not None and written is None:
         _assume_groups(compiler, block, kept)
     return kept
@@ -355,11 +365,11 @@ def _bound_groups(
 
 def _assume_groups(compiler: StatementCompiler, block: OuterQuery, groups: int) -> None:
     """Note the policy's bound on the groups of a unit; that of a kept ladder is said with the answer."""
-    if groups_by_ladder(compiler, block.selection) is None:
-        compiler.assume(assumed_groups(block.source, groups))
+    if find_ladder_groups(compiler, block.selection) is None:
+        compiler.assume(state_groups(block.source, groups))
 
 
-def _bound_groups_of_cells(
+def _choose_bound_for_cells(
     compiler: StatementCompiler,
     block: OuterQuery,
     part: CellRows,
@@ -376,71 +386,59 @@ def _bound_groups_of_cells(
     return most
 
 
-def _units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
+def _find_units_at_least(policy: Policy, compiler: StatementCompiler) -> int | None:
     """Return the least bound that the policy states for a table of the statement; None if it states none."""
     tables = (policy.table(name) for name in compiler.used)
     return min((t.units_at_least for t in tables if t is not None and t.units_at_least), default=None)
 
 
-def _in_partitions(block: OuterQuery, options: Options, partitions: Partitions) -> CountingQuery:
+def _count_partitions(block: OuterQuery, options: Options, partitions: Partitions) -> CountingQuery:
     """Build the counting query of partitions; a unit counts in a bounded number of them."""
     selection, domains, rows = block.selection, block.domains, block.rows
     assert isinstance(selection, TopPerPartition)  # noqa: S101  no other selection has partitions
     if partitions.bounded:
-        rows = rows.bounded(partitions.per_unit, domains, selection.keys)
+        rows = rows.bound_groups(partitions.per_unit, domains, selection.keys)
     if rows.weighted:
-        rows = rows.among(domains)
+        rows = rows.keep_candidates(domains)
     if partitions.size is not None:
-        return all_groups(rows, domains, ())
-    most = max_candidates(selection.best.k, options)
-    return largest_groups(rows, selection.count, most, domains, selection.keys)
+        return count_all_groups(rows, domains, ())
+    most = count_candidates(selection.best.k, options)
+    return count_largest_groups(rows, selection.count, most, domains, selection.keys)
 
 
-def _groups(
-    block: OuterQuery,
-    options: Options,
-    most: int | None,
-    partitions: Partitions | None,
-    size: int | None,
-    *,
-    outside: bool = False,
-) -> CountedGroups | None:
-    """Return the groups that are counted, a unit in `most` of them; None for partitions and for cells."""
-    if partitions is not None or cells_of(block.counts) is not None:
+def _choose_groups(draft: Draft) -> CountedGroups | None:
+    """Return the groups that are counted, a unit in `kept` of them; None for partitions and for cells."""
+    block, options = draft.block, draft.options
+    if draft.partitions is not None or find_cells(block.counts) is not None:
         return None
     largest = None
-    if undeclared_keys(block) and block.existence is None:
+    if find_undeclared_keys(block) and block.existence is None:
         assert isinstance(block.selection, TopK)  # noqa: S101  domain_size refuses the others
-        largest = block.selection.count, max_candidates(block.selection.k, options)
-    domains = () if undeclared_keys(block) else block.domains
-    return CountedGroups(block.rows, domains, size, most, block.existence, outside, largest)
+        largest = block.selection.count, count_candidates(block.selection.k, options)
+    domains = () if find_undeclared_keys(block) else block.domains
+    return CountedGroups(block.rows, domains, draft.size, draft.kept, block.existence, draft.outside, largest)
 
 
-def _counting(
-    block: OuterQuery,
-    options: Options,
-    most: int | None,
-    partitions: Partitions | None,
-    sparse: SparseDomain | None,
-) -> CountingQuery:
-    """Build the counting query of partitions, cells or a sparse domain; a unit counts in `most` groups."""
-    domains, part = block.domains, cells_of(block.counts)
-    if partitions is not None:
-        return _in_partitions(block, options, partitions)
+def _build_counting(draft: Draft) -> CountingQuery:
+    """Build the counting query of partitions, of cells, or of a sparse domain."""
+    block, sparse, most = draft.block, draft.sparse, draft.kept
+    domains, part = block.domains, find_cells(block.counts)
+    if draft.partitions is not None:
+        return _count_partitions(block, draft.options, draft.partitions)
     rows = block.rows
     if not block.keys and part is not None:
-        return cells_of_one(rows, part)
-    if undeclared_keys(block):
+        return count_cells_of_one(rows, part)
+    if find_undeclared_keys(block):
         domains = ()
     if most is not None:
-        rows = rows.bounded(most, domains)
+        rows = rows.bound_groups(most, domains)
     elif rows.weighted:
-        rows = rows.among(domains)
+        rows = rows.keep_candidates(domains)
     if sparse is not None:
-        return listed_groups(rows, sparse)
+        return count_sparse_groups(rows, sparse)
     assert part is not None  # noqa: S101  other queries have `CountedGroups`
-    if undeclared_keys(block):
+    if find_undeclared_keys(block):
         assert block.existence is not None  # noqa: S101  domain_size refuses the others
-        return cells_of_existing(rows, part, block.counts[block.existence])
+        return count_cells_of_existing(rows, part, block.counts[block.existence])
     order = block.selection.order if isinstance(block.selection, (AboveThreshold, AllGroups)) else None
-    return cells_of_all(rows, domains, part, order or ())
+    return count_cells_of_all(rows, domains, part, order or ())

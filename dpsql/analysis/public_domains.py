@@ -2,7 +2,7 @@
 
 Which days have rows is private. Where the block groups by the day, a value only decides about its own group:
 the declared values have all groups of plain SQL. Which of them are shown is decided by a release of its own
-(see `composition.existing_values`, which marks the SELECT). In every other place the values would decide
+(`composition` marks the SELECT). In every other place the values would decide
 about other rows, so there the private DISTINCT stays refused.
 """
 
@@ -16,8 +16,8 @@ from typing import NamedTuple
 import sqlglot
 from sqlglot import exp
 
-from dpsql.analysis.compiled_relation import Cte, Relation, RelationColumn, cte_named
-from dpsql.analysis.compiler import StatementCompiler, function_name, whole_number
+from dpsql.analysis.compiled_relation import Cte, Relation, RelationColumn, find_cte
+from dpsql.analysis.compiler import StatementCompiler, function_name, read_whole_number
 from dpsql.analysis.facts_of_values import bounds_of_column
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import MAX_LISTED, KeyDomain, Typed
@@ -49,7 +49,7 @@ from dpsql.kernel.tree import (
 )
 from dpsql.kernel.tree import Column as TreeColumn
 from dpsql.kernel.tree.relations import in_range
-from dpsql.language import StatementText, all_of, copy_tree
+from dpsql.language import StatementText, copy_tree, find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, fold
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, INTEGER, NULL, TIMESTAMPTZ, SqlType
@@ -76,18 +76,18 @@ class Candidates:
 
     @property
     def listed(self) -> tree.Candidates:
-        """The same for the kernel."""
+        """The candidates as the kernel's tree has them."""
         return tree.Candidates(self.domain.query, self.keys, self.domain.null, self.domain.ordered)
 
     @property
     def long_range(self) -> tree.Numbered | None:
         """The whole numbers that they are, if these are too many for a list."""
-        every = range_of_domain(self.domain.query)
+        every = read_range(self.domain.query)
         if every is None or every.stop - every.start <= MAX_LISTED:
             return None
         return tree.Numbered(self.keys, None, self.domain.null, (every.start, every.stop - 1))
 
-    def joined(self, source: Source, keys: Sequence[Expr], alias: str) -> tuple[Source, list[Expr]]:
+    def join_rows(self, source: Source, keys: Sequence[Expr], alias: str) -> tuple[Source, list[Expr]]:
         """Join rows with the candidates of their keys; return the source, and conditions on it."""
         every = self.long_range
         if every is not None:
@@ -101,22 +101,22 @@ _LAST = 2**62
 _IN_BIGINT = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 
 
-def range_of_domain(query: Query) -> Range | None:
+def read_range(query: Query) -> Range | None:
     """Return the range of integers that a domain consists of, perhaps with NULL; None for another domain."""
     match query:
         case SetOperation(
             Select(_, Derived(values, "d")), "UNION ALL", Select((Item(Constant(None), "v"), *_))
         ):
-            return range_of_domain(values)
+            return read_range(values)
         case Select(
             (Item(Cast(Column("", "i"), sql_type), "v"), Item(Column("", "i"), "o")), Range() as every
         ):
             plain = query == Select(query.items, every) and every.step is None
-            return every if plain and fits_bigint(sql_type) else None
+            return every if plain and is_within_bigint(sql_type) else None
     return None
 
 
-def fits_bigint(sql_type: SqlType) -> bool:
+def is_within_bigint(sql_type: SqlType) -> bool:
     """Return whether every value of an integer type is a BIGINT."""
     return sql_type.name in _IN_BIGINT
 
@@ -131,11 +131,11 @@ def equal_condition(value: Expr, other: Expr, *, null: bool) -> Expr:
     return Binary("IS NOT DISTINCT FROM" if null else "=", value, other)
 
 
-def with_null(domain: KeyDomain) -> KeyDomain:
+def add_null(domain: KeyDomain) -> KeyDomain:
     """Return a domain with NULL as its last value."""
     values = domain.without_null()
-    every = range_of_domain(values.query)
-    there = IsNull(Column("d", "v"), negated=True) if _may_lack_a_value(values.query) else None
+    every = read_range(values.query)
+    there = IsNull(Column("d", "v"), negated=True) if _has_computed_values(values.query) else None
     cells = Select(values.cells, Derived(values.query, "d"), there)
     null = Item(Constant(None, NULL), "v")
     # Values from which NULL was taken out have its place no more, but the kernel knows no ends without it.
@@ -146,7 +146,7 @@ def with_null(domain: KeyDomain) -> KeyDomain:
     return replace(values, query=SetOperation(cells, "UNION ALL", last), null=True)
 
 
-def _may_lack_a_value(query: Query) -> bool:
+def _has_computed_values(query: Query) -> bool:
     """Return whether values are computed from others: a function may have none."""
     if not isinstance(query, Select) or not query.distinct:
         return False
@@ -154,17 +154,17 @@ def _may_lack_a_value(query: Query) -> bool:
     return any(query.where != IsNull(value, negated=True) for value in values)
 
 
-def listed_values(values: Sequence[Expr]) -> KeyDomain:
+def make_domain(values: Sequence[Expr]) -> KeyDomain:
     """Return the domain that consists of the literals of an IN list."""
     return KeyDomain(
-        constants_query(values, IsNull(Column("", "v"), negated=True)),
+        list_constants(values, IsNull(Column("", "v"), negated=True)),
         ordered=True,
         origin="the IN list",
         complete=True,
     )
 
 
-def distinct_values(value: Expr, source: Source, origin: str) -> KeyDomain:
+def make_distinct_domain(value: Expr, source: Source, origin: str) -> KeyDomain:
     """Return the domain that consists of the values of an expression over public rows."""
     query = Select((Item(value, "v"),), source, IsNull(value, negated=True), distinct=True)
     return KeyDomain(query, origin=origin)
@@ -175,8 +175,8 @@ def cross_join(sources: Sequence[Source]) -> Source:
     return reduce(lambda left, right: Join(left, "CROSS", right), sources)
 
 
-def names_of(query: Query) -> list[str]:
-    """Return the names of the columns of a query."""
+def list_names(query: Query) -> list[str]:
+    """Return the names of the columns of a query, in order."""
     while isinstance(query, SetOperation):
         query = query.left
     items = query.items if isinstance(query, Select) else ()
@@ -186,7 +186,7 @@ def names_of(query: Query) -> list[str]:
 def connect_names(links: Iterable[Collection[str]]) -> list[frozenset[str]]:
     """Return the sets of names that links connect, in order.
 
-    >>> [sorted(s) for s in connected([["a"], ["b", "c"], ["c", "d"]])]
+    >>> [sorted(s) for s in connect_names([["a"], ["b", "c"], ["c", "d"]])]
     [['a'], ['b', 'c', 'd']]
     """
     found: list[frozenset[str]] = []
@@ -198,19 +198,19 @@ def connect_names(links: Iterable[Collection[str]]) -> list[frozenset[str]]:
     return found
 
 
-def literal_domain(values: Sequence[Typed]) -> KeyDomain | None:
+def make_literal_domain(values: Sequence[Typed]) -> KeyDomain | None:
     """Return the domain of an expression that chooses among literals; None if one is not a literal."""
     if any(v.literal is None for v in values):
         return None
     shown = [v.node for v in values if v.literal is not None and v.literal.value is not None]
     return (
-        KeyDomain(constants_query(dict.fromkeys(shown)), ordered=True, origin="the CASE", complete=True)
+        KeyDomain(list_constants(dict.fromkeys(shown)), ordered=True, origin="the CASE", complete=True)
         if shown
         else None
     )
 
 
-def constants_query(values: Iterable[Expr], where: Expr | None = None) -> Select:
+def list_constants(values: Iterable[Expr], where: Expr | None = None) -> Select:
     """Return the query of a domain that consists of constants, in their order."""
     v, o = Column("", "v"), Column("", "o")
     rows = tuple((_with_one_zero(node), Constant(i, INTEGER)) for i, node in enumerate(values))
@@ -230,37 +230,41 @@ def _with_one_zero(node: Expr) -> Expr:
 
 _ZERO = Constant(0.0, DOUBLE)
 
-NAME = "dp_domain"
+DP_DOMAIN = "dp_domain"
 
 
 def is_domain_table(node: exp.Expr) -> bool:
     """Return whether an item of FROM is a call of DP_DOMAIN."""
-    return isinstance(node, exp.Table) and (function_name(node.this) or "").lower() == NAME
+    return isinstance(node, exp.Table) and (function_name(node.this) or "").lower() == DP_DOMAIN
 
 
-def domain_table(source: StatementText, policy: Policy, catalog: Catalog, node: exp.Table) -> Relation:
+def compile_domain_table(
+    source: StatementText, policy: Policy, catalog: Catalog, node: exp.Table
+) -> Relation:
     """Compile a call of DP_DOMAIN; refuse a column without public values."""
     arguments = node.this.expressions
     named = arguments[0] if len(arguments) == 1 else None
     if not isinstance(named, exp.Column) or not named.table:
-        raise source.refuse("DP_DOMAIN takes the name of a column, with its table", node, _example(policy))
+        raise source.refuse(
+            "DP_DOMAIN takes the name of a column, with its table", node, _write_example(policy)
+        )
     owner, *parts = (part.name for part in named.parts)
     name = ".".join(parts)  # of a field of a struct, `address.city`
     table = policy.table(owner) if owner.isascii() else None
     if table is None:
-        raise source.refuse(f"there is no table {owner[:60]}", named, _example(policy), unknown="table")
+        raise source.refuse(f"there is no table {owner[:60]}", named, _write_example(policy), unknown="table")
     found = next((c for c in catalog.columns(table.name) if fold(c[0]) == fold(name)), None)
     if found is None:
         raise source.refuse(
-            f"there is no column {table.name}.{name[:60]}", named, _example(policy), unknown="column"
+            f"there is no column {table.name}.{name[:60]}", named, _write_example(policy), unknown="column"
         )
-    domain = BOOLEANS if found[1] == BOOLEAN else values_of(catalog, table, found[0])
+    domain = BOOLEANS if found[1] == BOOLEAN else find_public_values(catalog, table, found[0])
     if domain is None:
         what = "has a range of times, no list of values" if catalog.span(table.name, found[0]) else ""
         if catalog.integers(table.name, found[0]) is not None:
             what = "has a range of integers that is too long for a list"
         raise source.refuse(
-            f"{table.name}.{found[0]} {what or 'has no declared values'}", named, _example(policy)
+            f"{table.name}.{found[0]} {what or 'has no declared values'}", named, _write_example(policy)
         )
     query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(domain.query, "d"))
     bounds = bounds_of_column(catalog, table, *found)
@@ -268,14 +272,14 @@ def domain_table(source: StatementText, policy: Policy, catalog: Catalog, node: 
     return Relation(query, (column,), None, frozenset({frozenset({0})}))
 
 
-def values_of(catalog: Catalog, table: Table, column: str) -> KeyDomain | None:
+def find_public_values(catalog: Catalog, table: Table, column: str) -> KeyDomain | None:
     """Return the values of a public column, or those that are declared for a private one."""
     place = f"{table.name}.{column}"
     if table.unit is None:
         cell: Expr = TreeColumn("b", column, stored=True)
         if any(fold(n) == fold(column) and kind == TIMESTAMPTZ for n, kind in catalog.columns(table.name)):
             cell = UtcTime(cell)
-        return distinct_values(cell, Scan(table.name, "b"), f"the values of {place}")
+        return make_distinct_domain(cell, Scan(table.name, "b"), f"the values of {place}")
     query = catalog.domain(table.name, column)
     if query is None:
         return None
@@ -285,30 +289,30 @@ def values_of(catalog: Catalog, table: Table, column: str) -> KeyDomain | None:
 
 def put_domains(tree: exp.Expr, source: StatementText, policy: Policy, catalog: Catalog) -> None:
     """Replace the calls of DP_DOMAIN in a statement that the schema database runs by their queries."""
-    for node in all_of(tree, exp.Table):
+    for node in find_nodes(tree, exp.Table):
         if is_domain_table(node):
-            relation = domain_table(source, policy, catalog, node)
+            relation = compile_domain_table(source, policy, catalog, node)
             query = sqlglot.parse_one(duckdb_sql(relation.query), dialect="duckdb")
             if relation.columns[0].type == TIMESTAMPTZ:
                 v = query.expressions[0].unalias()
                 zone = exp.Literal.string("UTC")
                 query.expressions[0].set("this", exp.Anonymous(this="timezone", expressions=[zone, v]))
             query.expressions[0].set("alias", exp.to_identifier(relation.columns[0].name, quoted=True))
-            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(NAME))
+            alias = node.args.get("alias") or exp.TableAlias(this=exp.to_identifier(DP_DOMAIN))
             node.replace(exp.Subquery(this=query, alias=alias, joins=node.args.get("joins")))
 
 
-def _example(policy: Policy) -> str | None:
+def _write_example(policy: Policy) -> str | None:
     """Return a call with a column of the policy that has declared values."""
     named = (f"{t.name}.{c}" for t in policy.tables.values() for c in t.domain)
     first = next(named, None)
-    return None if first is None else f"FROM {NAME}({first})"
+    return None if first is None else f"FROM {DP_DOMAIN}({first})"
 
 
 _KNOWN = frozenset({"expressions", "from_", "joins", "where", "distinct", "with_", "kind"})
 
 
-MARKED = "declared"
+DECLARED_MARK = "declared"
 """The mark of a SELECT DISTINCT whose groups are shown by a release of their own."""
 
 
@@ -321,12 +325,12 @@ class SelectDistinct(NamedTuple):
     name: str
 
 
-def declared_values_of(
+def compile_declared_values(
     compiler: StatementCompiler, block: exp.Select, item: exp.Expr, ctes: tuple[Cte, ...], depth: int
 ) -> Relation | None:
     """Return the declared values that an item of FROM stands for; None if it stands for none."""
     found = read_select_distinct(item, ctes)
-    if found is None or not found.select.meta.get(MARKED) or not block.args.get("joins"):
+    if found is None or not found.select.meta.get(DECLARED_MARK) or not block.args.get("joins"):
         return None
     if not is_grouped_by(block, found.alias, found.name):
         return None
@@ -347,7 +351,7 @@ def read_select_distinct(item: exp.Expr, ctes: tuple[Cte, ...]) -> SelectDistinc
     if isinstance(item, exp.Subquery):
         query = item.this
     elif isinstance(item, exp.Table) and item.args.get("db") is None:
-        cte = cte_named(item.name, ctes)
+        cte = find_cte(item.name, ctes)
         query, visible, names = (cte.query, cte.visible, cte.columns) if cte else (None, ctes, ())
     if not isinstance(query, exp.Select) or len(query.expressions) != 1 or query.expressions[0].is_star:
         return None
@@ -364,7 +368,7 @@ def is_grouped_by(block: exp.Select, alias: str, name: str) -> bool:
     """Return whether a block groups by a column of one of its items."""
     group = block.args.get("group")
     for node in [] if group is None else group.expressions:
-        place = whole_number(node)
+        place = read_whole_number(node)
         key = block.expressions[place - 1].unalias() if place and place <= len(block.expressions) else node
         own = isinstance(key, exp.Column) and (not key.table or fold(key.table) == fold(alias))
         if own and name and fold(key.name) == fold(name):

@@ -26,7 +26,7 @@ from dpsql.analysis.compiler import function_name
 from dpsql.analysis.conversions import has_zone, is_offset
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.kernel.tree.forms import LONGEST
-from dpsql.language import MARK, StatementText, all_of, copy_tree, walk_tree
+from dpsql.language import MARK, StatementText, copy_tree, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 
 _PLAIN = frozenset({"TIMESTAMP", "DATE", "TIME"})
@@ -36,9 +36,9 @@ _WRITE = "write an offset: '2024-07-02 00:00:00+02:00'"
 
 def check_times(source: StatementText, catalog: Catalog, tree: exp.Expr, sql: str) -> None:
     """Refuse a statement with a conversion of times that says another thing than it seems to."""
-    texts = {str(node.this) for node in all_of(tree, exp.Literal) if node.args.get("is_string")}
-    kinds = {kind.this for kind in all_of(tree, exp.DataType)}
-    instants = exp.DataType.Type.TIMESTAMPTZ in kinds or _reads(catalog, tree)
+    texts = {str(node.this) for node in find_nodes(tree, exp.Literal) if node.args.get("is_string")}
+    kinds = {kind.this for kind in find_nodes(tree, exp.DataType)}
+    instants = exp.DataType.Type.TIMESTAMPTZ in kinds or _has_instants(catalog, tree)
     if not instants and not any(map(has_zone, texts)):
         return
     plan: object = None
@@ -46,12 +46,12 @@ def check_times(source: StatementText, catalog: Catalog, tree: exp.Expr, sql: st
         plan = catalog.plan(sql)
     found = find_fault(plan, catalog.time_zone, instants=instants)
     if found is not None:
-        at = next((n for n in all_of(tree, exp.Literal) if str(n.this) == found.text), None)
+        at = next((n for n in find_nodes(tree, exp.Literal) if str(n.this) == found.text), None)
         raise source.refuse(found.what, at, found.hint)
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class TimeFault:
     """A conversion that is refused: why, what to write instead, and the text that is converted, if any."""
 
     what: str
@@ -59,44 +59,48 @@ class Fault:
     text: str | None
 
 
-def find_fault(plan: object, time_zone: str, *, instants: bool) -> Fault | None:
+def find_fault(plan: object, time_zone: str, *, instants: bool) -> TimeFault | None:
     """Return a conversion of a bound plan that is refused; `instants` says whether tables have some."""
-    casts = list(_casts(plan))
-    found = (_of_text(node) for node, _ in casts)
-    others = (_of_times(node, beside, time_zone, instants=instants) for node, beside in casts)
+    casts = list(_find_casts(plan))
+    found = (_find_text_fault(node) for node, _ in casts)
+    others = (_find_time_fault(node, beside, time_zone, instants=instants) for node, beside in casts)
     return next((made for made in (*found, *others) if made is not None), None)
 
 
-def _reads(catalog: Catalog, tree: exp.Expr) -> bool:
+def _has_instants(catalog: Catalog, tree: exp.Expr) -> bool:
     """Return whether a statement names a table with instants."""
-    return any(catalog.has_instants(table.name) for table in all_of(tree, exp.Table) if table.name.isascii())
+    return any(
+        catalog.has_instants(table.name) for table in find_nodes(tree, exp.Table) if table.name.isascii()
+    )
 
 
-def _of_text(node: dict[str, Any]) -> Fault | None:
+def _find_text_fault(node: dict[str, Any]) -> TimeFault | None:
     """Return the fault of a text with a zone."""
-    after, text = node["return_type"]["id"], _constant(node)
+    after, text = node["return_type"]["id"], _read_text(node)
     if text is None or not has_zone(text):
         return None
     if after in _PLAIN:
         what = f"this text has an offset or a zone, and a {after} has none"
-        return Fault(what, "leave the offset out", text)
+        return TimeFault(what, "leave the offset out", text)
     if after == _INSTANT and not is_offset(text):
-        return Fault("the name of a zone is read for private data alone", _WRITE, text)
+        return TimeFault("the name of a zone is read for private data alone", _WRITE, text)
     return None
 
 
-def _of_times(node: dict[str, Any], beside: list[Any], time_zone: str, *, instants: bool) -> Fault | None:
+def _find_time_fault(
+    node: dict[str, Any], beside: list[Any], time_zone: str, *, instants: bool
+) -> TimeFault | None:
     """Return the fault of a time without a zone; beside the current time, it is one of UTC."""
-    before, after, text = _type(node), node["return_type"]["id"], _constant(node)
+    before, after, text = _read_type(node), node["return_type"]["id"], _read_text(node)
     stored = node["children"][0]["expression_class"] in ("BOUND_REF", "BOUND_COLUMN_REF")
     if any(map(_is_clock, beside)):
         return None
     if instants and stored and {before, after} == {"TIMESTAMP", _INSTANT}:
         what = "a TIMESTAMP has no zone, and a TIMESTAMPTZ is an instant"
-        return Fault(what, "compare columns of one type", None)
+        return TimeFault(what, "compare columns of one type", None)
     naive = text is not None and not has_zone(text)
     if after == _INSTANT and time_zone != "UTC" and (naive or before in _PLAIN):
-        return Fault("a time without an offset is not read in the policy's time zone here", _WRITE, text)
+        return TimeFault("a time without an offset is not read in the policy's time zone here", _WRITE, text)
     return None
 
 
@@ -106,20 +110,20 @@ def _is_clock(node: object) -> bool:
     return path[-1] in ("now", "get_current_timestamp", "current_timestamp", "transaction_timestamp")
 
 
-def _type(node: dict[str, Any]) -> str:
+def _read_type(node: dict[str, Any]) -> str:
     child = node["children"][0]
     found = (child.get("value") or {}).get("type") or child.get("return_type") or node["arguments"][0]
     return str(found["id"])
 
 
-def _constant(node: dict[str, Any]) -> str | None:
+def _read_text(node: dict[str, Any]) -> str | None:
     """Return the text that is converted; None for other operands."""
     child = node["children"][0]
     value = (child.get("value") or {}).get("value")
     return value if child["expression_class"] == "BOUND_CONSTANT" and isinstance(value, str) else None
 
 
-def _casts(plan: object) -> Iterator[tuple[dict[str, Any], list[Any]]]:
+def _find_casts(plan: object) -> Iterator[tuple[dict[str, Any], list[Any]]]:
     """Yield the conversions of a plan, each with the operands beside it."""
     waiting: list[tuple[object, list[Any]]] = [(plan, [])]
     while waiting:
@@ -159,14 +163,14 @@ _SHORT_LENGTH = f"CAST(NULLIF(LEAST(CAST(x AS BIGINT), {LONGEST + 1}), {LONGEST 
 
 def limit_texts(tree: exp.Expr) -> None:
     """Change the calls of a query so that none of them computes a text of more than `LONGEST` bytes."""
-    nodes = [node for node in walk_tree(tree) if _limit_of_node(node) is not None]
+    nodes = [node for node in walk_tree(tree) if _find_limit(node) is not None]
     if not nodes:
         return
     _name_columns(tree)
     for node in reversed(nodes):  # the inner ones first: they are arguments of the outer ones
-        call = _limit_of_node(node)
+        call = _find_limit(node)
         assert call is not None  # noqa: S101  what is put into a call makes it no shorter
-        node.replace(call.limited())
+        node.replace(call.limit())
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +189,7 @@ class _Call:
     @property
     def short(self) -> bool:
         """Whether constants alone decide how long the result can be, and it is within the limit."""
-        sizes = [_size(argument) for argument in self.arguments]
+        sizes = [_measure_text(argument) for argument in self.arguments]
         if self.inserted is not None:
             sizes = [sizes[0], sizes[self.inserted]]
         if any(size is None for size in sizes):
@@ -199,26 +203,26 @@ class _Call:
     def _weights(self) -> Sequence[int]:
         return self.weights or [1] * len(self.arguments)
 
-    def limited(self) -> exp.Expr:
+    def limit(self) -> exp.Expr:
         """Return the call with its limit; the arguments are moved into it."""
         fields: list[exp.Expr] = []
         given: list[exp.Expr] = []
         # Some arguments, such as the options of a regular expression, have to be constants.
-        constants = [_size(argument) is not None for argument in self.arguments]
+        constants = [_measure_text(argument) is not None for argument in self.arguments]
         if all(constants):
             constants[0] = False
         for place, (argument, constant) in enumerate(zip(self.arguments, constants, strict=True)):
             if not constant:
                 fields.append(exp.PropertyEQ(this=exp.to_identifier(f"a{place}"), expression=argument))
-            given.append(copy_tree(argument) if constant else _field(place))
+            given.append(copy_tree(argument) if constant else _write_field(place))
         return _fill_template(
-            _SHORT, x=exp.Struct(expressions=fields), size=self._bound(), y=self.make(given)
+            _SHORT, x=exp.Struct(expressions=fields), size=self._write_bound(), y=self.make(given)
         )
 
-    def _bound(self) -> exp.Expr:
+    def _write_bound(self) -> exp.Expr:
         sizes = []
         for place, argument in enumerate(self.arguments):
-            known = _size(argument)
+            known = _measure_text(argument)
             computed = f"coalesce(strlen(CAST(struct_extract({_VALUE}, 'a{place}') AS VARCHAR)), 0)"
             sizes.append(computed if known is None else str(known))
         if self.inserted is not None:
@@ -234,11 +238,11 @@ class _Chain:
 
     terms: Sequence[exp.Expr]
 
-    def limited(self) -> exp.Expr:
+    def limit(self) -> exp.Expr:
         """Return the chain with its limit, some terms at a time: the engine copies wide structures often."""
         made, *left = self.terms
         while left:
-            made = _Call([made, *left[:_TOGETHER]], _chain_terms).limited()
+            made = _Call([made, *left[:_TOGETHER]], _build_chain).limit()
             left = left[_TOGETHER:]
         return made
 
@@ -250,7 +254,7 @@ class _Padding:
     name: str
     arguments: Sequence[exp.Expr]
 
-    def limited(self) -> exp.Expr:
+    def limit(self) -> exp.Expr:
         """Return the call with NULL in the place of a length, or of a result, that is too large."""
         text, length, *rest = self.arguments
         short = [text, _fill_template(_SHORT_LENGTH, x=length), *rest]
@@ -263,12 +267,12 @@ class _Conversion:
 
     cast: exp.Cast
 
-    def limited(self) -> exp.Expr:
+    def limit(self) -> exp.Expr:
         """Return the conversion with NULL in the place of a result that is too long."""
         return _fill_template(_SHORT_TEXT, x=type(self.cast)(**self.cast.args))
 
 
-def _limit_of_node(node: exp.Expr) -> _Call | _Chain | _Padding | _Conversion | None:
+def _find_limit(node: exp.Expr) -> _Call | _Chain | _Padding | _Conversion | None:
     """Return how a node that may make a long text gets its limit; None for a node that needs none."""
     if isinstance(node, exp.DPipe):
         return _join_chain(node)
@@ -276,7 +280,7 @@ def _limit_of_node(node: exp.Expr) -> _Call | _Chain | _Padding | _Conversion | 
         kind = node.args.get("to")
         text = isinstance(kind, exp.DataType) and getattr(kind.this, "name", "") in _TEXTS
         # As a part of a longer text it is limited there; without that limit it has three times as many bytes.
-        return _Conversion(node) if text and not _is_part(node) and _size(node.this) is None else None
+        return _Conversion(node) if text and not _is_part(node) and _measure_text(node.this) is None else None
     written = function_name(node)
     name, arguments = (written or "").lower(), node.args.get("expressions") or []
     if name in _PADDED and len(arguments) > 1:
@@ -315,17 +319,17 @@ def _join_chain(node: exp.DPipe) -> _Chain | None:
         first = first.this
 
     chain = _Chain([first, *reversed(terms)])
-    return None if _Call(chain.terms, _chain_terms).short else chain
+    return None if _Call(chain.terms, _build_chain).short else chain
 
 
-def _chain_terms(terms: Sequence[exp.Expr]) -> exp.Expr:
+def _build_chain(terms: Sequence[exp.Expr]) -> exp.Expr:
     made = terms[0]
     for term in terms[1:]:
         made = exp.DPipe(this=made, expression=term)
     return made
 
 
-def _size(node: exp.Expr) -> int | None:
+def _measure_text(node: exp.Expr) -> int | None:
     """Return how many bytes a value has that stands in the text of the statement; None for others."""
     parts = walk_tree(node)
     if not all(isinstance(part, _CONSTANT) for part in parts):
@@ -333,7 +337,7 @@ def _size(node: exp.Expr) -> int | None:
     return sum(len(str(part.this).encode(errors="surrogatepass")) for part in parts if part.is_leaf())
 
 
-def _field(place: int) -> exp.Expr:
+def _write_field(place: int) -> exp.Expr:
     # Not with a dot: in HAVING the engine would take the name for a column.
     return _fill_template(f"struct_extract({_VALUE}, 'a{place}')")
 
@@ -343,13 +347,13 @@ def _parse_sql(sql: str) -> exp.Expr:
 
 
 @cache
-def _template(sql: str) -> exp.Expr:
+def _parse_template(sql: str) -> exp.Expr:
     return _parse_sql(sql)
 
 
 def _fill_template(template: str, **parts: exp.Expr) -> exp.Expr:
     """Return a template with expressions in the places of its columns."""
-    made = copy_tree(_template(template))
+    made = copy_tree(_parse_template(template))
     for column in [node for node in walk_tree(made) if isinstance(node, exp.Column)]:
         if column.name in parts:
             column.replace(parts[column.name])
@@ -365,20 +369,20 @@ def _name_columns(tree: exp.Expr) -> None:
 def _name_item(item: exp.Expr) -> exp.Expr:
     if isinstance(item, (exp.Alias, exp.Column, exp.Star)):
         return item
-    if all(_limit_of_node(node) is None for node in walk_tree(item)):
+    if all(_find_limit(node) is None for node in walk_tree(item)):
         return item
-    return exp.Alias(this=item, alias=exp.to_identifier(_shown_name(item), quoted=True))
+    return exp.Alias(this=item, alias=exp.to_identifier(_name_as_engine(item), quoted=True))
 
 
-def _shown_name(node: exp.Expr) -> str:
+def _name_as_engine(node: exp.Expr) -> str:
     """Return the name that the engine gives a column without one."""
     if isinstance(node, exp.DPipe):
-        return f"({_shown_name(node.this)} || {_shown_name(node.expression)})"
+        return f"({_name_as_engine(node.this)} || {_name_as_engine(node.expression)})"
     name = function_name(node)
     if name is not None:
-        return f"{name}({', '.join(map(_shown_name, node.args.get('expressions') or []))})"
+        return f"{name}({', '.join(map(_name_as_engine, node.args.get('expressions') or []))})"
     if isinstance(node, exp.Paren):
-        return _shown_name(node.this)
+        return _name_as_engine(node.this)
     if isinstance(node, exp.Column):
         return ".".join(part.name for part in node.parts)
     text: str = node.sql("duckdb", comments=False, normalize_functions=False)

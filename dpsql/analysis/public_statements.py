@@ -14,9 +14,9 @@ import sqlglot
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import AGGREGATES, ORDER_DEPENDENT
-from dpsql.analysis.compiler import MAX_NODES, function_name, words
-from dpsql.analysis.from_tables import NODES_PER_TABLE, declared_table
-from dpsql.analysis.public_domains import NAME, put_domains
+from dpsql.analysis.compiler import MAX_NODES, function_name, split_words
+from dpsql.analysis.from_tables import NODES_PER_TABLE, find_declared_table
+from dpsql.analysis.public_domains import DP_DOMAIN, put_domains
 from dpsql.analysis.public_limits import check_times, limit_texts
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import QueryRefused
@@ -26,17 +26,17 @@ from dpsql.language import (
     Clauses,
     Explain,
     Query,
-    all_of,
     copy_tree,
+    find_nodes,
+    find_tables,
+    list_visible_ctes,
     name_columns,
-    tables_in,
-    visible_ctes,
     walk_tree,
 )
 from dpsql.policy import Policy, Table, View, fold
 from dpsql.types import TIMESTAMPTZ
 
-_NODES = words(
+_NODES = split_words(
     """
     Select Union Except Intersect Subquery With CTE TableAlias From Join Table Where Group Having Order
     Ordered Limit Offset Fetch LimitOptions Distinct Column Identifier Star Literal Null Boolean Paren
@@ -51,10 +51,10 @@ MOST_TABLES = MAX_NODES // NODES_PER_TABLE
 
 A private statement of tables alone has the same limit: each of them counts as so many expressions there.
 """
-_TABLE_FUNCTIONS = frozenset({"range", "generate_series", NAME})
+_TABLE_FUNCTIONS = frozenset({"range", "generate_series", DP_DOMAIN})
 _SCHEMAS = ("information_schema",)
 _CATALOG = frozenset({"tables", "columns", "schemata"})
-_MORE = words(
+_MORE = split_words(
     """
     coalesce ifnull nullif if greatest least concat concat_ws now random today row_number rank dense_rank
     percent_rank cume_dist ntile lag lead first_value last_value nth_value stddev variance position lpad
@@ -63,7 +63,7 @@ _MORE = words(
 )
 
 
-def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
+def write_public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
     """Return the SQL text of a public statement for the schema database; refuse a statement not allowed."""
     source = query.source
     outermost = Clauses(query.options, query.clause, query.has_options)
@@ -77,17 +77,17 @@ def public_sql(query: Query, policy: Policy, catalog: Catalog) -> str:
         )
     tree = copy_tree(query.tree)
     with source.limited_depth():
-        _check(query, policy, tree)
+        _check_nodes(query, policy, tree)
         name_columns(tree)
         put_domains(tree, source, policy, catalog)
-        with_declared_types(tree, catalog, policy)
-        placed = copy_tree(tree)  # `engine_sql` changes the tree
-        sql = engine_sql(tree)
+        show_declared_types(tree, catalog, policy)
+        placed = copy_tree(tree)  # `write_engine_sql` changes the tree
+        sql = write_engine_sql(tree)
         check_times(source, catalog, placed, sql)
         return sql
 
 
-def with_declared_types(tree: exp.Expr, catalog: Catalog, policy: Policy) -> None:
+def show_declared_types(tree: exp.Expr, catalog: Catalog, policy: Policy) -> None:
     """Let `information_schema.columns` say TIMESTAMPTZ of private instants, which are held otherwise."""
     held = [
         (table.name, name)
@@ -96,7 +96,7 @@ def with_declared_types(tree: exp.Expr, catalog: Catalog, policy: Policy) -> Non
         for name, kind in catalog.columns(table.name)
         if kind == TIMESTAMPTZ
     ]
-    for node in all_of(tree, exp.Table) if held else ():
+    for node in find_nodes(tree, exp.Table) if held else ():
         if (
             fold(node.name) == "columns"
             and fold(node.args["db"].name if node.args.get("db") else "") in _SCHEMAS
@@ -111,10 +111,10 @@ def with_declared_types(tree: exp.Expr, catalog: Catalog, policy: Policy) -> Non
             node.replace(exp.Subquery(this=query, alias=alias, joins=node.args.get("joins")))
 
 
-def engine_sql(tree: exp.Expr) -> str:
+def write_engine_sql(tree: exp.Expr) -> str:
     """Return the SQL text of a tree for the schema database; the tree is changed."""
     limit_texts(tree)
-    for node in all_of(tree, exp.Anonymous):
+    for node in find_nodes(tree, exp.Anonymous):
         name = function_name(node)
         if name is not None:
             node.set("this", name)
@@ -124,12 +124,14 @@ def engine_sql(tree: exp.Expr) -> str:
 
 def check_outer(query: Query, policy: Policy, tree: exp.Query, released: Collection[str]) -> None:
     """Refuse SQL that would read anything but a statement's released relations and public tables."""
-    _check(query, policy, tree, frozenset(released))
+    _check_nodes(query, policy, tree, frozenset(released))
 
 
-def _check(query: Query, policy: Policy, tree: exp.Expr, released: frozenset[str] | None = None) -> None:
+def _check_nodes(
+    query: Query, policy: Policy, tree: exp.Expr, released: frozenset[str] | None = None
+) -> None:
     source = query.source
-    if _most_tables(tree) > MOST_TABLES:
+    if _count_tables(tree) > MOST_TABLES:
         raise source.refuse(
             f"its tables are more than {MOST_TABLES}, each common table expression taken for what it reads",
             tree.find(exp.Table),
@@ -145,12 +147,12 @@ def _check(query: Query, policy: Policy, tree: exp.Expr, released: frozenset[str
             raise source.refuse("SELECT INTO writes: dpsql only reads", node.args["into"])
         if isinstance(node, exp.Table):
             if released is None or node.args.get("db") is not None or node.name not in released:
-                _table(query, policy, node, public=released is not None)
+                _check_table(query, policy, node, public=released is not None)
         elif isinstance(node, exp.Anonymous):
-            _function(query, node)
+            _check_function(query, node)
 
 
-def _most_tables(tree: exp.Expr) -> int:
+def _count_tables(tree: exp.Expr) -> int:
     """Return how many tables a query reads at most, where common table expressions are put in their places.
 
     The engine's binder does that, without regard to its limit on memory.
@@ -158,15 +160,15 @@ def _most_tables(tree: exp.Expr) -> int:
     sizes: dict[int, int] = {}
 
     def size(node: exp.Expr) -> int:
-        named = (_named_cte(table) for table in node.find_all(exp.Table))
+        named = (_find_cte(table) for table in node.find_all(exp.Table))
         return sum(1 if cte is None else sizes.get(id(cte), 1) for cte in named)
 
-    for cte in _inner_first(tree):
+    for cte in _order_ctes(tree):
         sizes[id(cte)] = size(cte.this)
     return size(tree)
 
 
-def _inner_first(tree: exp.Expr) -> list[exp.CTE]:
+def _order_ctes(tree: exp.Expr) -> list[exp.CTE]:
     """Return the common table expressions, each after those within it and those before it."""
     found: list[exp.CTE] = []
     waiting: list[tuple[exp.Expr, bool]] = [(tree, False)]
@@ -183,14 +185,14 @@ def _inner_first(tree: exp.Expr) -> list[exp.CTE]:
     return found
 
 
-def _named_cte(table: exp.Table) -> exp.CTE | None:
+def _find_cte(table: exp.Table) -> exp.CTE | None:
     """Return the common table expression that a table reference means."""
     if table.args.get("db") is not None:
         return None
-    return next((cte for cte in visible_ctes(table) if fold(cte.alias) == fold(table.name)), None)
+    return next((cte for cte in list_visible_ctes(table) if fold(cte.alias) == fold(table.name)), None)
 
 
-def _table(query: Query, policy: Policy, node: exp.Table, *, public: bool) -> None:
+def _check_table(query: Query, policy: Policy, node: exp.Table, *, public: bool) -> None:
     source = query.source
     for name, value in node.args.items():
         if name not in ("this", "alias", "db", "catalog", "joins") and value:
@@ -203,24 +205,24 @@ def _table(query: Query, policy: Policy, node: exp.Table, *, public: bool) -> No
     if not isinstance(node.this, exp.Identifier):
         raise source.refuse("this is not supported in FROM", node)
     table = _check_declared(query, policy, node)
-    if public and (table is None or not table.public) and fold(node.name) not in _visible_ctes(node):
+    if public and (table is None or not table.public) and fold(node.name) not in _list_visible_ctes(node):
         raise source.refuse("released and private rows do not meet", node)
 
 
 def _check_declared(query: Query, policy: Policy, node: exp.Table) -> Table | None:
     """Refuse the name of a table that is neither declared, nor a common table expression or catalog."""
     database = node.args.get("db")
-    if database is None and fold(node.name) in _visible_ctes(node):
+    if database is None and fold(node.name) in _list_visible_ctes(node):
         return None
     if database is not None and fold(database.name) == "information_schema" and fold(node.name) in _CATALOG:
         return None  # of the schema database, where private tables are empty
-    return declared_table(query.source, policy, node)
+    return find_declared_table(query.source, policy, node)
 
 
-def unknown_tables(query: Query, policy: Policy) -> list[QueryRefused]:
+def find_unknown_tables(query: Query, policy: Policy) -> list[QueryRefused]:
     """Return a refusal for each table that a statement names and that is not declared."""
     found = []
-    for node in all_of(query.tree, exp.Table):
+    for node in find_nodes(query.tree, exp.Table):
         if isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into):
             try:
                 _check_declared(query, policy, node)
@@ -229,7 +231,7 @@ def unknown_tables(query: Query, policy: Policy) -> list[QueryRefused]:
     return found
 
 
-def _visible_ctes(node: exp.Expr) -> set[str]:
+def _list_visible_ctes(node: exp.Expr) -> set[str]:
     """Return the names of the common table expressions that a table reference may mean."""
     found: set[str] = set()
     parent = node.parent
@@ -241,7 +243,7 @@ def _visible_ctes(node: exp.Expr) -> set[str]:
     return found
 
 
-def _function(query: Query, node: exp.Anonymous) -> None:
+def _check_function(query: Query, node: exp.Anonymous) -> None:
     name = function_name(node)
     allowed = name is not None and (
         name.lower() in listed_forms()
@@ -286,7 +288,7 @@ class _Expansion:
         texts = [tree, *(view.tree for view in policy.views.values())]
         self.taken = {fold(cte.alias) for each in texts for cte in each.find_all(exp.CTE)}
         self.taken |= {fold(name) for name in policy.tables}
-        self._put(tree, None, query)
+        self._put_views(tree, None, query)
         if self.names:
             self._put_first(tree)
         self.query = replace(query, tree=tree, views=tuple(policy.views[name].name for name in self.names))
@@ -302,18 +304,18 @@ class _Expansion:
             first.set("recursive", True)
         tree.set("with_", first)
 
-    def _put(self, tree: exp.Query, at: int | None, query: Query) -> None:
+    def _put_views(self, tree: exp.Query, at: int | None, query: Query) -> None:
         """Let the names in a query mean the common table expressions of the views that they name."""
-        for node in list(tables_in(tree, self.databases)):
+        for node in list(find_tables(tree, self.databases)):
             view = self.policy.views.get(node.name) if node.name.isascii() else None
             if view is not None:
-                self._read(node, view, query.source.position(node) if at is None else at, query)
+                self._put_view(node, view, query.source.position(node) if at is None else at, query)
 
-    def _read(self, node: exp.Table, view: View, at: int, query: Query) -> None:
+    def _put_view(self, node: exp.Table, view: View, at: int, query: Query) -> None:
         name = fold(view.name)
         if name not in self.names:
             made = copy_tree(view.tree)
-            self._put(made, at, query)
+            self._put_views(made, at, query)
             own = view.name
             while fold(own) in self.taken or (own != view.name and own in self.policy.views):
                 own += "_"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import check_arguments, function_name, whole_number
+from dpsql.analysis.compiler import check_arguments, function_name, read_whole_number
 from dpsql.language import StatementText, copy_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
@@ -27,7 +27,7 @@ class RankedPartitions:
     """The function that ranks. Noisy counts have no ties, so all of them rank alike."""
 
 
-def ranked_partitions(
+def read_ranked_partitions(
     condition: exp.Expr, named: Callable[[exp.Expr], exp.Expr | None] = lambda _: None
 ) -> RankedPartitions | None:
     """Return what a condition such as ROW_NUMBER() OVER (PARTITION BY p ORDER BY n DESC) <= 3 keeps.
@@ -39,7 +39,7 @@ def ranked_partitions(
     kind, rank, bound = type(condition), condition.args.get("this"), condition.args.get("expression")
     if isinstance(rank, exp.Literal):
         kind, rank, bound = _FLIPPED.get(kind, kind), bound, rank
-    k = whole_number(bound)
+    k = read_whole_number(bound)
     if kind not in (exp.LTE, exp.LT, exp.EQ) or k is None or not isinstance(rank, exp.Expr):
         return None
     k -= kind is exp.LT
@@ -59,7 +59,7 @@ _ARG_MAX = frozenset({"arg_max", "argmax", "max_by"})
 
 
 @dataclass(frozen=True, slots=True)
-class Spelled:
+class RewrittenSelect:
     """A SELECT with ORDER BY .. LIMIT, its original spelling ("" if unchanged), and its only output item."""
 
     select: exp.Select
@@ -68,18 +68,18 @@ class Spelled:
     """Place in the select list, and the name it gets."""
 
 
-def rewrite_selection(source: StatementText, select: exp.Select) -> Spelled:
+def rewrite_selection(source: StatementText, select: exp.Select) -> RewrittenSelect:
     """Return the equivalent SELECT with ORDER BY .. LIMIT."""
-    found = _arg_max(source, select)
+    found = _rewrite_arg_max(source, select)
     if found is not None:
         return found
     qualify = select.args.get("qualify")
-    if qualify is not None and not _is_partitioned(select, qualify.this):
-        return Spelled(_qualify(source, select), "QUALIFY ROW_NUMBER")
-    return Spelled(select)
+    if qualify is not None and not _is_by_partition(select, qualify.this):
+        return RewrittenSelect(_rewrite_qualify(source, select), "QUALIFY ROW_NUMBER")
+    return RewrittenSelect(select)
 
 
-def _arg_max(source: StatementText, select: exp.Select) -> Spelled | None:
+def _rewrite_arg_max(source: StatementText, select: exp.Select) -> RewrittenSelect | None:
     """Rewrite SELECT ARG_MAX(item, n) FROM (SELECT item, COUNT(..) AS n .. GROUP BY item)."""
     if len(select.expressions) != 1:
         return None
@@ -106,7 +106,7 @@ def _arg_max(source: StatementText, select: exp.Select) -> Spelled | None:
             raise source.refuse(
                 f"{name} is supported only over a subquery that counts groups", block.args[part], hint
             )
-    wanted, by = (_place(source, block, c) for c in call.expressions)
+    wanted, by = (_find_place(source, block, c) for c in call.expressions)
     if select.args.get("with_") is not None:
         if block.args.get("with_") is not None:
             raise source.refuse("write the common table expressions in one place", block.args["with_"])
@@ -114,16 +114,16 @@ def _arg_max(source: StatementText, select: exp.Select) -> Spelled | None:
     alias = item.alias if isinstance(item, exp.Alias) else f"{name.lower()}_{call.expressions[0].name}"
     block.set("order", exp.Order(expressions=[exp.Ordered(this=exp.Literal.number(by + 1), desc=True)]))
     block.set("limit", exp.Limit(expression=exp.Literal.number(1)))
-    return Spelled(block, "ARG_MAX over counted groups", (wanted, alias))
+    return RewrittenSelect(block, "ARG_MAX over counted groups", (wanted, alias))
 
 
-def _is_partitioned(select: exp.Select, condition: exp.Expr) -> bool:
+def _is_by_partition(select: exp.Select, condition: exp.Expr) -> bool:
     """Return whether a condition keeps the largest groups of each partition."""
     named = {fold(item.alias): item.this for item in select.expressions if isinstance(item, exp.Alias)}
-    return ranked_partitions(condition, lambda node: named.get(fold(node.name))) is not None
+    return read_ranked_partitions(condition, lambda node: named.get(fold(node.name))) is not None
 
 
-def _place(source: StatementText, block: exp.Select, node: exp.Expr) -> int:
+def _find_place(source: StatementText, block: exp.Select, node: exp.Expr) -> int:
     """Return the place of a column in the inner select list."""
     for i, item in enumerate(block.expressions):
         if isinstance(node, exp.Column) and fold(item.alias_or_name) == fold(node.name):
@@ -131,7 +131,7 @@ def _place(source: StatementText, block: exp.Select, node: exp.Expr) -> int:
     raise source.refuse("this is not a column of the inner select list", node)
 
 
-def _qualify(source: StatementText, select: exp.Select) -> exp.Select:
+def _rewrite_qualify(source: StatementText, select: exp.Select) -> exp.Select:
     """Rewrite QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) <= k."""
     hint = "QUALIFY ROW_NUMBER() OVER (ORDER BY n DESC) <= 10"
     clause = select.args["qualify"]

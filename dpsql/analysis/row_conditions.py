@@ -1,7 +1,7 @@
 """What is known of the counted rows of a block: public items, conditions that hold, facts of the unit.
 
 Only rows with a unit are counted. A row to which an outer join has no partner holds NULL in all columns of
-the items that are missing; `Condition.unless` and `Joined.missing` say which items can be missing together.
+the items that are missing; `Condition.unless` and `KnownRows.missing` say which can be missing together.
 
 If all keys of a GROUP BY are facts, each unit is in one group. Columns of a unit that has at most one row
 are facts, and so are constants. A deterministic function of facts is one; an expression that contains a
@@ -91,7 +91,7 @@ class KnownRows:
     sure: frozenset[Expr] = frozenset()
     """Expressions that are not NULL on any counted row."""
 
-    def present(self, aliases: Iterable[str]) -> KnownRows:
+    def keep_present(self, aliases: Iterable[str]) -> KnownRows:
         """Return what is known of the rows from which these items are not missing."""
         there = frozenset(aliases)
 
@@ -101,7 +101,7 @@ class KnownRows:
         conditions = tuple(Condition(c.expr, kept(c.unless)) for c in self.conditions)
         return replace(self, missing=kept(self.missing), conditions=conditions)
 
-    def public(self, node: Expr) -> bool:
+    def is_public(self, node: Expr) -> bool:
         """Return whether an expression reads public items and columns with declared values only."""
         for name in facts(node).reads:
             column = self.columns.get(name)
@@ -121,9 +121,9 @@ class KnownRows:
 
     def has_value(self, name: str) -> bool:
         """Return whether a private column, by its generated name, is never NULL."""
-        return self.whole(name) and name.partition(".")[0] not in self.weak
+        return self.is_whole(name) and name.partition(".")[0] not in self.weak
 
-    def whole(self, name: str) -> bool:
+    def is_whole(self, name: str) -> bool:
         """Return whether a private column is never NULL in the rows of its item."""
         column = self.columns.get(name)
         return column is not None and not column.nulls and name.partition(".")[0] not in self.items
@@ -132,26 +132,26 @@ class KnownRows:
         """Return whether an expression is not NULL on any counted row."""
         return never_null(node, self.has_value, self.sure)
 
-    def alias(self, node: Expr) -> str | None:
+    def find_item(self, node: Expr) -> str | None:
         """Return the public item that a bare column belongs to; None for other expressions."""
-        node = _bare(node)
+        node = _strip_casts(node)
         return node.table if isinstance(node, Column) and node.table in self.items else None
 
 
-def conditions_of_rows(compiler: StatementCompiler, made: From, where: Expr | None) -> KnownRows:
+def find_known_rows(compiler: StatementCompiler, made: From, where: Expr | None) -> KnownRows:
     """Return what is known of the counted rows of FROM and WHERE."""
-    side = _side(compiler.policy, made.source)
+    side = _read_side(compiler.policy, made.source)
     columns = {**compiler.columns, **{name: c for c in made.scope.columns for name in c.reads}}
     found = KnownRows(columns, side.items, frozenset(side.missing))
-    made_of = {name: expr for name, expr in side.made_of.items() if found.public(expr)}
+    made_of = {name: expr for name, expr in side.made_of.items() if found.is_public(expr)}
     kept = [*side.conditions, *map(Condition, split_conjuncts(where))]
     conditions = tuple(Condition(substitute_columns(c.expr, made_of), c.unless) for c in kept)
     matched = {item: tuple(substitute_columns(e, made_of) for e in on) for item, on in side.matched.items()}
     found = replace(found, conditions=conditions, made_of=made_of, matched=matched)
     found = replace(found, weak=frozenset(side.weak), tied=side.tied)
-    sure = frozenset(node for c in conditions if not c.unless for node in not_null(c.expr))
+    sure = frozenset(node for c in conditions if not c.unless for node in find_not_null(c.expr))
     found = replace(found, sure=sure)
-    return found.present(alias for node in sure if (alias := found.alias(node)))
+    return found.keep_present(alias for node in sure if (alias := found.find_item(node)))
 
 
 def substitute_columns(node: Expr, columns: Mapping[str, Expr]) -> Expr:
@@ -199,25 +199,29 @@ class _Side:
     matched: dict[str, list[Expr]] = field(default_factory=dict)
 
 
-def _side(policy: Policy, source: Source) -> _Side:
+def _read_side(policy: Policy, source: Source) -> _Side:
     match source:
         case Join(left, kind, right, on):
-            return _join_sides(_side(policy, left), kind, _side(policy, right), split_conjuncts(on))
+            return _join_sides(_read_side(policy, left), kind, _read_side(policy, right), split_conjuncts(on))
         case Derived(query, alias):
-            return _Side(items={alias: query}) if is_public(policy, query) else _inside(policy, query, alias)
+            return (
+                _Side(items={alias: query})
+                if is_public(policy, query)
+                else _read_subquery(policy, query, alias)
+            )
     return _Side()
 
 
-def _inside(policy: Policy, query: Query, alias: str) -> _Side:
+def _read_subquery(policy: Policy, query: Query, alias: str) -> _Side:
     """Return what is known of a private subquery: each of its rows comes from a row of its FROM."""
     if not isinstance(query, Select) or query.source is None or not _has_generated_names(query.source):
         return _Side(owned=True, private={alias})
-    found = _side(policy, query.source)
+    found = _read_side(policy, query.source)
     found.owned = True
     found.private.add(alias)
     found.conditions += map(Condition, split_conjuncts(query.where))
     for item in query.items:
-        if item.expr != Column(alias, item.name) and _plain(item.expr):
+        if item.expr != Column(alias, item.name) and _is_of_one_row(item.expr):
             found.made_of[f"{alias}.{item.name}"] = substitute_columns(item.expr, found.made_of)
     return found
 
@@ -229,7 +233,7 @@ def _has_generated_names(source: Source) -> bool:
     return isinstance(source, (Derived, Unnest)) and source.alias[0] == "t" and source.alias[1:].isdecimal()
 
 
-def _plain(node: Expr) -> bool:
+def _is_of_one_row(node: Expr) -> bool:
     """Return whether an expression is one of a single row."""
     return OPAQUE not in facts(node).reads and not any(isinstance(n, Aggregate) for n in walk(node))
 
@@ -245,7 +249,7 @@ def _join_sides(left: _Side, kind: str, right: _Side, on: list[Expr]) -> _Side:
     conditions += _limit_conditions(right.conditions, [right] if without_right else [])
     conditions += _limit_conditions(map(Condition, on), absent)
     missing = left.missing | right.missing | {frozenset(side.items) for side in absent if side.items}
-    made_of = {**_nullable(left, gone=without_left), **_nullable(right, gone=without_right)}
+    made_of = {**_keep_nullable(left, gone=without_left), **_keep_nullable(right, gone=without_right)}
     matched = {**({} if without_left else left.matched), **({} if without_right else right.matched)}
     if kind == "LEFT" and len(right.items) == 1 and not right.owned:
         matched |= dict.fromkeys(right.items, on)
@@ -257,7 +261,7 @@ def _join_sides(left: _Side, kind: str, right: _Side, on: list[Expr]) -> _Side:
     return _Side(owned, private, weak, tied, items, missing, conditions, made_of, matched)
 
 
-def _nullable(side: _Side, *, gone: bool) -> Mapping[str, Expr]:
+def _keep_nullable(side: _Side, *, gone: bool) -> Mapping[str, Expr]:
     """Return what columns are made of; where the side can be missing, only what is NULL without it."""
     return {name: e for name, e in side.made_of.items() if not gone or isinstance(e, Column)}
 
@@ -270,15 +274,15 @@ def _limit_conditions(conditions: Iterable[Condition], absent: list[_Side]) -> l
     return [Condition(c.expr, c.unless | sets) for c in conditions]
 
 
-def _bare(node: Expr) -> Expr:
+def _strip_casts(node: Expr) -> Expr:
     while isinstance(node, (Paren, Cast)):
         node = node.inner if isinstance(node, Paren) else node.operand
     return node
 
 
-def not_null(condition: Expr) -> tuple[Expr, ...]:
+def find_not_null(condition: Expr) -> tuple[Expr, ...]:
     """Return what is not NULL where a condition holds: its operands, and what these are conversions of."""
-    return tuple(node for operand in _operands(condition) for node in _unwrap_conversions(operand))
+    return tuple(node for operand in _find_operands(condition) for node in _unwrap_conversions(operand))
 
 
 def _unwrap_conversions(node: Expr) -> Iterator[Expr]:
@@ -288,11 +292,11 @@ def _unwrap_conversions(node: Expr) -> Iterator[Expr]:
         yield from _unwrap_conversions(node.inner if isinstance(node, Paren) else node.operand)
 
 
-def _operands(condition: Expr) -> tuple[Expr, ...]:
+def _find_operands(condition: Expr) -> tuple[Expr, ...]:
     """Return operands that are not NULL where a condition holds."""
     match condition:
         case Paren(inner):
-            return _operands(inner)
+            return _find_operands(inner)
         case Not(Paren(IsNull(operand, negated=False)) | IsNull(operand, negated=False)):
             return (operand,)
         case Binary("=" | "<" | "<=" | ">" | ">=" | "<>", left, right):
@@ -300,16 +304,16 @@ def _operands(condition: Expr) -> tuple[Expr, ...]:
         case InList(operand) | IsNull(operand, negated=True) | Between(operand):
             return (operand,)
         case Binary("OR"):
-            first, *others = _alternatives(condition)
-            common = _operands(first)
+            first, *others = _list_alternatives(condition)
+            common = _find_operands(first)
             for other in others:
-                shared = _operands(other)
+                shared = _find_operands(other)
                 common = tuple(operand for operand in common if operand in shared)
             return common
     return ()
 
 
-def _alternatives(condition: Expr) -> list[Expr]:
+def _list_alternatives(condition: Expr) -> list[Expr]:
     """Return the conditions of which one holds, of a chain of OR of any length."""
     found, waiting = list[Expr](), [condition]
     while waiting:
@@ -328,26 +332,26 @@ _NONE: Names = frozenset()
 T = TypeVar("T")
 
 
-def fact_places(relation: Relation) -> frozenset[int]:
+def find_fact_places(relation: Relation) -> frozenset[int]:
     """Return the places of a relation's columns that are facts."""
     if relation.owner is None:
         return frozenset()
     every = frozenset(range(len(relation.columns)))
-    found = frozenset(i for i in every if relation.columns[i].fact or _exact(relation.columns[i].unit))
-    return every if _one_row(relation.owner, relation.unique, found) else found
+    found = frozenset(i for i in every if relation.columns[i].fact or _is_exact(relation.columns[i].unit))
+    return every if _has_one_row(relation.owner, relation.unique, found) else found
 
 
-def fact_names(made: From, fixed: Iterable[Typed] = ()) -> Names:
+def find_fact_names(made: From, fixed: Iterable[Typed] = ()) -> Names:
     """Return the facts among the columns of FROM; `fixed` are those that WHERE equates with a constant."""
     if made.owner is None:
         return _NONE
     columns = (*made.scope.columns, *made.scope.merged.values())
-    found = _names(c for c in columns if c.fact) | _names(c for c in fixed if c.is_column)
+    found = _list_names(c for c in columns if c.fact) | _list_names(c for c in fixed if c.is_column)
     unique = [frozenset().union(*(facts(node).reads for node in each)) for each in made.unique]
-    return _names(columns) if _one_row(made.owner, unique, found) else found
+    return _list_names(columns) if _has_one_row(made.owner, unique, found) else found
 
 
-def fixed_values(compiler: StatementCompiler, filters: Iterable[exp.Expr], scope: Scope) -> list[Typed]:
+def find_fixed_values(compiler: StatementCompiler, filters: Iterable[exp.Expr], scope: Scope) -> list[Typed]:
     """Return what conjuncts of WHERE equate with a literal, without a conversion that merges values.
 
     A DOUBLE is none of it: 0.0 equals -0.0, and functions tell them apart.
@@ -361,12 +365,12 @@ def fixed_values(compiler: StatementCompiler, filters: Iterable[exp.Expr], scope
                     value, literal = scope.resolve(a), compiler.expression(b, scope)
                 except QueryRefused:  # it may be an alias of the select list
                     continue
-                if _same_type(value, literal) and value.type != DOUBLE:
+                if _is_same_type(value, literal) and value.type != DOUBLE:
                     found.append(value)
     return found
 
 
-def facts_of_join(
+def find_facts_of_join(
     kind: str,
     left: From,
     right: Relation,
@@ -380,21 +384,21 @@ def facts_of_join(
     `pairs` are the equated columns, for INNER and CROSS those of WHERE too; `parts` is the number of
     conjuncts of the join's own condition.
     """
-    before, after = fact_names(left), _names(c for c in origin.columns if c.fact)
+    before, after = find_fact_names(left), _list_names(c for c in origin.columns if c.fact)
     if kind in ("SEMI", "ANTI"):
         return before
     # An equality of columns with different types may compare values that were merged by a conversion.
-    pairs = [(a, b) for a, b in pairs if _same_type(a, b)]
+    pairs = [(a, b) for a, b in pairs if _is_same_type(a, b)]
     if kind == "FULL":
-        units = [1 for a, b in pairs if _exact(a.unit) and _exact(b.unit)]
+        units = [1 for a, b in pairs if _is_exact(a.unit) and _is_exact(b.unit)]
         return before | after if len(units) == parts else _NONE
     if right.owner is None and left.owner is not None:
         equated = {b.node for a, b in pairs if a.reads <= before}
         unique = [{origin.columns[i].node for i in places} for places in right.unique]
-        after = _names(origin.columns) if any(each <= equated for each in unique) else _NONE
+        after = _list_names(origin.columns) if any(each <= equated for each in unique) else _NONE
     elif left.owner is None and right.owner is not None:
         equated = {a.node for a, b in pairs if b.reads <= after}
-        before = _names(left.scope.columns) if any(each <= equated for each in left.unique) else _NONE
+        before = _list_names(left.scope.columns) if any(each <= equated for each in left.unique) else _NONE
     both, preserved = before | after, {"LEFT": left.owner, "RIGHT": right.owner}
     # Where the preserved side is public, rows without a match have no unit: of the others it is INNER.
     if preserved.get(kind) is None or all(c.reads <= both for c in conditions):
@@ -402,28 +406,28 @@ def facts_of_join(
     return before if kind == "LEFT" else after
 
 
-def with_facts(scope: Scope, names: Names) -> Scope:
+def mark_facts(scope: Scope, names: Names) -> Scope:
     """Mark the columns of FROM that are facts, and no others."""
 
     def marked(column: Typed) -> Typed:
         return column.with_fact(column.reads <= names)
 
-    origins = tuple(origin.mapped(marked) for origin in scope.origins)
+    origins = tuple(origin.map_columns(marked) for origin in scope.origins)
     return replace(scope, origins=origins, merged={n: marked(c) for n, c in scope.merged.items()})
 
 
-def _names(columns: Iterable[Typed]) -> Names:
+def _list_names(columns: Iterable[Typed]) -> Names:
     return _NONE.union(*(c.reads for c in columns))
 
 
-def _same_type(a: Typed, b: Typed) -> bool:
+def _is_same_type(a: Typed, b: Typed) -> bool:
     return a.type == b.type or (a.type.integer and b.type.integer)
 
 
-def _exact(role: UnitRole) -> bool:
+def _is_exact(role: UnitRole) -> bool:
     return role is UnitRole.EXACT
 
 
-def _one_row(owner: Owner, unique: Iterable[frozenset[T]], found: frozenset[T]) -> bool:
+def _has_one_row(owner: Owner, unique: Iterable[frozenset[T]], found: frozenset[T]) -> bool:
     """Return whether a unit has at most one row: a set of columns that is unique in it has facts only."""
     return owner.row or any(each <= found for each in unique)

@@ -17,11 +17,11 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.conversions import OF_UTC, cast, instant, refuse_mixed, to_type
-from dpsql.analysis.facts_of_values import UTC_PARTS, call_grains, of_call
+from dpsql.analysis.conversions import OF_UTC, cast, convert_implicitly, convert_to_instant, refuse_mixed
+from dpsql.analysis.facts_of_values import UTC_PARTS, bounds_of_call, find_call_grains
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import bound_search_text, compute_in_full, store_integer, widen_integer
-from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed, joint_notes
+from dpsql.analysis.typed_expression import Bounds, KeyDomain, Typed, join_notes
 from dpsql.kernel.tree import (
     Apply,
     Cast,
@@ -35,7 +35,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     listed_forms,
 )
-from dpsql.language import StatementText, replacement_fix
+from dpsql.language import StatementText, replace_name
 from dpsql.policy import Assumed
 from dpsql.types import BIGINT, DOUBLE, HUGEINT, JSON, TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
@@ -66,7 +66,7 @@ _SAMPLES = {
 }
 
 
-def fails_on_samples(catalog: Catalog, form: str, arguments: Sequence[Typed]) -> bool:
+def is_failing_on_samples(catalog: Catalog, form: str, arguments: Sequence[Typed]) -> bool:
     """Return whether a form with these literals fails on a sample of its other arguments."""
     texts, sources = [], []
     for i, argument in enumerate(arguments):
@@ -74,7 +74,7 @@ def fails_on_samples(catalog: Catalog, form: str, arguments: Sequence[Typed]) ->
             texts.append(argument.sql)
             continue
         texts.append(f"s{i}.v")
-        sources.append(f"({_samples(argument)}) AS s{i}(v)")
+        sources.append(f"({_write_samples(argument)}) AS s{i}(v)")
     rows = " CROSS JOIN ".join(sources) or "(SELECT 1) AS s"
     try:
         catalog.evaluate(
@@ -85,7 +85,7 @@ def fails_on_samples(catalog: Catalog, form: str, arguments: Sequence[Typed]) ->
     return False
 
 
-def _samples(argument: Typed) -> str:
+def _write_samples(argument: Typed) -> str:
     sql_type = argument.type
     if sql_type.item is not None:
         listed = _SAMPLES.get(sql_type.item.name)
@@ -101,10 +101,10 @@ def _samples(argument: Typed) -> str:
     return f"SELECT TRY_CAST(unnest({every}) AS {sql_type})"
 
 
-def splits_characters(pattern: str) -> bool:
+def is_splitting_characters(pattern: str) -> bool:
     r"""Return whether a regular expression may match one byte of a character, so that results are not text.
 
-    >>> splits_characters(r"a\C"), splits_characters(r"a\\C")
+    >>> is_splitting_characters(r"a\C"), is_splitting_characters(r"a\\C")
     (True, False)
     """
     escaped = False
@@ -183,7 +183,7 @@ def compile_call(
     Forms take a TIMESTAMPTZ as the TIMESTAMP of UTC. A moment that is made of one is a TIMESTAMPTZ again.
     """
     if any(a.type == TIMESTAMPTZ for a in arguments):
-        return _of_instants(source, catalog, name, arguments, at)
+        return _compile_on_instants(source, catalog, name, arguments, at)
     forms = listed_forms().get(name.lower(), ())
     if not forms:
         raise _refuse_unlisted(source, name, at)
@@ -192,19 +192,19 @@ def compile_call(
         arguments = [cast(a, DOUBLE, lossless=True) if a.type.integer else a for a in arguments]
     best: tuple[int, Form, list[Typed]] | None = None
     for form in forms:
-        if best is not None and best[0] <= _conversions(form, arguments):
+        if best is not None and best[0] <= _count_conversions(form, arguments):
             continue
-        fitted = _fit(catalog, form, arguments)
+        fitted = _fit_arguments(catalog, form, arguments)
         if fitted is None:
             continue
         cost = sum(a is not b for a, b in zip(fitted, arguments, strict=True))
         if best is None or cost < best[0]:
             best = (cost, form, fitted)
     if best is None:
-        raise _mismatch(source, name, forms, arguments, at)
+        raise _refuse_types(source, name, forms, arguments, at)
     _, form, fitted = best
     fitted = bound_search_text(source, form.name, fitted, at)
-    if any(_needs_trial(a, want) for a, want in zip(fitted, form.arguments, strict=True)):
+    if any(_is_to_be_tried(a, want) for a, want in zip(fitted, form.arguments, strict=True)):
         _try_literals(source, catalog, form, fitted, at)
     try:
         typed = compile_form(catalog, form, fitted, arguments)
@@ -213,16 +213,16 @@ def compile_call(
             raise
         # `strptime` with a time zone in its format returns a type that dpsql does not support.
         raise source.refuse(f"{form.name} does not take this literal", at) from None
-    return typed if typed.domain else _with_part_domain(form, typed)
+    return typed if typed.domain else _add_part_domain(form, typed)
 
 
-def _of_instants(
+def _compile_on_instants(
     source: StatementText, catalog: Catalog, name: str, arguments: Sequence[Typed], at: exp.Expr
 ) -> Typed:
     given = list(arguments)
     for i, argument in enumerate(given):
         if argument.type != TIMESTAMPTZ and (argument.type.moment or argument.type.name == "DATE"):
-            found = instant(catalog, argument)
+            found = convert_to_instant(catalog, argument)
             if found is None:
                 other = next(a for a in arguments if a.type == TIMESTAMPTZ)
                 raise refuse_mixed(source, other, argument, at)
@@ -242,14 +242,14 @@ def compile_form(
     """
     if form.widens:
         made = compute_in_full(form, given or arguments, arguments)
-        bounds = of_call(form.name, arguments, BIGINT)
+        bounds = bounds_of_call(form.name, arguments, BIGINT)
         return Typed(
             made,
             BIGINT,
-            grains=call_grains(form.name, arguments),
+            grains=find_call_grains(form.name, arguments),
             bounds=bounds,
             clock=any(a.clock for a in arguments),
-            notes=joint_notes(arguments),
+            notes=join_notes(arguments),
         )
     node: Expr = Apply(form, tuple(a.node for a in arguments))
     nulls = [
@@ -257,30 +257,30 @@ def compile_form(
         for a, want in zip(arguments, form.arguments, strict=True)
     ]
     sql_type = catalog.type_of(form.template.format(*nulls))
-    if not any(a.reads for a in arguments) and _other_type(catalog, node, sql_type):
+    if not any(a.reads for a in arguments) and _has_other_type(catalog, node, sql_type):
         node = Cast(node, sql_type)
-    bounds = of_call(form.name, arguments, sql_type)
+    bounds = bounds_of_call(form.name, arguments, sql_type)
     typed = Typed(
         node,
         sql_type,
-        grains=call_grains(form.name, arguments),
+        grains=find_call_grains(form.name, arguments),
         bounds=bounds,
         clock=any(a.clock for a in arguments),
-        notes=(*joint_notes(arguments), *_of_local_days(form.name, arguments)),
+        notes=(*join_notes(arguments), *_note_local_days(form.name, arguments)),
     )
     if sql_type.name == "DECIMAL" and sql_type.precision > 18:
         return store_integer(typed)
     return store_integer(typed) if sql_type == HUGEINT else typed
 
 
-def _of_local_days(name: str, arguments: Sequence[Typed]) -> tuple[Assumed, ...]:
+def _note_local_days(name: str, arguments: Sequence[Typed]) -> tuple[Assumed, ...]:
     """Return the notes on days of a change, if a function looks at hours or days of a local time."""
     if name not in UTC_PARTS:
         return ()
     return tuple(a.zoned.note for a in arguments if a.zoned is not None and a.zoned.note is not None)
 
 
-def _other_type(catalog: Catalog, node: Expr, sql_type: SqlType) -> bool:
+def _has_other_type(catalog: Catalog, node: Expr, sql_type: SqlType) -> bool:
     """Return whether the engine infers another type than that of columns: date_part of NULL is a DOUBLE."""
     if sql_type in (HUGEINT, JSON) or (sql_type.name == "DECIMAL" and sql_type.precision > 18):
         return False
@@ -290,7 +290,7 @@ def _other_type(catalog: Catalog, node: Expr, sql_type: SqlType) -> bool:
         return False
 
 
-def _conversions(form: Form, arguments: Sequence[Typed]) -> int:
+def _count_conversions(form: Form, arguments: Sequence[Typed]) -> int:
     """Return how many arguments of a call have other types than a form of the function takes.
 
     No fewer are converted if the form fits; whether it does is not looked at.
@@ -299,7 +299,7 @@ def _conversions(form: Form, arguments: Sequence[Typed]) -> int:
     return sum(w is not None and a.type != w and a.type.name != "UBIGINT" for w, a in pairs)
 
 
-def _fit(catalog: Catalog, form: Form, arguments: Sequence[Typed]) -> list[Typed] | None:
+def _fit_arguments(catalog: Catalog, form: Form, arguments: Sequence[Typed]) -> list[Typed] | None:
     if len(form.arguments) != len(arguments):
         return None
     fitted: list[Typed] = []
@@ -309,13 +309,13 @@ def _fit(catalog: Catalog, form: Form, arguments: Sequence[Typed]) -> list[Typed
             value = given if given.text is not None and given.text.lower() == want[1:] else None
         elif want[0] == "#":
             role = want[1:]
-            value = given if given.literal is not None and _literal_fits(given, role) else None
+            value = given if given.literal is not None and _is_literal_fitting(given, role) else None
         elif sql_type is None:
             value = given if given.type.name == "DECIMAL" else None
         elif want == "BIGINT" and given.type.name == "UBIGINT":
             value = given if form.widens else None
         else:
-            value = to_type(catalog, given, sql_type)
+            value = convert_implicitly(catalog, given, sql_type)
             if value is not given and given.literal is not None and given.type == VARCHAR:
                 value = None  # a text literal becomes a date or a number only beside a column of that type
         if value is None:
@@ -324,7 +324,7 @@ def _fit(catalog: Catalog, form: Form, arguments: Sequence[Typed]) -> list[Typed
     return fitted
 
 
-def _literal_fits(given: Typed, role: str) -> bool:
+def _is_literal_fitting(given: Typed, role: str) -> bool:
     value = given.literal.value if given.literal is not None else None
     text = given.text if given.type == VARCHAR else None
     number = value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -348,7 +348,7 @@ def _literal_fits(given: Typed, role: str) -> bool:
     return False
 
 
-def _needs_trial(given: Typed, want: str) -> bool:
+def _is_to_be_tried(given: Typed, want: str) -> bool:
     """Return whether an argument is a literal that can make a form fail: a pattern, a format, a path."""
     return want.startswith("#") or (given.text is not None and not want.startswith("="))
 
@@ -357,13 +357,13 @@ def _try_literals(
     source: StatementText, catalog: Catalog, form: Form, fitted: Sequence[Typed], at: exp.Expr
 ) -> None:
     pattern = fitted[1].text if len(fitted) > 1 else None
-    if form.name in _PARTS and pattern is not None and splits_characters(pattern):
+    if form.name in _PARTS and pattern is not None and is_splitting_characters(pattern):
         raise source.refuse(f"{form.name} does not take \\C, which matches a part of a character", at)
-    if fails_on_samples(catalog, form.template, fitted):
+    if is_failing_on_samples(catalog, form.template, fitted):
         raise source.refuse(f"{form.name} does not take this literal: it fails on some values", at)
 
 
-def _with_part_domain(form: Form, typed: Typed) -> Typed:
+def _add_part_domain(form: Form, typed: Typed) -> Typed:
     part = form.arguments[0][1:] if form.name == "date_part" and form.arguments[0][0] == "=" else form.name
     if part not in _PART_RANGES or not typed.type.integer:
         return typed
@@ -383,15 +383,15 @@ _AGGREGATES = ("count", "count_if", "median", "quantile_cont", "stddev", "varian
 def _refuse_unlisted(source: StatementText, name: str, at: exp.Expr) -> Exception:
     if name.lower() in REFUSED:
         return source.refuse(f"{name} is not allowed over private data: {REFUSED[name.lower()]}", at)
-    close = nearest_function(name)
+    close = find_nearest_function(name)
     hint = f"did you mean {close}?" if close else None
-    fix = replacement_fix(at, close) if close and isinstance(at, exp.Anonymous) else None
+    fix = replace_name(at, close) if close and isinstance(at, exp.Anonymous) else None
     return source.refuse(
         f"{name} is not among the functions allowed over private data", at, hint, fix, unknown="function"
     )
 
 
-def nearest_function(name: str) -> str | None:
+def find_nearest_function(name: str) -> str | None:
     """Return the known function whose name is most like an unknown one; None if none is."""
     names = [n for n in (*listed_forms(), *_AGGREGATES) if n.isidentifier() and len(n) > 3]
     known = name.lower() in names or len(name) < 4
@@ -399,17 +399,17 @@ def nearest_function(name: str) -> str | None:
     return (close[0].upper() if name.isupper() else close[0]) if close else None
 
 
-def _literals_fit(form: Form, arguments: Sequence[Typed]) -> bool:
+def _has_fitting_literals(form: Form, arguments: Sequence[Typed]) -> bool:
     """Return whether the literal texts that a form wants are given."""
     pairs = zip(form.arguments, arguments, strict=False)
     return all(a.text is not None and a.text.lower() == want[1:] for want, a in pairs if want[0] == "=")
 
 
-def _mismatch(
+def _refuse_types(
     source: StatementText, name: str, forms: Sequence[Form], arguments: Sequence[Typed], at: exp.Expr
 ) -> Exception:
     given = ", ".join(str(a.type) for a in arguments)
-    fitting = [f for f in forms if _literals_fit(f, arguments)] or forms
+    fitting = [f for f in forms if _has_fitting_literals(f, arguments)] or forms
     wanted = {", ".join(f.arguments).replace("#", "literal ").replace("=", "") for f in fitting}
     shown = [f"{name}({types})" for types in sorted(wanted)]
     hint = "allowed: " + "; ".join(shown[:4]) + ("; ..." if len(shown) > 4 else "")

@@ -15,11 +15,18 @@ from sqlglot import exp
 from dpsql.analysis import scalar_functions
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments
-from dpsql.analysis.conversions import OF_UTC, cast, needs_zone, not_valid, to_type, unify
-from dpsql.analysis.facts_of_values import hull_of_bounds, joint_grains, of_call, seen_at
-from dpsql.analysis.public_domains import literal_domain
+from dpsql.analysis.conversions import (
+    OF_UTC,
+    cast,
+    convert_implicitly,
+    refuse_text,
+    refuse_without_zone,
+    unify,
+)
+from dpsql.analysis.facts_of_values import bounds_of_call, hull_of_bounds, join_grains, mark_grain
+from dpsql.analysis.public_domains import make_literal_domain
 from dpsql.analysis.total_forms import COMPARISONS, cut_text, widen_integer
-from dpsql.analysis.typed_expression import Bounds, KeyDomain, Literal, Typed, constant, joint_notes
+from dpsql.analysis.typed_expression import Bounds, KeyDomain, Literal, Typed, join_notes, make_constant
 from dpsql.kernel.tree import (
     Apply,
     Between,
@@ -53,7 +60,7 @@ from dpsql.types import (
 )
 
 
-def predicate(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+def compile_condition(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile a condition; an expression of another type than BOOLEAN is refused, not converted."""
     value = compiler.expression(node, scope)
     if value.type == NULL:
@@ -72,15 +79,15 @@ def build_typed(
     domain: KeyDomain | None = None,
     bounds: Bounds | None = None,
 ) -> Typed:
-    """Return the expression with a node made of those of its parts."""
+    """Return a typed expression over parts, with the grains, notes and clock that follow from theirs."""
     return Typed(
         node,
         sql_type,
         domain=domain,
-        grains=joint_grains(parts),
+        grains=join_grains(parts),
         bounds=bounds,
         clock=any(part.clock for part in parts),
-        notes=joint_notes(parts),
+        notes=join_notes(parts),
     )
 
 
@@ -100,24 +107,24 @@ def _paren(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _and_or(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    a, b = predicate(compiler, node.this, scope), predicate(compiler, node.expression, scope)
+    a, b = compile_condition(compiler, node.this, scope), compile_condition(compiler, node.expression, scope)
     return build_comparison("AND" if isinstance(node, exp.And) else "OR", a, b)
 
 
 def _not(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    a = predicate(compiler, node.this, scope)
+    a = compile_condition(compiler, node.this, scope)
     return build_typed(Paren(Not(a.node)), BOOLEAN, a)
 
 
-def _comparable(compiler: StatementCompiler, value: Typed, node: exp.Expr) -> None:
+def _check_comparable(compiler: StatementCompiler, value: Typed, node: exp.Expr) -> None:
     if value.type in (INTERVAL, JSON):
         raise compiler.source.refuse(f"{value.type} values are not compared", node)
 
 
 def _comparison(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     a, b = compiler.expression(node.this, scope), compiler.expression(node.expression, scope)
-    _comparable(compiler, a, node.this)
-    _comparable(compiler, b, node.expression)
+    _check_comparable(compiler, a, node.this)
+    _check_comparable(compiler, b, node.expression)
     a, b = unify(compiler.source, compiler.catalog, a, b, node)
     return build_comparison(COMPARISONS[type(node)], a, b)
 
@@ -133,25 +140,27 @@ def _between(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
 def compile_in_list(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile IN over a list of values."""
     value = compiler.expression(node.this, scope)
-    _comparable(compiler, value, node.this)
+    _check_comparable(compiler, value, node.this)
     if not node.expressions:
         raise compiler.source.refuse("IN takes a list of values here", node)
     items = [compiler.expression(item, scope) for item in node.expressions]
     parts = []
     if any(widen_integer(v) is not v for v in (value, *items)):
-        return _any_of(compiler, node, value, items)
+        return _compile_any_of(compiler, node, value, items)
     for item in items:
         if value.type.integer and item.type.integer and item.type.bits > value.type.bits:
             # Beyond the column's width: equal to nothing, not NULL.
-            return _any_of(compiler, node, value, items)
-        fitted = to_type(compiler.catalog, item, value.type)
+            return _compile_any_of(compiler, node, value, items)
+        fitted = convert_implicitly(compiler.catalog, item, value.type)
         if fitted is None:
-            return _any_of(compiler, node, value, items)
+            return _compile_any_of(compiler, node, value, items)
         parts.append(fitted)
     return build_typed(Paren(InList(value.node, tuple(p.node for p in parts))), BOOLEAN, value, *parts)
 
 
-def _any_of(compiler: StatementCompiler, node: exp.Expr, value: Typed, items: Sequence[Typed]) -> Typed:
+def _compile_any_of(
+    compiler: StatementCompiler, node: exp.Expr, value: Typed, items: Sequence[Typed]
+) -> Typed:
     """Compile IN as a disjunction of comparisons, each with its own common type."""
     pairs = [
         unify(compiler.source, compiler.catalog, value, item, at)
@@ -168,7 +177,7 @@ def _is(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         value = compiler.expression(node.this, scope)
         return build_typed(Paren(IsNull(value.node)), BOOLEAN, value)
     if isinstance(what, exp.Boolean):
-        value = predicate(compiler, node.this, scope)
+        value = compile_condition(compiler, node.this, scope)
         return build_typed(Paren(IsTruth(value.node, bool(what.this))), BOOLEAN, value)
     raise compiler.source.refuse("IS takes NULL, TRUE or FALSE", node)
 
@@ -182,7 +191,7 @@ def convert_to_common(
         joint, _ = unify(compiler.source, compiler.catalog, joint, value, at, compare=False)
     out = []
     for value, at in zip(values, nodes, strict=True):
-        fitted = to_type(compiler.catalog, value, joint.type)
+        fitted = convert_implicitly(compiler.catalog, value, joint.type)
         if fitted is None:
             raise compiler.source.refuse(f"{value.type} does not become {joint.type}", at)
         out.append(fitted)
@@ -195,7 +204,7 @@ def _case(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     for branch in node.args["ifs"]:
         check_arguments(compiler.source, branch, frozenset({"this", "true"}))
         if operand is None:
-            conditions.append(predicate(compiler, branch.this, scope))
+            conditions.append(compile_condition(compiler, branch.this, scope))
         else:
             value = compiler.expression(branch.this, scope)
             a, b = unify(compiler.source, compiler.catalog, operand, value, branch.this)
@@ -205,7 +214,7 @@ def _case(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     nodes.append(default if default is not None else exp.Null())
     raw = [compiler.expression(n, scope) for n in nodes]
     results = convert_to_common(compiler, raw, nodes)
-    domain = literal_domain([replace(r, literal=v.literal) for r, v in zip(results, raw, strict=True)])
+    domain = make_literal_domain([replace(r, literal=v.literal) for r, v in zip(results, raw, strict=True)])
     branches = tuple((c.node, r.node) for c, r in zip(conditions, results, strict=False))
     case = Paren(Case(branches, results[-1].node))
     return build_typed(
@@ -243,42 +252,42 @@ def _cast(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if sql_type == value.type:
         return value
     if value.text is not None:
-        converted = to_type(compiler.catalog, value, sql_type)
+        converted = convert_implicitly(compiler.catalog, value, sql_type)
         if converted is None:
-            raise not_valid(compiler.source, value.text, sql_type, node)
+            raise refuse_text(compiler.source, value.text, sql_type, node)
         # A constant still, but no text any more that could become something else.
         return replace(converted, literal=Literal((sql_type.name, value.text)))
     if TIMESTAMPTZ in (value.type, sql_type):
         return _cast_instant(compiler, value, sql_type, node)
     if value.type == TIMESTAMP and sql_type == VARCHAR:
         value = build_typed(Paren(Case(((Between(value.node, *_PRINTED), value.node),))), TIMESTAMP, value)
-    result = cast(seen_at(value, "day") if sql_type.name == "DATE" else value, sql_type)
+    result = cast(mark_grain(value, "day") if sql_type.name == "DATE" else value, sql_type)
     if sql_type.name == "DATE" and value.zoned is not None and value.zoned.note is not None:
         result = replace(result, notes=(*result.notes, value.zoned.note))
     if value.type.name == "LIST" and sql_type == VARCHAR:
         # Quotes and separators make the text of a list longer than its items.
         return cut_text(result, LONGEST)
-    return canonical(result)
+    return make_canonical(result)
 
 
 def _cast_instant(compiler: StatementCompiler, value: Typed, sql_type: SqlType, node: exp.Expr) -> Typed:
     """Compile a conversion from or to TIMESTAMPTZ; of one that needs a zone, the zone is to be written."""
     if sql_type == TIMESTAMPTZ:
-        converted = to_type(compiler.catalog, value, TIMESTAMPTZ)
+        converted = convert_implicitly(compiler.catalog, value, TIMESTAMPTZ)
         if converted is None:
-            raise needs_zone(compiler.source, value.type, node)
+            raise refuse_without_zone(compiler.source, value.type, node)
         return replace(converted, literal=value.literal)
     if sql_type == VARCHAR:
         inside = Case(((Between(value.node, *_PRINTED), value.node),))
         text = cast(build_typed(Paren(inside), TIMESTAMP, value), VARCHAR)
         return replace(text, node=Apply(UTC_OFFSET, (text.node,)))
     if sql_type == TIMESTAMP:
-        raise needs_zone(compiler.source, value.type, node)
-    day = cast(seen_at(value, "day"), sql_type)
+        raise refuse_without_zone(compiler.source, value.type, node)
+    day = cast(mark_grain(value, "day"), sql_type)
     return replace(day, notes=(*day.notes, OF_UTC)) if sql_type.name == "DATE" else day
 
 
-def canonical(value: Typed) -> Typed:
+def make_canonical(value: Typed) -> Typed:
     """Normalise a DOUBLE expression so that equal values have equal bits: one zero, one NaN.
 
     Every stored or compared DOUBLE passes through here: where equal values are merged (DISTINCT, GROUP BY,
@@ -292,12 +301,12 @@ def canonical(value: Typed) -> Typed:
 
 def _neg(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if isinstance(node.this, exp.Literal) and node.this.is_number and str(node.this.this) == str(2**63):
-        least = constant(-(2**63), BIGINT)  # its digits alone are no BIGINT
+        least = make_constant(-(2**63), BIGINT)  # its digits alone are no BIGINT
         return replace(least, node=Paren(least.node))
     value = compiler.expression(node.this, scope)
     if value.literal is not None and isinstance(value.literal.value, (int, float)) and value.type != BOOLEAN:
         negative = replace(value, node=Paren(Unary("-", value.node)), literal=Literal(-value.literal.value))
-        return replace(negative, bounds=of_call("neg", [value], value.type))
+        return replace(negative, bounds=bounds_of_call("neg", [value], value.type))
     return scalar_functions.compile_call(compiler.source, compiler.catalog, "neg", [value], node)
 
 
@@ -341,7 +350,7 @@ def _interval_arithmetic(compiler: StatementCompiler, node: exp.Expr, name: str,
 
 
 def _extract(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    part = constant(node.name.lower(), VARCHAR)
+    part = make_constant(node.name.lower(), VARCHAR)
     between = node.expression.unnest()
     if isinstance(between, exp.Sub) and node.name.lower() in _ELAPSED:
         later, earlier = (compiler.expression(n, scope) for n in (between.this, between.expression))
@@ -350,11 +359,11 @@ def _extract(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
         if {later.type.name, earlier.type.name} <= {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}:
             function, unit, scale = _ELAPSED[node.name.lower()]
             times = [v if v.type.moment else cast(v, TIMESTAMP) for v in (earlier, later)]
-            parts = [constant(unit, VARCHAR), *times]
+            parts = [make_constant(unit, VARCHAR), *times]
             found = scalar_functions.compile_call(compiler.source, compiler.catalog, function, parts, node)
             if scale is None:
                 return found
-            seconds = [found, constant(scale, INTEGER)]
+            seconds = [found, make_constant(scale, INTEGER)]
             return scalar_functions.compile_call(compiler.source, compiler.catalog, "/", seconds, node)
     value = compiler.expression(node.expression, scope)
     return scalar_functions.compile_call(compiler.source, compiler.catalog, "date_part", [part, value], node)
@@ -364,7 +373,7 @@ _ELAPSED = {"epoch": ("date_diff", "microsecond", 1_000_000), "day": ("date_sub"
 """What EXTRACT takes from the time between two points of time: seconds with fraction, or whole days."""
 
 
-def call_rule(name: str, *parts: str) -> Callable[[StatementCompiler, exp.Expr, Scope], Typed]:
+def make_call_rule(name: str, *parts: str) -> Callable[[StatementCompiler, exp.Expr, Scope], Typed]:
     """Return a rule that compiles a node as a function call; `parts` are the node's arguments, in order."""
 
     def compile_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -390,6 +399,6 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.TryCast, _cast, frozenset({"this", "to", "safe"})),
     Rule(exp.Neg, _neg, frozenset({"this"})),
     *(Rule(node, _operator, _BINARY | {"typed", "safe", "negate"}) for node in _OPERATORS),
-    Rule(exp.DPipe, call_rule("||", "this", "expression"), _BINARY | {"safe"}),
+    Rule(exp.DPipe, make_call_rule("||", "this", "expression"), _BINARY | {"safe"}),
     Rule(exp.Extract, _extract, _BINARY),
 )

@@ -57,7 +57,7 @@ class Catalog(Protocol):
     """The words that a bound plan of this engine may have."""
 
     confirmed: dict[str, bool]
-    """Compiled statements whose bound plans were checked last, and what was found (see `binder.confirm`)."""
+    """Compiled statements whose bound plans were checked last, and what was found (`confirm`)."""
 
     certified: dict[str, tuple[Facts, Certificate]]
     """Certificates of compiled statements that were made last, and from which facts."""
@@ -133,7 +133,7 @@ class Catalog(Protocol):
         """Return the column sets of a public table that were verified to be unique."""
 
 
-def read_alike(names: Iterable[str], policy: Policy, catalog: Catalog) -> bool:
+def has_stable_reads(names: Iterable[str], policy: Policy, catalog: Catalog) -> bool:
     """Return whether the private tables among `names` have the same rows whenever one statement reads them.
 
     A bound that rests on two readings of a unit's rows holds only then. PostgreSQL gives a statement one

@@ -22,25 +22,25 @@ from dpsql.analysis.compiled_relation import (
 from dpsql.analysis.compiler import (
     StatementCompiler,
     check_arguments,
-    conjuncts,
+    compile_order_term,
     function_name,
-    order_term,
-    order_terms,
-    whole_number,
+    list_conjuncts,
+    list_order_terms,
+    read_whole_number,
 )
-from dpsql.analysis.from_joins import from_clause
-from dpsql.analysis.key_candidates import with_domain
+from dpsql.analysis.from_joins import compile_from
+from dpsql.analysis.key_candidates import add_domain
 from dpsql.analysis.nested_queries import combine_branches
-from dpsql.analysis.public_domains import distinct_values
-from dpsql.analysis.row_conditions import Names, conditions_of_rows, fact_names, fixed_values
-from dpsql.analysis.scalar_rules import canonical, predicate
+from dpsql.analysis.public_domains import make_distinct_domain
+from dpsql.analysis.row_conditions import Names, find_fact_names, find_fixed_values, find_known_rows
+from dpsql.analysis.scalar_rules import compile_condition, make_canonical
 from dpsql.analysis.typed_expression import UNKNOWN, Typed, UnitRole
 from dpsql.analysis.where_ranges import narrow_expression, narrow_rows
 from dpsql.analysis.window_functions import Hoist
 from dpsql.kernel.tree import Binary, Constant, Derived, Expr, OrderTerm, Paren, Select
 from dpsql.kernel.tree import columns as columns_of
 from dpsql.kernel.tree import items as items_of
-from dpsql.language import MARK, StatementText, all_of, copy_tree, title_of, walk_tree
+from dpsql.language import MARK, StatementText, copy_tree, find_nodes, title_of, walk_tree
 from dpsql.policy import fold
 from dpsql.types import INTEGER
 
@@ -50,7 +50,7 @@ _KNOWN = frozenset(
 )
 
 
-def with_ctes(compiler: StatementCompiler, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:
+def list_ctes(compiler: StatementCompiler, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:
     """Return the common table expressions that a query may name; each may name those before it."""
     clause = node.args.get("with_")
     if clause is None:
@@ -72,9 +72,9 @@ def compile_query(compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, 
     compiler.level(depth, node)
     match node:
         case exp.Select():
-            return _select(compiler, node, ctes, depth)
+            return _compile_select(compiler, node, ctes, depth)
         case exp.Union() | exp.Intersect() | exp.Except():
-            inner = with_ctes(compiler, node, ctes)
+            inner = list_ctes(compiler, node, ctes)
             sides: list[Relation] = []
             for side in (node.this, node.expression):
                 with compiler.part():
@@ -91,7 +91,7 @@ def expand_star(compiler: StatementCompiler, select: exp.Select, scope: Scope) -
     items: list[Item] = []
     for node in select.expressions:
         if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
-            items += _star(compiler, node, scope)
+            items += _expand_star(compiler, node, scope)
         elif isinstance(node, exp.Alias):
             check_arguments(compiler.source, node, frozenset({"this", "alias"}))
             items.append(Item(node.this, node.alias))
@@ -112,7 +112,7 @@ def check_one_item(source: StatementText, node: exp.Expr, items: Iterable[Item])
             )
 
 
-def _star(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Item]:
+def _expand_star(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Item]:
     star = node.this if isinstance(node, exp.Column) else node
     check_arguments(compiler.source, star, frozenset({"except_"}))
     excluded = {fold(c.name) for c in star.args.get("except_") or ()}
@@ -142,21 +142,23 @@ def _star(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Ite
     return items
 
 
-def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...], depth: int) -> Relation:
+def _compile_select(
+    compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...], depth: int
+) -> Relation:
     check_arguments(compiler.source, node, _KNOWN)
-    ctes = with_ctes(compiler, node, outer)
-    source = from_clause(compiler, node, ctes, depth)
+    ctes = list_ctes(compiler, node, outer)
+    source = compile_from(compiler, node, ctes, depth)
     named = {fold(w.name): w for w in node.args.get("windows") or ()}
     columns = tuple(c.node for c in source.scope.columns)
     block = Block(source.owner, source.unit, ctes, depth, columns, named)
     source.scope.block = block
     where: Expr | None = None
     with compiler.part():
-        where = _where(compiler, node, source)
-    known = conditions_of_rows(compiler, source, where)
+        where = _compile_where(compiler, node, source)
+    known = find_known_rows(compiler, source, where)
     source = narrow_rows(compiler.catalog, source, known)
-    filters = conjuncts(node.args["where"].this) if where is not None else []
-    facts = fact_names(source, fixed_values(compiler, filters, source.scope))
+    filters = list_conjuncts(node.args["where"].this) if where is not None else []
+    facts = find_fact_names(source, find_fixed_values(compiler, filters, source.scope))
     items = expand_star(compiler, node, source.scope)
     if node.args.get("group") is not None or any(contains_aggregate(i.node) for i in items):
         relation = compile_groups(compiler, node, source, where, items, facts)
@@ -165,25 +167,25 @@ def _select(compiler: StatementCompiler, node: exp.Select, outer: tuple[Cte, ...
         return _apply_limit(compiler, node, relation, items)
     if node.args.get("having") is not None:
         raise compiler.source.refuse("HAVING needs a GROUP BY", node.args["having"])
-    windows = _windows(node)
+    windows = _count_windows(node)
     hoist = Hoist.over(compiler, source, where, windows, facts) if windows else None
     scope = hoist.scope if hoist is not None else source.scope.copy()
-    known = known if hoist is None else hoist.moved(known)
+    known = known if hoist is None else hoist.move_known(known)
     values: list[Typed] = []
     for item in items:
         value = UNKNOWN
         with compiler.part(item.name):
-            value = with_domain(compiler.catalog, canonical(compiler.expression(item.node, scope)), known)
+            value = add_domain(compiler.catalog, make_canonical(compiler.expression(item.node, scope)), known)
             value = narrow_expression(compiler.catalog, value, known)
         values.append(value)
         scope.aliases.setdefault(fold(item.name), value)
     if hoist is not None:
-        facts = fact_names(replace(source, scope=scope, unique=hoist.unique))
+        facts = find_fact_names(replace(source, scope=scope, unique=hoist.unique))
     relation = _project(compiler, node, source, where, items, values, scope, hoist, facts)
     return _apply_limit(compiler, node, relation, items)
 
 
-def _windows(node: exp.Select) -> int:
+def _count_windows(node: exp.Select) -> int:
     """Count the window functions of a block, DISTINCT ON among them."""
     distinct = node.args.get("distinct")
     on = distinct is not None and distinct.args.get("on") is not None
@@ -212,7 +214,7 @@ def _apply_limit(
             "select per unit: QUALIFY ROW_NUMBER() .. = 1",
         )
     check_arguments(compiler.source, limit, frozenset({"expression"}))
-    count = whole_number(limit.args.get("expression"))
+    count = read_whole_number(limit.args.get("expression"))
     if count is None:
         raise compiler.source.refuse("LIMIT needs a whole number", limit)
     order = node.args.get("order")
@@ -220,20 +222,20 @@ def _apply_limit(
         raise compiler.source.refuse("LIMIT without ORDER BY may keep any rows", limit, "ORDER BY ... LIMIT")
     cells = columns_of("l", "c", len(relation.columns))
     terms = [
-        order_term(term, cells[_item_place(compiler, term.this, items)])
-        for term in order_terms(compiler.source, order)
+        compile_order_term(term, cells[_find_item(compiler, term.this, items)])
+        for term in list_order_terms(compiler.source, order)
     ]
     # The order is total: which rows are kept must not depend on the order in which they are read.
     total = (*terms, *(OrderTerm(c) for c in cells))
     rows = Derived(relation.query, "l")
     limited = Select(items_of("c", cells), rows, order=total, limit=count)
-    domains = [distinct_values(c, Derived(limited, "l"), "a public subquery") for c in cells]
+    domains = [make_distinct_domain(c, Derived(limited, "l"), "a public subquery") for c in cells]
     columns = tuple(replace(c, domain=d) for c, d in zip(relation.columns, domains, strict=True))
     return Relation(limited, columns, None, relation.unique)
 
 
-def _item_place(compiler: StatementCompiler, node: exp.Expr, items: list[Item]) -> int:
-    number = whole_number(node) or 0
+def _find_item(compiler: StatementCompiler, node: exp.Expr, items: list[Item]) -> int:
+    number = read_whole_number(node) or 0
     if 1 <= number <= len(items):
         return number - 1
     for i, item in enumerate(items):
@@ -243,21 +245,21 @@ def _item_place(compiler: StatementCompiler, node: exp.Expr, items: list[Item]) 
     raise compiler.source.refuse("ORDER BY names an item of this select list here", node)
 
 
-def _where(compiler: StatementCompiler, node: exp.Select, source: From) -> Expr | None:
+def _compile_where(compiler: StatementCompiler, node: exp.Select, source: From) -> Expr | None:
     clause = node.args.get("where")
     if clause is None:
         return None
     scope = source.scope.copy()
     for item in node.expressions:
         if isinstance(item, exp.Alias) and not contains_aggregate(item.this):
-            _alias_if_missing(compiler, item, scope, clause)
-    return predicate(compiler, clause.this, scope).guarded_node
+            _add_alias(compiler, item, scope, clause)
+    return compile_condition(compiler, clause.this, scope).guarded_node
 
 
-def _alias_if_missing(compiler: StatementCompiler, item: exp.Alias, scope: Scope, clause: exp.Expr) -> None:
+def _add_alias(compiler: StatementCompiler, item: exp.Alias, scope: Scope, clause: exp.Expr) -> None:
     """Add an alias of the select list to the scope of WHERE if WHERE names it and no column has its name."""
     key = fold(item.alias)
-    named = any(fold(c.name) == key and not c.table for c in all_of(clause, exp.Column))
+    named = any(fold(c.name) == key and not c.table for c in find_nodes(clause, exp.Column))
     if named and not scope.has(key):
         scope.aliases.setdefault(key, compiler.expression(item.this, scope))
 
@@ -283,24 +285,23 @@ def _project(
         )
         for i, v in zip(items, values, strict=True)
     )
-    _storable(compiler, items, values)
+    _check_storable(compiler, items, values)
     places = {v.node: i for i, v in reversed(list(enumerate(values)))}
     before = hoist.unique if hoist is not None else source.unique
     unique = {frozenset(places[c] for c in names) for names in before if all(c in places for c in names)}
     for place, item in enumerate(items):  # with its number within a partition, a row is unique
         unique |= {
-            each | {place}
-            for each in _unique_places(_partition_keys_of_numbers(compiler, item.node, scope), places)
+            each | {place} for each in _find_unique(_find_partition_keys(compiler, item.node, scope), places)
         }
     condition = where if hoist is None else None
     merged = False
     distinct = node.args.get("distinct")
     if distinct is not None and distinct.args.get("on") is not None and hoist is not None:
-        condition, on = _distinct_on(compiler, node, distinct, source, hoist, items)
-        unique |= _unique_places(on, places)
+        condition, on = _compile_distinct_on(compiler, node, distinct, source, hoist, items)
+        unique |= _find_unique(on, places)
     elif distinct is not None:
         check_arguments(compiler.source, distinct, frozenset())
-        _distinct(compiler, node, source, columns)
+        _check_distinct(compiler, node, source, columns)
         merged = True
         unique.add(frozenset(i for i, c in enumerate(columns) if c.unit is not UnitRole.EXACT))
     if node.args.get("qualify") is not None:
@@ -309,15 +310,15 @@ def _project(
                 "DISTINCT ON and QUALIFY together are not supported", node.args["qualify"]
             )
         kept = node.args["qualify"].this
-        condition = predicate(compiler, kept, scope).guarded_node
-        unique |= _unique_places(_first_of_each(compiler, kept, scope), places)
+        condition = compile_condition(compiler, kept, scope).guarded_node
+        unique |= _find_unique(_find_first_of_each(compiler, kept, scope), places)
     unit, rows = (source.unit, source.source) if hoist is None else (hoist.unit, hoist.rows())
     listed = select_list(unit, "c", (v.guarded_node for v in values))
     query = Select(listed, rows, condition, distinct=merged)
     return Relation(query, columns, source.owner, frozenset(unique))
 
 
-def _distinct(
+def _check_distinct(
     compiler: StatementCompiler, node: exp.Select, source: From, columns: tuple[RelationColumn, ...]
 ) -> None:
     if source.owner is None:
@@ -332,7 +333,7 @@ def _distinct(
         )
 
 
-def _distinct_on(
+def _compile_distinct_on(
     compiler: StatementCompiler,
     node: exp.Select,
     distinct: exp.Expr,
@@ -348,8 +349,8 @@ def _distinct_on(
         raise compiler.source.refuse(
             "DISTINCT ON without ORDER BY may keep any row", distinct, "ORDER BY user_id, day"
         )
-    for column in (c for part in [*nodes, *order.expressions] for c in all_of(part, exp.Column)):
-        _no_alias(compiler, column, source.scope, items)
+    for column in (c for part in [*nodes, *order.expressions] for c in find_nodes(part, exp.Column)):
+        _check_alias(compiler, column, source.scope, items)
     if source.owner is not None:
         values = [compiler.expression(n, source.scope) for n in nodes]
         if source.owner.row or not any(v.unit is UnitRole.EXACT for v in values):
@@ -366,7 +367,9 @@ def _distinct_on(
     ]
 
 
-def _no_alias(compiler: StatementCompiler, column: exp.Column, scope: Scope, items: Iterable[Item]) -> None:
+def _check_alias(
+    compiler: StatementCompiler, column: exp.Column, scope: Scope, items: Iterable[Item]
+) -> None:
     """Refuse a name that is both a column and an alias of another item: the engine would use the alias."""
     meant = next((i for i in items if fold(i.name) == fold(column.name)), None)
     same = meant is None or (
@@ -377,15 +380,13 @@ def _no_alias(compiler: StatementCompiler, column: exp.Column, scope: Scope, ite
         raise compiler.source.refuse(f"{column.name} is a column and an alias here", column)
 
 
-def _first_of_each(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Typed] | None:
+def _find_first_of_each(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Typed] | None:
     """Return the partition keys of ROW_NUMBER() OVER (PARTITION BY ..) = 1; None for other conditions."""
-    one = isinstance(node, exp.EQ) and whole_number(node.expression) == 1
-    return _partition_keys_of_numbers(compiler, node.this, scope) if one else None
+    one = isinstance(node, exp.EQ) and read_whole_number(node.expression) == 1
+    return _find_partition_keys(compiler, node.this, scope) if one else None
 
 
-def _partition_keys_of_numbers(
-    compiler: StatementCompiler, node: exp.Expr, scope: Scope
-) -> list[Typed] | None:
+def _find_partition_keys(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> list[Typed] | None:
     """Return the partition keys of ROW_NUMBER() OVER (PARTITION BY ..); None for other expressions."""
     if not isinstance(node, exp.Window) or node.args.get("alias"):
         return None
@@ -394,7 +395,7 @@ def _partition_keys_of_numbers(
     return [compiler.expression(p, scope) for p in node.args.get("partition_by") or ()]
 
 
-def _unique_places(values: list[Typed] | None, places: dict[Expr, int]) -> set[frozenset[int]]:
+def _find_unique(values: list[Typed] | None, places: dict[Expr, int]) -> set[frozenset[int]]:
     """Return the places of the partition keys, which are unique together, if all of them are selected."""
     if values is None:
         return set()
@@ -404,7 +405,7 @@ def _unique_places(values: list[Typed] | None, places: dict[Expr, int]) -> set[f
     return set()
 
 
-def _storable(compiler: StatementCompiler, items: list[Item], values: list[Typed]) -> None:
+def _check_storable(compiler: StatementCompiler, items: list[Item], values: list[Typed]) -> None:
     for item, value in zip(items, values, strict=True):
         if value.type.name in ("INTERVAL", "JSON", "HUGEINT"):
             raise compiler.source.refuse(

@@ -14,11 +14,11 @@ from dpsql.analysis.compiler import (
     StatementCompiler,
     check_arguments,
     function_name,
-    number,
-    order_terms,
-    whole_number,
+    list_order_terms,
+    read_number,
+    read_whole_number,
 )
-from dpsql.analysis.rank_spellings import RankedPartitions, ranked_partitions
+from dpsql.analysis.rank_spellings import RankedPartitions, read_ranked_partitions
 from dpsql.analysis.released.released_calls import is_call, is_released, is_value
 from dpsql.errors import Fix
 from dpsql.language import (
@@ -60,10 +60,10 @@ def parse_selection(
     """
     counts = tuple(i for i, item in enumerate(items) if is_released(item.node))
     parser = _Parser(compiler, query, select, items, counts)
-    return parser.selection(), parser.hidden, parser.order
+    return parser.read_selection(), parser.hidden, parser.order
 
 
-def compared(node: exp.Expr, *, whole: bool = True) -> tuple[exp.Expr, Fraction] | None:
+def read_threshold(node: exp.Expr, *, whole: bool = True) -> tuple[exp.Expr, Fraction] | None:
     """Return what a condition compares with a constant from below, and the least count that meets it.
 
     Of a number that is not `whole`, it is the constant.
@@ -74,7 +74,7 @@ def compared(node: exp.Expr, *, whole: bool = True) -> tuple[exp.Expr, Fraction]
     kind: type[exp.Expr] = type(node)
     if kind in flipped:
         kind, left, right = flipped[kind], right, left  # t <= n
-    value = number(right) if right is not None else None
+    value = read_number(right) if right is not None else None
     if kind not in (exp.GT, exp.GTE) or value is None or not isinstance(left, exp.Expr):
         return None
     if kind is exp.GT and whole:
@@ -96,27 +96,27 @@ class _Parser:
     limit: int | None = field(init=False)
 
     def __post_init__(self) -> None:
-        self.order = order_terms(self.source, self.select.args.get("order"))
-        self.limit = _limit(self.compiler, self.select)
+        self.order = list_order_terms(self.source, self.select.args.get("order"))
+        self.limit = _read_limit(self.compiler, self.select)
 
     @property
     def source(self) -> StatementText:
         return self.query.source
 
-    def selection(self) -> Selection:
+    def read_selection(self) -> Selection:
         clause = self.query.clause
-        threshold = self._threshold()
+        threshold = self._read_threshold()
         qualify = self.select.args.get("qualify")
-        ranked = ranked_partitions(qualify.this, self._named) if qualify is not None else None
+        ranked = read_ranked_partitions(qualify.this, self._find_item) if qualify is not None else None
         if ranked is not None:
-            return self._by_partition(ranked, threshold)
+            return self._select_by_partition(ranked, threshold)
         if self.select.args.get("group") is None:
-            return self._scalar(threshold)
+            return self._select_nothing(threshold)
         if clause.top is not None or clause.argmax:
-            return self._by_clause(threshold)
-        first = self._count(self.order[0].this) if self.order else None
+            return self._select_by_clause(threshold)
+        first = self._find_count(self.order[0].this) if self.order else None
         if first is not None:
-            return self._by_order(first, threshold)
+            return self._select_by_order(first, threshold)
         for term in self.order:
             if any(
                 is_call(n) or (function_name(n) or "").lower() in _AGGREGATE_WORDS for n in walk_tree(term)
@@ -129,10 +129,10 @@ class _Parser:
         at = threshold.value, threshold.place, self.limit
         return AboveThreshold(*at, (), threshold.spelling, threshold.strict)
 
-    def _count(self, node: exp.Expr) -> int | None:
+    def _find_count(self, node: exp.Expr) -> int | None:
         """Return the place of the count that a node refers to; None if it refers to no count."""
         node = node.unnest()
-        number = whole_number(node)
+        number = read_whole_number(node)
         if number is not None:
             return number - 1 if number - 1 in self.counts else None
         if isinstance(node, exp.Column) and not node.table:
@@ -152,7 +152,7 @@ class _Parser:
         size = len(self.items)
         return is_value(self.items[place].node if place < size else self.hidden[place - size])
 
-    def _count_of(self, node: exp.Expr | None, what: str) -> int:
+    def _require_count(self, node: exp.Expr | None, what: str) -> int:
         """Return the place of the count that a node refers to; without a node, of the only count."""
         at = self.query.clause.at
         if node is None:
@@ -163,27 +163,27 @@ class _Parser:
                     "the number that orders the groups is missing", at, "TOP 10 BY COUNT(DISTINCT user_id)"
                 )
             raise self.source.refuse(f"there are several counts: say which one {what}", at, "TOP 10 BY n")
-        place = self._count(node)
+        place = self._find_count(node)
         if place is None:
             raise self.source.refuse(
                 f"the value that {what} must be a count of the select list", node, "ORDER BY n DESC LIMIT 10"
             )
         return place
 
-    def _threshold(self) -> _Threshold | None:
+    def _read_threshold(self) -> _Threshold | None:
         clause, having = self.query.clause, self.select.args.get("having")
         if having is None:
             if clause.threshold is None:
                 return None
-            of = self._count_of(clause.by, "is compared")
-            return self._limited(_Threshold(clause.threshold, of, "ABOVE THRESHOLD"), clause.at)
+            of = self._require_count(clause.by, "is compared")
+            return self._check_threshold(_Threshold(clause.threshold, of, "ABOVE THRESHOLD"), clause.at)
         if clause.threshold is not None:
             raise self.source.refuse("the threshold is given twice", having)
-        found = compared(having.this)
-        place = self._count(found[0]) if found is not None else None
+        found = read_threshold(having.this)
+        place = self._find_count(found[0]) if found is not None else None
         strict = False
         if found is not None and place is not None and self._is_value(place):
-            found = compared(having.this, whole=False)
+            found = read_threshold(having.this, whole=False)
             strict = isinstance(having.this.unnest(), (exp.GT, exp.LT))
         if found is None or place is None:
             raise self.source.refuse(
@@ -191,15 +191,15 @@ class _Parser:
                 having.this,
                 "HAVING n >= 100",
             )
-        return self._limited(_Threshold(found[1], place, "HAVING", strict), having.this)
+        return self._check_threshold(_Threshold(found[1], place, "HAVING", strict), having.this)
 
-    def _limited(self, threshold: _Threshold, at: exp.Expr | int | None) -> _Threshold:
+    def _check_threshold(self, threshold: _Threshold, at: exp.Expr | int | None) -> _Threshold:
         """Return a threshold; refuse one that no noise and no prediction can be added to."""
         if abs(threshold.value) > MAX_NUMBER:
             raise self.source.refuse("a threshold is at most 1e100", at)
         return threshold
 
-    def _scalar(self, threshold: _Threshold | None) -> Selection:
+    def _select_nothing(self, threshold: _Threshold | None) -> Selection:
         select = self.select
         if threshold is not None:
             raise self.source.refuse(
@@ -218,18 +218,18 @@ class _Parser:
             )
         return Scalar()
 
-    def _by_clause(self, threshold: _Threshold | None) -> Selection:
+    def _select_by_clause(self, threshold: _Threshold | None) -> Selection:
         clause, by = self.query.clause, self.query.clause.by
         if self.limit is not None:
             raise self.source.refuse("TOP k and LIMIT say the same: write one", self.select.args["limit"])
         if self.order:
             first = self.order[0]
-            if self._count(first.this) is None or by is not None or not first.args.get("desc"):
+            if self._find_count(first.this) is None or by is not None or not first.args.get("desc"):
                 raise self.source.refuse(
                     "TOP k already orders: leave ORDER BY out", self.select.args["order"], "TOP 10 BY n"
                 )
             by = first.this
-        place = self._count_of(by, "orders")
+        place = self._require_count(by, "orders")
         if threshold is not None and threshold.place != place:
             raise self.source.refuse("the threshold and the order are about different counts", clause.at)
         k = 1 if clause.argmax else clause.top or 1
@@ -237,13 +237,13 @@ class _Parser:
         strict, top_one = threshold is not None and threshold.strict, clause.argmax or k == 1
         return TopK(k, place, threshold=bound, argmax=top_one, spelling=clause.spelling, strict=strict)
 
-    def _named(self, node: exp.Expr) -> exp.Expr | None:
+    def _find_item(self, node: exp.Expr) -> exp.Expr | None:
         """Return the expression of the item that a name is the alias of."""
         if not isinstance(node, exp.Column) or node.table:
             return None
         return next((item.node for item in self.items if fold(item.name) == fold(node.name)), None)
 
-    def _by_partition(self, ranked: RankedPartitions, threshold: _Threshold | None) -> Selection:
+    def _select_by_partition(self, ranked: RankedPartitions, threshold: _Threshold | None) -> Selection:
         """Return the selection of the largest groups of each partition; its keys follow later."""
         at, clause = self.select.args["qualify"], self.query.clause
         if self.select.args.get("group") is None or clause.top is not None or clause.argmax:
@@ -251,8 +251,8 @@ class _Parser:
         if self.order or self.limit is not None:
             raise self.source.refuse("ORDER BY and LIMIT beside QUALIFY need a SELECT around it", at)
         first, *more = ranked.order
-        place = self._count(first.this)
-        if place is None or any(self._count(term.this) is not None for term in more):
+        place = self._find_count(first.this)
+        if place is None or any(self._find_count(term.this) is not None for term in more):
             raise self.source.refuse(
                 "one count orders the groups of a partition",
                 ranked.window,
@@ -268,11 +268,11 @@ class _Parser:
         self.order = [exp.Ordered(this=copy_tree(key)) for key in ranked.keys]
         return TopPerPartition(best, (), spelling)
 
-    def _by_order(self, place: int, threshold: _Threshold | None) -> Selection:
+    def _select_by_order(self, place: int, threshold: _Threshold | None) -> Selection:
         at = self.select.args["order"]
         lowest = not self.order[0].args.get("desc")
         for term in self.order[1:]:
-            if any(is_call(n) for n in walk_tree(term)) or self._count(term.this) is not None:
+            if any(is_call(n) for n in walk_tree(term)) or self._find_count(term.this) is not None:
                 raise self.source.refuse("one count orders the groups", term)
         if self.limit is None:
             raise self.source.refuse(
@@ -288,7 +288,7 @@ class _Parser:
         return TopK(self.limit, place, lowest, bound, argmax=top_one, spelling=spelling, strict=strict)
 
 
-def _limit(compiler: StatementCompiler, select: exp.Select) -> int | None:
+def _read_limit(compiler: StatementCompiler, select: exp.Select) -> int | None:
     source = compiler.source
     if select.args.get("offset") is not None:
         compiler.report(
@@ -310,7 +310,7 @@ def _limit(compiler: StatementCompiler, select: exp.Select) -> int | None:
     if limit.args.get("direction") not in (None, "FIRST", "NEXT"):
         raise source.refuse("only FETCH FIRST is supported", limit)
     value = limit.args.get("expression") or limit.args.get("count")
-    number = 1 if value is None else whole_number(value.unnest())  # FETCH FIRST ROW ONLY has no number
+    number = 1 if value is None else read_whole_number(value.unnest())  # FETCH FIRST ROW ONLY has no number
     if number is None:
         raise source.refuse("LIMIT needs a positive whole number", limit, "LIMIT 10")
     if not 1 <= number <= 10**9:

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Literal
 from dpsql.analysis.bound_ladders import CutValues, Ladder, LeftOut
 from dpsql.analysis.compiled_query import CompiledQuery
 from dpsql.analysis.compiled_relation import Owner
-from dpsql.analysis.epsilon_division import Layout, Way, lay_out
+from dpsql.analysis.epsilon_division import Accounting, EpsilonDivision, divide_epsilon
 from dpsql.analysis.released.quantiles import CellRows, Quantile
-from dpsql.analysis.released.released_calls import cells_of
-from dpsql.analysis.released.unit_numbers import ReleasedAggregate
+from dpsql.analysis.released.released_calls import find_cells
+from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.errors import InternalError
 from dpsql.estimates import Formula, RowCount, SumOfRows
 from dpsql.kernel.check import Certificate, Change, Keys, NotCertified
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def max_candidates(k: int, options: Options) -> int:
+def count_candidates(k: int, options: Options) -> int:
     """Return k-bar: of how many groups, the largest, a mechanism for keys without a declared domain selects.
 
     It does not depend on which mechanism AUTO chooses.
@@ -42,13 +42,13 @@ def max_candidates(k: int, options: Options) -> int:
     return options.candidates or (k if options.mechanism == "TOP_STABLE" else 10 * k)
 
 
-_WAYS: dict[str | None, Way | None] = {None: None, "BASIC": "basic", "ORDER": "order"}
+_ACCOUNTINGS: dict[str | None, Accounting | None] = {None: None, "BASIC": "basic", "ORDER": "order"}
 
 
-def requested_accounting(options: Options) -> Way | None:
-    """Return the layout that options ask for, by name or by what only one of them has; None: either."""
+def requested_accounting(options: Options) -> Accounting | None:
+    """Return the accounting that options ask for, by name or by what only one has; None: either."""
     named = options.noise == "GAUSSIAN" or options.mechanism in BY_ORDER
-    return _WAYS[options.layout or ("ORDER" if named else None)]
+    return _ACCOUNTINGS[options.layout or ("ORDER" if named else None)]
 
 
 BY_ORDER = ("GAUSSIAN", "PEELED_TOP_K", "GUMBEL_TOP_K", "SPARSE_VECTOR_BY_ROUNDS")
@@ -99,7 +99,7 @@ class Partitions:
         """Whether the compiled query keeps a unit's rows in so many partitions only."""
         return not self.fact and self.per_unit < self.number
 
-    def charged(self, epsilon: Fraction, one: Charge) -> Charge:
+    def find_charge(self, epsilon: Fraction, one: Charge) -> Charge:
         """Return what a selection in every partition costs for an epsilon if each costs so much."""
         return Charge(epsilon, self.per_unit * one.delta) if one.epsilon else Charge()
 
@@ -153,7 +153,7 @@ class Plan:
     assumed: tuple[Assumed, ...] = ()
     """What the statement leaves open and is answered with."""
     one_group: bool = False
-    """Whether a unit is in one group without any bound, since the keys are facts of it (see `unit_facts`)."""
+    """Whether a unit is in one group without any bound, since the keys are facts of it (`row_conditions`)."""
     partitions: Partitions | None = None
     """The partitions of a `TopPerPartition`; None for other selections."""
     ladders: tuple[BoundSearch, ...] = ()
@@ -186,12 +186,12 @@ class Plan:
     @property
     def cells(self) -> CellRows | None:
         """The cells whose rows are counted, if the plan releases quantiles; then it has no other numbers."""
-        return cells_of(self.counts)
+        return find_cells(self.counts)
 
-    def total(self, place: int) -> int | None:
+    def l1_over_groups(self, place: int) -> int | None:
         """Return the most by which one unit can change a count in all groups together; None: no bound."""
         count = self.counts[place]
-        total = count.total
+        total = count.l1_over_groups
         found = [] if total is None else [total]
         groups = [m for m in (self.groups_per_unit, self.domain_size) if m is not None]
         if groups:
@@ -256,24 +256,24 @@ class Plan:
         return self.epsilon if self.options.price is None else self.options.price
 
     @property
-    def layout(self) -> Layout:
+    def epsilon_division(self) -> EpsilonDivision:
         """How that epsilon is divided: itself, or its cost at the order of the policy's scope.
 
-        Raises `ValueError` if the statement wants the order way and a scope does not have it.
+        Raises `ValueError` if the statement asks for costs to be divided and a scope has no limit of them.
         """
-        way = requested_accounting(self.options)
+        accounting = requested_accounting(self.options)
         if not self.filters:
-            if way == "order":
+            if accounting == "order":
                 raise ValueError("the policy's budget has no limit of costs")
-            return Layout(self.epsilon)
-        return lay_out(self.epsilon, *self.filters, way=way)
+            return EpsilonDivision(self.epsilon)
+        return divide_epsilon(self.epsilon, *self.filters, accounting=accounting)
 
     def with_share(self, share: Fraction, **options: object) -> Plan:
-        """Return the plan of a part of the statement that has a share of what its layout divides."""
-        layout = self.layout
+        """Return the plan of a part of the statement that has a share of what is divided."""
+        layout = self.epsilon_division
         made = replace(
             self.options,
-            epsilon=layout.part(share),
+            epsilon=layout.epsilon_of(share),
             layout="BASIC" if layout.order is None else "ORDER",
             **options,  # type: ignore[arg-type]  # of any field
         )
@@ -285,7 +285,7 @@ _DECLARED = (Keys.ONE, Keys.DECLARED)
 
 def check_claims(plan: Plan) -> None:
     """Raise `NotCertified` if a claim of a plan is lower than what is certified of its queries."""
-    _refuse(lower_claims(plan, plan.compiled.certificate))
+    _raise_claims(find_lower_claims(plan, plan.compiled.certificate))
     for search in plan.ladders:
         ladder = search.ladder
         check_search(search.compiled.certificate, ladder.bounds, ladder.fine)
@@ -293,13 +293,13 @@ def check_claims(plan: Plan) -> None:
 
 def check_search(certificate: Certificate, bounds: Sequence[int], fine: int | None = None) -> None:
     """Raise `NotCertified` if what is claimed of a search is lower than what is certified of its query."""
-    _refuse(lower_claims_of_search(certificate, bounds, fine))
+    _raise_claims(find_lower_claims_of_search(certificate, bounds, fine))
 
 
 def check_numbers(certificate: Certificate, most: int) -> None:
     """Raise `NotCertified` unless a query has one group, to whose numbers one unit adds so much at most."""
     claims = [] if certificate.keys is Keys.ONE else [f"the groups are {certificate.keys.value}, claimed one"]
-    _refuse(claims + [text for each in certificate.numbers for text in _beyond(each, 0, most)])
+    _raise_claims(claims + [text for each in certificate.numbers for text in _compare(each, 0, most)])
 
 
 def check_together(certificate: Certificate, most: int) -> None:
@@ -309,18 +309,18 @@ def check_together(certificate: Certificate, most: int) -> None:
         raise NotCertified("the numbers of a measure together")
 
 
-def _refuse(claims: Iterable[str]) -> None:
+def _raise_claims(claims: Iterable[str]) -> None:
     found = [*claims]
     if found:
         raise NotCertified("; ".join(found))
 
 
-def _beyond(change: Change, low: int, high: int) -> Iterator[str]:
+def _compare(change: Change, low: int, high: int) -> Iterator[str]:
     if change.low < low or change.high > high:
         yield f"{change.column} changes by {change.low} to {change.high}, claimed {low} to {high}"
 
 
-def lower_claims_of_search(
+def find_lower_claims_of_search(
     certificate: Certificate, bounds: Sequence[int], fine: int | None
 ) -> Iterator[str]:
     """Yield what is claimed of the cells of a search (`kernel.mechanisms.RungBins`) and is not certified.
@@ -336,10 +336,10 @@ def lower_claims_of_search(
     numbers = {change.column: change for change in certificate.numbers}
     for name, most in (("n1", 1), ("n2", FULL), ("n5", 1)):
         if name in numbers:
-            yield from _beyond(numbers[name], 0, most)
+            yield from _compare(numbers[name], 0, most)
 
 
-def lower_claims(plan: Plan, certificate: Certificate) -> Iterator[str]:
+def find_lower_claims(plan: Plan, certificate: Certificate) -> Iterator[str]:
     """Yield what a plan claims of its numbers and groups and is not certified."""
     offset = int(plan.compiled.cells)
     for place, count in enumerate(plan.counts):
@@ -349,20 +349,20 @@ def lower_claims(plan: Plan, certificate: Certificate) -> Iterator[str]:
             yield f"{name} is not certified"
             continue
         high = 1 if place == plan.existence else count.bound
-        yield from _beyond(change, 0 if count.monotone else -count.bound, high)
-        total, certified = plan.total(place), _total(plan, certificate, change)
+        yield from _compare(change, 0 if count.monotone else -count.bound, high)
+        total, certified = plan.l1_over_groups(place), _find_certified_total(plan, certificate, change)
         if total is not None and (certified is None or certified > total):
             yield f"{name} changes by {certified} in all groups, claimed {total}"
-    yield from _lower_claims_of_moments(plan, certificate)
-    yield from _lower_claims_of_groups(plan, certificate)
+    yield from _find_lower_claims_of_moments(plan, certificate)
+    yield from _find_lower_claims_of_groups(plan, certificate)
 
 
-def _lower_claims_of_moments(plan: Plan, certificate: Certificate) -> Iterator[str]:
+def _find_lower_claims_of_moments(plan: Plan, certificate: Certificate) -> Iterator[str]:
     """Yield what a plan claims of all numbers with one noise together and is not certified."""
     shares: dict[object, dict[int, str]] = {}
     for place, count in enumerate(plan.counts):
-        if count.share is not None and plan.equal[place] == place:
-            shares.setdefault(count.share, {})[place] = f"n{place + int(plan.compiled.cells)}"
+        if count.noise_group is not None and plan.equal[place] == place:
+            shares.setdefault(count.noise_group, {})[place] = f"n{place + int(plan.compiled.cells)}"
     for numbers in shares.values():
         place, names = min(numbers), ", ".join(numbers.values())
         if len(numbers) == 1:
@@ -372,13 +372,13 @@ def _lower_claims_of_moments(plan: Plan, certificate: Certificate) -> Iterator[s
             each = "any amount" if found is None else found.each
             yield f"{names} change by {each} together in a group, claimed {plan.counts[place].bound}"
             continue
-        total = plan.total(place)
-        certified = _total(plan, certificate, Change(names, 0, found.each, found.total))
+        total = plan.l1_over_groups(place)
+        certified = _find_certified_total(plan, certificate, Change(names, 0, found.each, found.total))
         if total is not None and (certified is None or certified > total):
             yield f"{names} change by {certified} together in all groups, claimed {total}"
 
 
-def _lower_claims_of_groups(plan: Plan, certificate: Certificate) -> Iterator[str]:
+def _find_lower_claims_of_groups(plan: Plan, certificate: Certificate) -> Iterator[str]:
     """Yield what a plan claims of its groups and is not certified."""
     selection, certified = plan.selection, certificate.most_groups
     most = 1 if plan.one_group else plan.groups_per_unit
@@ -408,7 +408,7 @@ def _lower_claims_of_groups(plan: Plan, certificate: Certificate) -> Iterator[st
             yield f"{certificate.decides} selects groups, claimed {name}"
 
 
-def _total(plan: Plan, certificate: Certificate, change: Change) -> int | None:
+def _find_certified_total(plan: Plan, certificate: Certificate, change: Change) -> int | None:
     """Return the total of a number as it is certified, also by how many groups there are."""
     each = max(-change.low, change.high)
     found = [] if change.total is None else [change.total]

@@ -14,13 +14,13 @@ from sqlglot import exp
 
 from dpsql.analysis import aggregate_functions, select_blocks
 from dpsql.analysis.aggregate_functions import is_aggregate
-from dpsql.analysis.block_groups import group_nodes
+from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_relation import Block, Cte, Scope
 from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.from_joins import from_clause
-from dpsql.analysis.public_domains import NAME
-from dpsql.analysis.scalar_rules import canonical
+from dpsql.analysis.from_joins import compile_from
+from dpsql.analysis.public_domains import DP_DOMAIN
+from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.errors import QueryRefused
@@ -53,60 +53,66 @@ class Preview:
 Probe = NoRows | DeclaredValues | Preview
 
 
-def probe_of(query: Query, policy: Policy, catalog: Catalog) -> Probe | None:
+def find_probe(query: Query, policy: Policy, catalog: Catalog) -> Probe | None:
     """Return what a private statement is, if it is sent for its columns or values; else None."""
     if query.has_options or query.clause.spelling or query.inner:
         return None
-    if _empty(query.tree):
-        return NoRows(replace(query, tree=_without_condition(query.tree)))
-    values = _declared_values(query, policy, catalog)
+    if _is_empty(query.tree):
+        return NoRows(replace(query, tree=_drop_condition(query.tree)))
+    values = _ask_declared_values(query, policy, catalog)
     if values is not None:
         return DeclaredValues(replace(query, tree=values))
-    return Preview() if _shows_rows(query.tree) else None
+    return Preview() if _is_showing_rows(query.tree) else None
 
 
 # -- no rows
 
 
-def _empty(tree: exp.Expr | None) -> bool:
+def _is_empty(tree: exp.Expr | None) -> bool:
     """Return whether a query has no rows, whatever is in its tables."""
     match tree:
         case exp.Subquery():
-            return _no_limit(tree) or _empty(tree.this)
+            return _has_zero_limit(tree) or _is_empty(tree.this)
         case exp.Union():
-            return _no_limit(tree) or (_empty(tree.this) and _empty(tree.expression))
+            return _has_zero_limit(tree) or (_is_empty(tree.this) and _is_empty(tree.expression))
         case exp.Except() | exp.Intersect():
-            return _no_limit(tree) or _empty(tree.this)
+            return _has_zero_limit(tree) or _is_empty(tree.this)
         case exp.Select():
-            if _no_limit(tree) or _false(_condition(tree, "having")) or _false(_condition(tree, "qualify")):
+            if (
+                _has_zero_limit(tree)
+                or _is_false(_read_condition(tree, "having"))
+                or _is_false(_read_condition(tree, "qualify"))
+            ):
                 return True
             # Aggregates without GROUP BY have one row over no rows.
             grouped = tree.args.get("group") is not None
-            total = not grouped and any(is_aggregate(n) for item in tree.expressions for n in _nodes(item))
+            total = not grouped and any(
+                is_aggregate(n) for item in tree.expressions for n in _walk_expression(item)
+            )
             if total or tree.args.get("having") is not None:
                 return False
-            if _grouping_sets(tree):
+            if _has_grouping_sets(tree):
                 return False
-            return _false(_condition(tree, "where")) or _from_nothing(tree)
+            return _is_false(_read_condition(tree, "where")) or _is_from_nothing(tree)
     return False
 
 
-def _no_limit(tree: exp.Expr) -> bool:
+def _has_zero_limit(tree: exp.Expr) -> bool:
     limit = tree.args.get("limit")
     count = None if limit is None else limit.args.get("count") or limit.args.get("expression")
     return isinstance(count, exp.Literal) and not count.is_string and str(count.this) == "0"
 
 
-def _condition(select: exp.Select, name: str) -> exp.Expr | None:
+def _read_condition(select: exp.Select, name: str) -> exp.Expr | None:
     clause = select.args.get(name)
     return None if clause is None else clause.this
 
 
-def _false(node: exp.Expr | None) -> bool:
+def _is_false(node: exp.Expr | None) -> bool:
     """Return whether a condition of constants is false."""
     node = None if node is None else node.unnest()
     if isinstance(node, exp.And):
-        return _false(node.this) or _false(node.expression)
+        return _is_false(node.this) or _is_false(node.expression)
     if isinstance(node, exp.Boolean):
         return not node.this
     if not isinstance(node, _COMPARISONS):
@@ -128,7 +134,7 @@ def _false(node: exp.Expr | None) -> bool:
     }[type(node)]
 
 
-def _grouping_sets(select: exp.Select) -> bool:
+def _has_grouping_sets(select: exp.Select) -> bool:
     """Return whether GROUP BY may have a group of no rows: `()`, ROLLUP, CUBE, GROUPING SETS."""
     group = select.args.get("group")
     if group is None:
@@ -137,19 +143,19 @@ def _grouping_sets(select: exp.Select) -> bool:
     return not plain or any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets", "totals"))
 
 
-def _from_nothing(select: exp.Select) -> bool:
+def _is_from_nothing(select: exp.Select) -> bool:
     """Return whether the only item of FROM is a subquery without rows."""
     source = select.args.get("from_")
     item = None if source is None else source.this
-    return isinstance(item, exp.Subquery) and not select.args.get("joins") and _empty(item)
+    return isinstance(item, exp.Subquery) and not select.args.get("joins") and _is_empty(item)
 
 
-def _without_condition(tree: exp.Query) -> exp.Query:
+def _drop_condition(tree: exp.Query) -> exp.Query:
     """Return a query of the same columns, without what makes it empty where a limit or WHERE does."""
     made = copy_tree(tree)
-    if _no_limit(made):
+    if _has_zero_limit(made):
         made.set("limit", None)
-    if isinstance(made, exp.Select) and _false(_condition(made, "where")):
+    if isinstance(made, exp.Select) and _is_false(_read_condition(made, "where")):
         made.set("where", None)
     return made
 
@@ -157,44 +163,46 @@ def _without_condition(tree: exp.Query) -> exp.Query:
 # -- declared values
 
 
-def _declared_values(query: Query, policy: Policy, catalog: Catalog) -> exp.Query | None:
+def _ask_declared_values(query: Query, policy: Policy, catalog: Catalog) -> exp.Query | None:
     """Return the query of declared values for `SELECT [DISTINCT] key FROM t [GROUP BY key] ..`."""
     select = query.tree
     if not isinstance(select, exp.Select) or len(select.expressions) != 1:
         return None
-    if any(isinstance(node, exp.Query) for name in ("limit", "offset") for node in _parts(select, name)):
+    if any(
+        isinstance(node, exp.Query) for name in ("limit", "offset") for node in _walk_clause(select, name)
+    ):
         return None  # how many values are shown would depend on what it reads
     known = {"expressions", "from_", "where", "group", "order", "limit", "offset", "distinct"}
     if any(value for name, value in select.args.items() if name not in known):
         return None
-    table = _only_table(select, policy)
+    table = _find_only_table(select, policy)
     item = select.expressions[0]
     key = item.this if isinstance(item, exp.Alias) else item
     distinct = select.args.get("distinct")
     if table is None or not isinstance(key, exp.Column) or isinstance(key.this, exp.Star):
         return None
-    if (distinct is not None and distinct.args.get("on") is not None) or _grouping_sets(select):
+    if (distinct is not None and distinct.args.get("on") is not None) or _has_grouping_sets(select):
         return None
     if catalog.domain(table.name, key.name) is None:
         return None
     group = select.args.get("group")
-    terms = [*(group.expressions if group is not None else ()), *_order(select)]
+    terms = [*(group.expressions if group is not None else ()), *_list_order(select)]
     if not all(_is_key(term, key, item) for term in terms):
         return None
     where = select.args.get("where")
     asked = [] if where is None else list(where.find_all(exp.Column, exp.Query))
     if not all(isinstance(node, exp.Column) and fold(node.name) == fold(key.name) for node in asked):
         return None
-    return _of_domain(select, table, key)
+    return _read_domain(select, table, key)
 
 
-def _parts(select: exp.Select, name: str) -> Iterator[exp.Expr]:
+def _walk_clause(select: exp.Select, name: str) -> Iterator[exp.Expr]:
     clause = select.args.get(name)
     if clause is not None:
         yield from clause.walk()
 
 
-def _order(select: exp.Select) -> Iterator[exp.Expr]:
+def _list_order(select: exp.Select) -> Iterator[exp.Expr]:
     order = select.args.get("order")
     for term in () if order is None else order.expressions:
         yield term.this
@@ -207,7 +215,7 @@ def _is_key(term: exp.Expr, key: exp.Column, item: exp.Expr) -> bool:
     return isinstance(term, exp.Column) and fold(term.name) in (fold(key.name), fold(item.alias_or_name))
 
 
-def _only_table(select: exp.Select, policy: Policy) -> Table | None:
+def _find_only_table(select: exp.Select, policy: Policy) -> Table | None:
     """Return the declared private table that FROM consists of."""
     source = select.args.get("from_")
     node = None if source is None else source.this
@@ -221,7 +229,7 @@ def _only_table(select: exp.Select, policy: Policy) -> Table | None:
     return None if table is None or table.public else table
 
 
-def _of_domain(select: exp.Select, table: Table, key: exp.Column) -> exp.Query:
+def _read_domain(select: exp.Select, table: Table, key: exp.Column) -> exp.Query:
     """Return the query with the values of the key's domain, which are distinct, in the place of the table."""
     made = copy_tree(select)
     named = exp.Column(
@@ -229,7 +237,7 @@ def _of_domain(select: exp.Select, table: Table, key: exp.Column) -> exp.Query:
     )
     node = made.args["from_"].this
     alias = node.args.get("alias") or exp.TableAlias(this=copy_tree(node.this))
-    call = exp.Anonymous(this=f"{MARK}{NAME}", expressions=[named])
+    call = exp.Anonymous(this=f"{MARK}{DP_DOMAIN}", expressions=[named])
     made.set("from_", exp.From(this=exp.Table(this=call, alias=alias)))
     made.set("distinct", None)
     made.set("group", None)
@@ -242,7 +250,7 @@ def _of_domain(select: exp.Select, table: Table, key: exp.Column) -> exp.Query:
 # -- previews
 
 
-def _shows_rows(tree: exp.Expr) -> bool:
+def _is_showing_rows(tree: exp.Expr) -> bool:
     """Return whether a SELECT shows rows as they are: columns alone, without any grouping."""
     if not isinstance(tree, exp.Select) or tree.args.get("from_") is None:
         return False
@@ -253,11 +261,11 @@ def _shows_rows(tree: exp.Expr) -> bool:
         return False
     source = tree.args["from_"].this
     if isinstance(source, exp.Subquery):
-        return not tree.args.get("joins") and _shows_rows(source.this)
+        return not tree.args.get("joins") and _is_showing_rows(source.this)
     return isinstance(source, exp.Table) and tree.args.get("with_") is None
 
 
-def _nodes(node: exp.Expr) -> Iterator[exp.Expr]:
+def _walk_expression(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the nodes of an expression, without those of subqueries."""
     yield from node.walk(prune=lambda each: isinstance(each, exp.Query))
 
@@ -271,23 +279,23 @@ class Provenance:
     def __init__(self, source: StatementText, policy: Policy, catalog: Catalog) -> None:
         self.source, self.policy, self.catalog = source, policy, catalog
 
-    def compiler(self) -> StatementCompiler:
+    def make_compiler(self) -> StatementCompiler:
         """Return a new compiler."""
         return StatementCompiler(
             self.source, self.policy, self.catalog, RULES_BY_NODE, select_blocks.compile_query
         )
 
-    def ctes(self, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:
+    def list_ctes(self, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:
         """Return the common table expressions that a query may name."""
-        return select_blocks.with_ctes(self.compiler(), node, outer)
+        return select_blocks.list_ctes(self.make_compiler(), node, outer)
 
-    def roles(self, select: exp.Select, ctes: tuple[Cte, ...]) -> tuple[set[UnitRole], bool]:
+    def find_roles(self, select: exp.Select, ctes: tuple[Cte, ...]) -> tuple[set[UnitRole], bool]:
         """Return the roles of the keys of a grouped block; whether one is computed from the unit.
 
         A unique key of a private table has the role of the unit.
         """
-        compiler = self.compiler()
-        made = from_clause(compiler, select, ctes, 1)
+        compiler = self.make_compiler()
+        made = compile_from(compiler, select, ctes, 1)
         made.scope.block = Block(made.owner, made.unit, ctes, 1)
         scope = made.scope.copy()
         items = select_blocks.expand_star(compiler, select, scope)
@@ -295,17 +303,17 @@ class Provenance:
             if not aggregate_functions.contains_aggregate(item.node):
                 with suppress(QueryRefused):  # it is judged with the block
                     scope.aliases.setdefault(fold(item.name), compiler.expression(item.node, scope))
-        nodes = group_nodes(compiler, select, items, scope)
-        keys = [canonical(compiler.expression(node, scope)) for node in nodes]
+        nodes = list_group_nodes(compiler, select, items, scope)
+        keys = [make_canonical(compiler.expression(node, scope)) for node in nodes]
         units = frozenset[str]().union(*(c.reads for c in scope.columns if c.unit is not UnitRole.NONE))
         computed = any(k.unit is UnitRole.NONE and bool(k.reads & units) for k in keys)
         return {UnitRole.EXACT if k.groups_units else k.unit for k in keys}, computed
 
-    def has(self, select: exp.Select, ctes: tuple[Cte, ...], name: str) -> bool:
+    def has_column(self, select: exp.Select, ctes: tuple[Cte, ...], name: str) -> bool:
         """Return whether the items of FROM of a block have a column."""
         return self._scope(select, ctes).has(fold(name))
 
-    def unit(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
+    def find_unit(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
         """Return a column of FROM that holds the privacy unit of each row; None if there is none."""
         try:
             scope = self._scope(select, ctes)
@@ -317,7 +325,7 @@ class Provenance:
                     return exp.column(name, table=origin.alias, quoted=True)
         return None
 
-    def numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
+    def is_numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
         """Return whether no aggregate of a block has values that are no numbers, such as the latest day."""
         scope = self._scope(select, ctes)
         for call in (
@@ -326,25 +334,25 @@ class Provenance:
             inner = call.this if isinstance(call, exp.Filter) else call
             if aggregate_functions.aggregate_name(call) == "count" or not inner.expressions:
                 continue
-            if not self.compiler().expression(inner.expressions[0], scope).type.numeric:
+            if not self.make_compiler().expression(inner.expressions[0], scope).type.numeric:
                 return False
         return True
 
-    def outside(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
+    def find_outer_column(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
         """Return a column that a block takes from a block around it; None if it takes none."""
         try:
             scope = self._scope(select, ctes)
         except QueryRefused:
             return None  # refused where the block is judged
         aliases = {fold(item.alias) for item in select.expressions if isinstance(item, exp.Alias)}
-        return next((c for c in _columns(select) if not _inside(c, scope, aliases)), None)
+        return next((c for c in _list_columns(select) if not _is_inside(c, scope, aliases)), None)
 
     def _scope(self, select: exp.Select, ctes: tuple[Cte, ...]) -> Scope:
         """Return the columns of a block's FROM clause, compiled by a new compiler; raises its refusals."""
-        return from_clause(self.compiler(), select, ctes, 1).scope
+        return compile_from(self.make_compiler(), select, ctes, 1).scope
 
 
-def _columns(select: exp.Select) -> Iterator[exp.Column]:
+def _list_columns(select: exp.Select) -> Iterator[exp.Column]:
     """Yield the columns that a block names outside its FROM items and subqueries."""
     for name, part in select.args.items():
         if name in ("from_", "with_"):
@@ -356,7 +364,7 @@ def _columns(select: exp.Select) -> Iterator[exp.Column]:
                         yield node
 
 
-def _inside(node: exp.Column, scope: Scope, aliases: set[str]) -> bool:
+def _is_inside(node: exp.Column, scope: Scope, aliases: set[str]) -> bool:
     table = node.args.get("table")
     if table is not None:
         return any(fold(o.alias) == fold(table.name) for o in scope.origins)

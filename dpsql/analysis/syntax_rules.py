@@ -17,9 +17,9 @@ from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
-from dpsql.analysis.conversions import database, in_zone, of_instant, to_type
-from dpsql.analysis.scalar_functions import fails_on_samples
-from dpsql.analysis.scalar_rules import build_typed, call_rule, predicate
+from dpsql.analysis.conversions import convert_implicitly, name_database, read_in_zone, show_in_zone
+from dpsql.analysis.scalar_functions import is_failing_on_samples
+from dpsql.analysis.scalar_rules import build_typed, compile_condition, make_call_rule
 from dpsql.analysis.total_forms import check_pattern, check_regex
 from dpsql.analysis.typed_expression import (
     GRAINS,
@@ -28,8 +28,8 @@ from dpsql.analysis.typed_expression import (
     LocalTime,
     Span,
     Typed,
-    constant,
-    seconds_of,
+    count_seconds,
+    make_constant,
 )
 from dpsql.kernel.tree import (
     Apply,
@@ -59,10 +59,10 @@ _TEXTS = 1000
 """The most characters of all texts in a lambda together: each item of a list may become that long."""
 
 
-def _integer(node: exp.Expr | None) -> int | None:
+def _read_integer(node: exp.Expr | None) -> int | None:
     """Return the value of an integer literal with its sign; None for other nodes."""
     if isinstance(node, exp.Neg):
-        inner = _integer(node.this)
+        inner = _read_integer(node.this)
         return None if inner is None else -inner
     if isinstance(node, exp.Literal) and not node.args.get("is_string") and str(node.this).isdecimal():
         return int(node.this) if len(str(node.this)) < 10 else None
@@ -79,16 +79,16 @@ def _bracket(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
         raise compiler.source.refuse(f"elements of {value.type} are not taken", node)
     index = node.expressions[0]
     if isinstance(index, exp.Slice):
-        low, high = _integer(index.this), _integer(index.args.get("expression"))
+        low, high = _read_integer(index.this), _read_integer(index.args.get("expression"))
         if low is None or high is None or index.args.get("step") is not None:
             raise compiler.source.refuse("a slice has two whole numbers", node, "a[1:3]")
         return build_typed(Paren(Slice(value.node, low, high)), value.type, value)
     sql_type = value.type.item if value.type.item is not None else VARCHAR
-    literal = _integer(index)
+    literal = _read_integer(index)
     if literal is not None:
-        place = Typed(_whole(literal + 1), BIGINT)  # the parser counts literal places from 0
+        place = Typed(_make_integer(literal + 1), BIGINT)  # the parser counts literal places from 0
     else:
-        found = to_type(compiler.catalog, compiler.expression(index, scope), BIGINT)
+        found = convert_implicitly(compiler.catalog, compiler.expression(index, scope), BIGINT)
         if found is None:
             raise compiler.source.refuse("an index is a whole number", node)
         place = found
@@ -98,24 +98,24 @@ def _bracket(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
     return build_typed(Paren(element), sql_type, value, place)
 
 
-def _whole(number: int) -> Expr:
+def _make_integer(number: int) -> Expr:
     return Constant(number, BIGINT) if number >= 0 else Unary("-", Constant(-number, BIGINT))
 
 
-def _pattern(compiler: StatementCompiler, node: exp.Expr, what: str) -> Typed:
+def _read_pattern(compiler: StatementCompiler, node: exp.Expr, what: str) -> Typed:
     if not isinstance(node, exp.Literal) or not node.args.get("is_string"):
         raise compiler.source.refuse(f"{what} is a literal text here", node)
-    return constant(str(node.this), VARCHAR)
+    return make_constant(str(node.this), VARCHAR)
 
 
-def _text(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+def _compile_text(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     value = compiler.expression(node, scope)
     if value.type != VARCHAR:
         raise compiler.source.refuse(f"this is {value.type}, not VARCHAR", node, "CAST(... AS VARCHAR)")
     return value
 
 
-def _escapes_end(pattern: str, escape: str) -> bool:
+def _is_escape_followed(pattern: str, escape: str) -> bool:
     """Return whether a character follows every escape character; else the engine fails on some rows."""
     i = 0
     while i < len(pattern):
@@ -131,19 +131,19 @@ def _escape(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     like = node.this
     if not isinstance(like, (exp.Like, exp.ILike)):
         raise compiler.source.refuse("ESCAPE goes with LIKE", node)
-    value = _text(compiler, like.this, scope)
-    pattern = _pattern(compiler, like.expression, "a pattern with ESCAPE")
-    mark = _pattern(compiler, node.expression, "ESCAPE")
+    value = _compile_text(compiler, like.this, scope)
+    pattern = _read_pattern(compiler, like.expression, "a pattern with ESCAPE")
+    mark = _read_pattern(compiler, node.expression, "ESCAPE")
     word = "LIKE" if isinstance(like, exp.Like) else "ILIKE"
     escape = str(node.expression.this)
-    if len(escape) != 1 or not escape.isascii() or not _escapes_end(str(like.expression.this), escape):
+    if len(escape) != 1 or not escape.isascii() or not _is_escape_followed(str(like.expression.this), escape):
         raise compiler.source.refuse(
             "the escape must be one ASCII character, and a character must follow each occurrence",
             node,
             "LIKE '50$%' ESCAPE '$'",
         )
     check_pattern(compiler.source, str(like.expression.this), like.expression, escape=escape)
-    if fails_on_samples(compiler.catalog, f"({{0}} {word} {{1}} ESCAPE {{2}})", [value, pattern, mark]):
+    if is_failing_on_samples(compiler.catalog, f"({{0}} {word} {{1}} ESCAPE {{2}})", [value, pattern, mark]):
         raise compiler.source.refuse("the engine does not take this pattern", node)
     found = Paren(Like(value.node, word, pattern.node, mark.node))
     made = Apply(NEGATED, (found,)) if like.args.get("negate") else Paren(found)
@@ -151,10 +151,10 @@ def _escape(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
 
 
 def _similar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    value = _text(compiler, node.this, scope)
-    pattern = _pattern(compiler, node.expression, "the pattern of SIMILAR TO")
+    value = _compile_text(compiler, node.this, scope)
+    pattern = _read_pattern(compiler, node.expression, "the pattern of SIMILAR TO")
     check_regex(compiler.source, str(node.expression.this), node.expression)
-    if fails_on_samples(compiler.catalog, "({0} SIMILAR TO {1})", [value, pattern]):
+    if is_failing_on_samples(compiler.catalog, "({0} SIMILAR TO {1})", [value, pattern]):
         raise compiler.source.refuse("the engine does not take this pattern", node)
     return build_typed(Paren(Binary("SIMILAR TO", value.node, pattern.node)), BOOLEAN, value)
 
@@ -165,13 +165,13 @@ def _trim(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     )
     if name is None:
         raise compiler.source.refuse("TRIM takes BOTH, LEADING or TRAILING", node)
-    return call_rule(name, "this", "expression")(compiler, node, scope)
+    return make_call_rule(name, "this", "expression")(compiler, node, scope)
 
 
 def _overlay(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    value = _text(compiler, node.this, scope)
-    put = _pattern(compiler, node.expression, "the text of OVERLAY")
-    start, length = _integer(node.args.get("from_")), _integer(node.args.get("for_"))
+    value = _compile_text(compiler, node.this, scope)
+    put = _read_pattern(compiler, node.expression, "the text of OVERLAY")
+    start, length = _read_integer(node.args.get("from_")), _read_integer(node.args.get("for_"))
     if (
         start is None
         or start < 1
@@ -179,9 +179,9 @@ def _overlay(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed
         or len(put.text or "") > 1000
     ):
         raise compiler.source.refuse("OVERLAY takes whole numbers and a short text", node)
-    arguments = [value, put, *(constant(n, BIGINT) for n in (start, length) if n is not None)]
+    arguments = [value, put, *(make_constant(n, BIGINT) for n in (start, length) if n is not None)]
     made = f"overlay({{0}} PLACING {{1}} FROM {{2}}{'' if length is None else ' FOR {3}'})"
-    if fails_on_samples(compiler.catalog, made, arguments):
+    if is_failing_on_samples(compiler.catalog, made, arguments):
         raise compiler.source.refuse("OVERLAY does not take these numbers: it fails on some texts", node)
     return build_typed(Apply(overlaid(len(arguments)), tuple(a.node for a in arguments)), VARCHAR, value)
 
@@ -193,7 +193,7 @@ def _identifier(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     raise compiler.source.refuse("a lambda uses only its own parameter", node)
 
 
-def lambda_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+def compile_lambda_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile list_filter or list_transform; the lambda may use only its own parameter."""
     name = (function_name(node) or "").lower()
     hint = f"{name}(items, lambda x: x > 1)"
@@ -219,7 +219,7 @@ def lambda_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     parameter = Typed(Parameter("p"), item)
     inner = Scope(compiler.source, aliases={fold(function.expressions[0].name): parameter})
     if name == "list_filter":
-        body = predicate(compiler, function.this, inner)
+        body = compile_condition(compiler, function.this, inner)
         sql_type = value.type
     else:
         body = compiler.expression(function.this, inner)
@@ -238,7 +238,7 @@ def _array(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if not values or any(v.literal is None or v.type not in (VARCHAR, INTEGER, BIGINT) for v in values):
         raise compiler.source.refuse("a list holds literal numbers or texts here", node)
     sql_type = VARCHAR if values[0].type == VARCHAR else BIGINT
-    fitted = [to_type(compiler.catalog, v, sql_type) for v in values]
+    fitted = [convert_implicitly(compiler.catalog, v, sql_type) for v in values]
     if any(f is None for f in fitted):
         raise compiler.source.refuse("the items of a list have one type", node)
     items = ListOf(tuple(f.node for f in fitted if f is not None))
@@ -249,15 +249,15 @@ SYNTAX_RULES = (
     Rule(exp.Bracket, _bracket, frozenset({"this", "expressions", "offset", "safe"})),
     Rule(exp.Escape, _escape, frozenset({"this", "expression"})),
     Rule(exp.SimilarTo, _similar, frozenset({"this", "expression"})),
-    Rule(exp.StrPosition, call_rule("strpos", "this", "substr"), frozenset({"this", "substr"})),
+    Rule(exp.StrPosition, make_call_rule("strpos", "this", "substr"), frozenset({"this", "substr"})),
     Rule(
         exp.Substring,
-        call_rule("substring", "this", "start", "length"),
+        make_call_rule("substring", "this", "start", "length"),
         frozenset({"this", "start", "length"}),
     ),
     Rule(exp.Trim, _trim, frozenset({"this", "expression", "position"})),
     Rule(exp.Overlay, _overlay, frozenset({"this", "expression", "from_", "for_"})),
-    Rule(exp.BitwiseNot, call_rule("~", "this"), frozenset({"this"})),
+    Rule(exp.BitwiseNot, make_call_rule("~", "this"), frozenset({"this"})),
     Rule(exp.Identifier, _identifier, frozenset({"this", "quoted"})),
     Rule(exp.Array, _array, frozenset({"expressions", "value_constructor", "bracket_notation"})),
 )
@@ -268,12 +268,12 @@ _MOST_NOTED = 4
 _EPOCH = datetime(1970, 1, 1)
 
 
-def moved_by(value: Expr, steps: zones.Steps) -> Expr:
+def move_time(value: Expr, steps: zones.Steps) -> Expr:
     """Return a moment moved by the offset at it."""
-    return Paren(_chosen(value, steps, 0, len(steps.starts)))
+    return Paren(_choose_offset(value, steps, 0, len(steps.starts)))
 
 
-def steps_of(sql_type: SqlType, zone: zones.Zone, span: Span | None) -> zones.Steps:
+def find_steps(sql_type: SqlType, zone: zones.Zone, span: Span | None) -> zones.Steps:
     """Return what moves a moment of a type: an instant to its local time in a zone, or such a time to UTC."""
     first, last = zone_limits(span)
     if sql_type == TIMESTAMPTZ:
@@ -288,66 +288,66 @@ def zone_limits(span: Span | None) -> tuple[int, int]:
     return span.first // zones.SECOND, span.last // zones.SECOND
 
 
-def _chosen(value: Expr, steps: zones.Steps, first: int, last: int) -> Expr:
+def _choose_offset(value: Expr, steps: zones.Steps, first: int, last: int) -> Expr:
     """Return the moment by the offsets `first` to `last`, which half of the changes decides at each step."""
     if first == last:
         offset = steps.offsets[first]
         return Moved(value, offset) if offset else value
     middle = (first + last) // 2
     change = Constant(_EPOCH + timedelta(seconds=steps.starts[middle]), TIMESTAMP)
-    before = _chosen(value, steps, first, middle)
-    return Case(((Binary("<", value, change), before),), _chosen(value, steps, middle + 1, last))
+    before = _choose_offset(value, steps, first, middle)
+    return Case(((Binary("<", value, change), before),), _choose_offset(value, steps, middle + 1, last))
 
 
-def note_of(zone: zones.Zone, span: Span | None) -> Assumed:
+def note_zone(zone: zones.Zone, span: Span | None) -> Assumed:
     """Return the note that a zone was looked up, and for which years."""
     first, last = (zones.shown(each)[:4] for each in zone_limits(span))
     years = first if first == last else f"{first} to {last}"
-    return Assumed(f"{zone.name}{database(zone.name)}, changes of {years}")
+    return Assumed(f"{zone.name}{name_database(zone.name)}, changes of {years}")
 
 
 def _at_time_zone(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    return _in_zone(compiler, node, node.this, node.args["zone"], scope)
+    return _compile_in_zone(compiler, node, node.this, node.args["zone"], scope)
 
 
-def timezone_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+def compile_timezone_call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile TIMEZONE('Europe/Berlin', ts), which is another spelling."""
     if len(node.expressions) != 2:
         raise compiler.source.refuse("timezone takes a zone and a time", node, "ts AT TIME ZONE 'UTC'")
-    return _in_zone(compiler, node, node.expressions[1], node.expressions[0], scope)
+    return _compile_in_zone(compiler, node, node.expressions[1], node.expressions[0], scope)
 
 
-def _in_zone(
+def _compile_in_zone(
     compiler: StatementCompiler, node: exp.Expr, of: exp.Expr, named: exp.Expr, scope: Scope
 ) -> Typed:
-    value, zone = compiler.expression(of, scope), _zone(compiler, named)
+    value, zone = compiler.expression(of, scope), _read_zone(compiler, named)
     if value.clock and value.type == TIMESTAMP:  # a time of UTC
         value = replace(value, type=TIMESTAMPTZ)
     if not value.type.moment:
         hint = "TIMESTAMP '2024-07-02 00:00:00' AT TIME ZONE 'UTC'"
         if value.type.name == "DATE":
-            hint = f"CAST({_is_named_zone(of)} AS TIMESTAMP) AT TIME ZONE '{zone.name}'"
+            hint = f"CAST({_name_time(of)} AS TIMESTAMP) AT TIME ZONE '{zone.name}'"
         raise compiler.source.refuse(
             f"AT TIME ZONE is of a TIMESTAMP or TIMESTAMPTZ, this is {value.type}", node, hint
         )
     result = TIMESTAMP if value.type == TIMESTAMPTZ else TIMESTAMPTZ
     if not value.reads:
-        of_constant = of_instant if value.type == TIMESTAMPTZ else in_zone
+        of_constant = show_in_zone if value.type == TIMESTAMPTZ else read_in_zone
         found = of_constant(compiler.catalog, value, zone)
         if found is not None:
             return found
     base = value if value.zoned is None else value.zoned.of
     span = base.column_span()
-    steps = steps_of(value.type, zone, span)
+    steps = find_steps(value.type, zone, span)
     if value.zoned is not None:
         steps = value.zoned.steps.then(steps)
-    bounds = _move_time(base.bounds, steps)
-    found = build_typed(moved_by(base.node, steps), result, value, bounds=bounds)
-    notes = (*found.notes, note_of(zone, span)) if zone.name != "UTC" else found.notes
-    return replace(found, notes=notes, zoned=_local(base, steps, zone, result), clock=False)
+    bounds = _move_bounds(base.bounds, steps)
+    found = build_typed(move_time(base.node, steps), result, value, bounds=bounds)
+    notes = (*found.notes, note_zone(zone, span)) if zone.name != "UTC" else found.notes
+    return replace(found, notes=notes, zoned=_describe_local_time(base, steps, zone, result), clock=False)
 
 
-def _zone(compiler: StatementCompiler, node: exp.Expr) -> zones.Zone:
+def _read_zone(compiler: StatementCompiler, node: exp.Expr) -> zones.Zone:
     if not isinstance(node, exp.Literal) or not node.args.get("is_string"):
         raise compiler.source.refuse(
             "the zone is a text: with a name that no zone has, a row would make the statement fail",
@@ -364,20 +364,20 @@ def _zone(compiler: StatementCompiler, node: exp.Expr) -> zones.Zone:
         raise compiler.source.refuse(str(problem), node, hint) from None
 
 
-def _is_named_zone(node: exp.Expr) -> str:
+def _name_time(node: exp.Expr) -> str:
     return node.name if isinstance(node, exp.Column) else "day"
 
 
-def _move_time(bounds: Bounds | None, steps: zones.Steps) -> Bounds | None:
+def _move_bounds(bounds: Bounds | None, steps: zones.Steps) -> Bounds | None:
     if bounds is None:
         return None
     moves = [Fraction(offset * zones.SECOND) for offset in steps.offsets]
     return replace(bounds, low=bounds.low + min(moves), high=bounds.high + max(moves))
 
 
-def _local(of: Typed, steps: zones.Steps, zone: zones.Zone, result: SqlType) -> LocalTime:
+def _describe_local_time(of: Typed, steps: zones.Steps, zone: zones.Zone, result: SqlType) -> LocalTime:
     """Return what is known of a moment in a zone, with a note on days of other lengths."""
-    grain = next(name for name in GRAINS if seconds_of(name) <= steps.unit)
+    grain = next(name for name in GRAINS if count_seconds(name) <= steps.unit)
     span = of.column_span()
     days = zone.longer_days(*zone_limits(span)) if result == TIMESTAMP else []
     if not days:

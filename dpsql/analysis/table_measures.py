@@ -26,12 +26,12 @@ from dpsql.analysis.compiled_query import CompiledQuery, seal
 from dpsql.analysis.compiled_relation import From, select_list
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.facts_of_values import bounds_of_column
-from dpsql.analysis.from_joins import from_clause
-from dpsql.analysis.grids import grid_of, in_search
-from dpsql.analysis.group_rules import undeclared_keys
-from dpsql.analysis.large_domains import number_of_groups
-from dpsql.analysis.outer_query import outer_query
-from dpsql.analysis.released.contribution_bounds import HIGHEST, HIGHEST_ROWS, power_of
+from dpsql.analysis.from_joins import compile_from
+from dpsql.analysis.grids import grid_of, prepare_for_search
+from dpsql.analysis.group_rules import find_undeclared_keys
+from dpsql.analysis.large_domains import count_groups
+from dpsql.analysis.outer_query import compile_outer_query
+from dpsql.analysis.released.contribution_bounds import HIGHEST, HIGHEST_ROWS, find_power
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.statement_plan import check_numbers, check_search, check_together
 from dpsql.analysis.total_forms import widen_integer
@@ -110,7 +110,7 @@ class UnitMeasure:
         """
         server = self._policy.engine != "duckdb"
         query = Scores(self._units, self.bounds, by_excess=True, wide=self.wide, server=server)
-        made = self._sealed(query, Sums.NONE.value, one_row=False)
+        made = self._seal_query(query, Sums.NONE.value, one_row=False)
         check_search(made.certificate, self.bounds)
         return made
 
@@ -121,19 +121,21 @@ class UnitMeasure:
         """
         most = len(ends) if self._policy.engine == "duckdb" else _IN_A_QUERY
         parts = (tuple(ends[place : place + most]) for place in range(0, len(ends), most))
-        return tuple(self._asked(part) for part in parts)
+        return tuple(self._seal_above(part) for part in parts)
 
-    def _asked(self, ends: tuple[int, ...]) -> CompiledQuery:
-        made = self._sealed(Above(self._units, ends), len(ends))
+    def _seal_above(self, ends: tuple[int, ...]) -> CompiledQuery:
+        made = self._seal_query(Above(self._units, ends), len(ends))
         check_numbers(made.certificate, 1)
         return made
 
-    def _sealed(self, query: tree.Query, size: int, *, one_row: bool = True) -> CompiledQuery:
+    def _seal_query(self, query: tree.Query, size: int, *, one_row: bool = True) -> CompiledQuery:
         order = () if one_row else None
         return seal(query, self._catalog, self._policy, self._used, size, order=order, cells=not one_row)
 
 
-def unit_measure(policy: Policy, catalog: Catalog, table: Table, column: str | None = None) -> UnitMeasure:
+def compile_unit_measure(
+    policy: Policy, catalog: Catalog, table: Table, column: str | None = None
+) -> UnitMeasure:
     """Compile a measure of the units of a table: their rows, or the totals of a column.
 
     Raises `ProgrammingError` if the table has no such measure: it is public, each of its rows is a unit, or
@@ -143,22 +145,22 @@ def unit_measure(policy: Policy, catalog: Catalog, table: Table, column: str | N
     query = parse(f"SELECT {what} FROM {quote(table.name)}")
     assert isinstance(query, Query)  # noqa: S101  as written above
     with query.source.limited_depth():
-        return _compile_unit_measure(policy, catalog, table, column, query)
+        return _compile_parsed_measure(policy, catalog, table, column, query)
 
 
-def _compile_unit_measure(
+def _compile_parsed_measure(
     policy: Policy, catalog: Catalog, table: Table, column: str | None, query: Query
 ) -> UnitMeasure:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
     assert isinstance(query.tree, exp.Select)  # noqa: S101  as written
-    made = from_clause(compiler, query.tree, (), 1)
+    made = compile_from(compiler, query.tree, (), 1)
     if made.owner is None or made.unit is None:
         raise ProgrammingError(f"{table.name} is public: nothing in it is bounded")
     if column is None and made.owner.row:
         raise ProgrammingError(f"each row of {table.name} is a unit: it has one row")
     used, kind = tuple(sorted(compiler.used)), made.owner.kind
     if column is None:
-        units = _by_unit(made, None, Aggregate("COUNT", (Column("s", "u"),)))
+        units = _group_by_unit(made, None, Aggregate("COUNT", (Column("s", "u"),)))
         return UnitMeasure(
             table.name, ROWS, kind, Fraction(1), HIGHEST_ROWS, False, units, used, catalog, policy
         )
@@ -166,32 +168,32 @@ def _compile_unit_measure(
     if not value.type.numeric:
         raise ProgrammingError(f"{table.name}.{column} is {value.type}, which has no totals")
     value = widen_integer(value)
-    row, scale, step = in_search(value.guarded_node, value.type)
+    row, scale, step = prepare_for_search(value.guarded_node, value.type)
     own = Column("s", "f0")
     # The absolute value of the least BIGINT is none.
     size = Call("abs", (own if scale else huge(own),))
     if made.owner.row:
-        units = Select((Item(_steps(size, scale), "a"),), Derived(_rows(made, row), "s"))
+        units = Select((Item(_convert_to_steps(size, scale), "a"),), Derived(_project_rows(made, row), "s"))
     else:
-        units = _by_unit(made, row, _steps(Aggregate("SUM", (size,)), scale))
-    top = HIGHEST if value.type == DOUBLE else min(HIGHEST, power_of(value.type) + HIGHEST_ROWS)
+        units = _group_by_unit(made, row, _convert_to_steps(Aggregate("SUM", (size,)), scale))
+    top = HIGHEST if value.type == DOUBLE else min(HIGHEST, find_power(value.type) + HIGHEST_ROWS)
     return UnitMeasure(table.name, total_of(column), kind, step, top, True, units, used, catalog, policy)
 
 
-def _rows(made: From, row: Expr | None) -> Select:
+def _project_rows(made: From, row: Expr | None) -> Select:
     """Return the rows of a FROM clause: the unit `u`, and the value `f0` if there is one."""
     values = () if row is None else (row,)
     return Select((*select_list(made.unit, "k", ()), *items("f", values)), made.source)
 
 
-def _by_unit(made: From, row: Expr | None, aggregate: Expr) -> Select:
+def _group_by_unit(made: From, row: Expr | None, aggregate: Expr) -> Select:
     """Return one row for each unit with a row: an aggregate of its rows, as `a`."""
     unit = Column("s", "u")
     there = IsNull(unit, negated=True)
-    return Select((Item(aggregate, "a"),), Derived(_rows(made, row), "s"), there, group=(unit,))
+    return Select((Item(aggregate, "a"),), Derived(_project_rows(made, row), "s"), there, group=(unit,))
 
 
-def _steps(total: Expr, scale: int) -> Expr:
+def _convert_to_steps(total: Expr, scale: int) -> Expr:
     """Return a total of values with so many decimals in steps, 0 for NULL."""
     return within(to_least_steps(total, scale), BEYOND)
 
@@ -234,12 +236,12 @@ class ValueMeasure:
     high: Fraction
 
     @property
-    def moved(self) -> int:
+    def unit_change(self) -> int:
         """The most by which one unit moves the three numbers together, in steps."""
         return self.rows * self.width
 
 
-def declared_bounds(catalog: Catalog, table: Table, column: str) -> Bounds | None:
+def find_declared_bounds(catalog: Catalog, table: Table, column: str) -> Bounds | None:
     """Return the bounds of a column that statements cut its values to, and beyond which values may lie."""
     kind = dict(catalog.columns(table.name)).get(column)
     if table.public or kind is None or not kind.numeric:
@@ -250,21 +252,23 @@ def declared_bounds(catalog: Catalog, table: Table, column: str) -> Bounds | Non
     return found
 
 
-def value_measure(policy: Policy, catalog: Catalog, table: Table, column: str, rows: int) -> ValueMeasure:
+def compile_value_measure(
+    policy: Policy, catalog: Catalog, table: Table, column: str, rows: int
+) -> ValueMeasure:
     """Compile the measure of a column with declared bounds, of which `rows` count for each unit."""
     query = parse(f"SELECT SUM({quote(column)}) FROM {quote(table.name)}")
     assert isinstance(query, Query)  # noqa: S101  as written above
     with query.source.limited_depth():
-        return _compile_value_measure(policy, catalog, table, column, rows, query)
+        return _compile_parsed_values(policy, catalog, table, column, rows, query)
 
 
-def _compile_value_measure(
+def _compile_parsed_values(
     policy: Policy, catalog: Catalog, table: Table, column: str, rows: int, query: Query
 ) -> ValueMeasure:
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
     assert isinstance(query.tree, exp.Select)  # noqa: S101  as written
-    made = from_clause(compiler, query.tree, (), 1)
-    bounds = declared_bounds(catalog, table, column)
+    made = compile_from(compiler, query.tree, (), 1)
+    bounds = find_declared_bounds(catalog, table, column)
     assert bounds is not None  # noqa: S101  the caller has looked
     assert made.unit is not None  # noqa: S101  the table is private
     value = widen_integer(compiler.expression(exp.column(exp.to_identifier(column, quoted=True)), made.scope))
@@ -273,19 +277,21 @@ def _compile_value_measure(
     grid = grid_of(value.type, low - beyond, high + beyond, rows, degree=1)
     ends = math.floor(low / grid.step) - grid.low, math.ceil(high / grid.step) - grid.low
     width = max(ends[0], grid.width - ends[1], ends[1] - ends[0])
-    row = grid.steps(value.guarded_node, shifted=True)
+    row = grid.write_steps(value.guarded_node, shifted=True)
     by_unit = made.owner is None or not made.owner.row
     rows_of_units = Select((*select_list(made.unit, "k", ()), *items("f", (row,))), made.source)
     found = Beyond(rows_of_units, *ends, width, rows, by_unit)
     used = tuple(sorted(compiler.used))
     sealed = seal(found, catalog, policy, used, 3, order=())
     measure = ValueMeasure(sealed, rows, width, grid.step, bounds.low, bounds.high)
-    check_numbers(sealed.certificate, measure.moved)
-    check_together(sealed.certificate, measure.moved)
+    check_numbers(sealed.certificate, measure.unit_change)
+    check_together(sealed.certificate, measure.unit_change)
     return measure
 
 
-def group_measure(policy: Policy, catalog: Catalog, table: Table, columns: Sequence[str]) -> UnitMeasure:
+def compile_group_measure(
+    policy: Policy, catalog: Catalog, table: Table, columns: Sequence[str]
+) -> UnitMeasure:
     """Compile the measure of in how many groups of some columns a unit of a table has a row.
 
     Raises `ProgrammingError` if the table has no such measure: it is public, its columns are no keys, or each
@@ -296,18 +302,18 @@ def group_measure(policy: Policy, catalog: Catalog, table: Table, columns: Seque
     assert isinstance(query, Query)  # noqa: S101  as written above
     try:
         with query.source.limited_depth():
-            return _compile(policy, catalog, table, columns, query)
+            return _compile_parsed_groups(policy, catalog, table, columns, query)
     except QueryRefused as refused:
         raise ProgrammingError(f"{', '.join(columns)} of {table.name}: {refused.message}") from None
 
 
-def _compile(
+def _compile_parsed_groups(
     policy: Policy, catalog: Catalog, table: Table, columns: Sequence[str], query: Query
 ) -> UnitMeasure:
     if table.public:
         raise ProgrammingError(f"{table.name} is public: nothing in it is bounded")
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query)
-    block = outer_query(compiler, query)
+    block = compile_outer_query(compiler, query)
     owner, listed = block.source.owner, ", ".join(columns)
     assert owner is not None  # noqa: S101  the table is private
     if owner.row:
@@ -316,9 +322,9 @@ def _compile(
         raise ProgrammingError(f"a {owner.kind} is in one group by {listed}: no statement needs a bound")
     if any(key.link for key in block.keys):
         raise ProgrammingError(f"each value of {listed} belongs to one {owner.kind}, so no group is shown")
-    declared = not undeclared_keys(block)
-    rows = block.rows.with_outside(block.domains) if declared else block.rows
-    size = number_of_groups(catalog, block.domains) + 1 if declared else None
+    declared = not find_undeclared_keys(block)
+    rows = block.rows.add_outside(block.domains) if declared else block.rows
+    size = count_groups(catalog, block.domains) + 1 if declared else None
     top = HIGHEST_ROWS if size is None else min(HIGHEST_ROWS, max(size - 1, 1).bit_length())
     return UnitMeasure(
         table.name,

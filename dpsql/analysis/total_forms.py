@@ -97,7 +97,7 @@ _ESCAPE = re.compile(r"ESCAPE (argument_\d+)")
 
 
 @cache
-def form_template(form: str) -> Expr:
+def parse_form(form: str) -> Expr:
     """Return the expression that a form stands for, with `Argument`s in the places of its arguments."""
     dialect = DuckDB()
     sql = "SELECT " + _ESCAPE.sub(r"ESCAPE '\1'", _PLACE.sub(r"argument_\1", form))
@@ -109,7 +109,7 @@ def form_template(form: str) -> Expr:
 
 def expand_form(node: Apply) -> Expr:
     """Return the expression that a form with these arguments stands for."""
-    return _fill_arguments(form_template(node.form.template), node.arguments)
+    return _fill_arguments(parse_form(node.form.template), node.arguments)
 
 
 def _fill_arguments(node: Expr, arguments: Sequence[Expr]) -> Expr:
@@ -205,7 +205,7 @@ class _Number:
     """The number cut to the ends of its type, so that it cannot fail."""
 
 
-def _product(a: int, b: int) -> int:
+def _bound_product(a: int, b: int) -> int:
     """Return the most of a product; one of 0 cannot be computed either where its other operand cannot."""
     return a * b or (a + b if a + b > MOST else 0)
 
@@ -213,7 +213,7 @@ def _product(a: int, b: int) -> int:
 _MOST: dict[str, Callable[..., int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a + b,
-    "*": _product,
+    "*": _bound_product,
     "//": lambda a, _: a,
     "%": lambda a, _: a,
     "mod": lambda a, _: a,
@@ -259,7 +259,7 @@ def widen_integer(value: Typed) -> Typed:
     return replace(value, node=full, type=HUGEINT)
 
 
-def mean_of(value: Typed, *, distinct: bool) -> Typed | None:
+def compute_mean(value: Typed, *, distinct: bool) -> Typed | None:
     """Return the average of values that DuckDB averages as BIGINT; None for those of other types.
 
     DuckDB's own divides in a format wider than DOUBLE where the machine has one, and rounds twice.
@@ -368,16 +368,16 @@ def check_pattern(
 
 def check_regex(source: StatementText, pattern: str, at: exp.Expr) -> None:
     """Refuse a regular expression with too many states: each may be tried at each position of a text."""
-    if _states(pattern) > _STATES:
+    if _count_states(pattern) > _STATES:
         raise source.refuse(
             f"a regular expression has at most {_STATES} characters, each repetition counted", at
         )
 
 
-def _states(pattern: str) -> int:
+def _count_states(pattern: str) -> int:
     """Estimate the number of states of a regular expression; `*` and `+` count once.
 
-    >>> _states("[0-9]{4}-(a|bc){2,3}")
+    >>> _count_states("[0-9]{4}-(a|bc){2,3}")
     17
     """
     totals, last = [0], 0

@@ -1,7 +1,8 @@
 """The types that DuckDB gives to results: of operators, choices, calls and aggregates.
 
 A whole number as it is written has no type of its own: it takes that of what it stands beside, if it fits.
-Its type here is `LITERAL`, with the number as its precision; `settled` is the one that it has in a column.
+Its type here is `LITERAL`, with the number as its precision; `settle_type` returns the one that it has in a
+column.
 """
 
 from __future__ import annotations
@@ -38,32 +39,32 @@ def literal_type(value: object, sql_type: SqlType) -> SqlType:
     if value is None:
         return NULL
     if type(value) is int:
-        return _literal(value)
+        return _make_literal(value)
     return sql_type.held
 
 
 @lru_cache(maxsize=1024)
-def _literal(number: int) -> SqlType:
+def _make_literal(number: int) -> SqlType:
     return SqlType(LITERAL, number)
 
 
-def settled(kind: Kind) -> Kind:
-    """Return the type that a column of such values has."""
-    return _natural(kind.precision) if kind is not None and kind.name == LITERAL else kind
+def settle_type(kind: Kind) -> Kind:
+    """Return the type that a column of values of a type has: of a literal number the least that fits."""
+    return _choose_natural(kind.precision) if kind is not None and kind.name == LITERAL else kind
 
 
-def _natural(number: int) -> SqlType:
-    return next((SqlType(name) for name in _ORDER[2:] if _fits(number, name)), DOUBLE)
+def _choose_natural(number: int) -> SqlType:
+    return next((SqlType(name) for name in _ORDER[2:] if _is_within(number, name)), DOUBLE)
 
 
-def _fits(number: int, name: str) -> bool:
+def _is_within(number: int, name: str) -> bool:
     """Return whether a whole number is one of a type."""
     if name[0] == "U":
-        return 0 <= number < 1 << _bits(name[1:])
-    return -(1 << _bits(name) - 1) <= number < 1 << _bits(name) - 1
+        return 0 <= number < 1 << _count_bits(name[1:])
+    return -(1 << _count_bits(name) - 1) <= number < 1 << _count_bits(name) - 1
 
 
-def _bits(name: str) -> int:
+def _count_bits(name: str) -> int:
     return 128 if name == "HUGEINT" else SqlType(name).bits
 
 
@@ -72,12 +73,12 @@ def common_type(kinds: Sequence[Kind]) -> Kind:
     found = kinds[0]
     for kind in kinds[1:]:
         if kind is not found:
-            found = _common(found, kind)
+            found = _choose_common(found, kind)
     return found
 
 
 @lru_cache(maxsize=4096)
-def _common(a: Kind, b: Kind) -> Kind:
+def _choose_common(a: Kind, b: Kind) -> Kind:
     if a is None or b is None:
         return None
     if b in (a, NULL):
@@ -85,11 +86,11 @@ def _common(a: Kind, b: Kind) -> Kind:
     if a == NULL:
         return b
     if LITERAL in (a.name, b.name):
-        return _beside_literal(*((a, b) if a.name == LITERAL else (b, a)))
+        return _choose_beside_literal(*((a, b) if a.name == LITERAL else (b, a)))
     if a.name in _DIGITS and b.name in _DIGITS:
-        return _common_integer(a, b)
+        return _choose_integer(a, b)
     if a.numeric or a == HUGEINT:
-        return _common_number(a, b)
+        return _choose_number(a, b)
     names = {a.name, b.name}
     if names == {"DATE", "TIMESTAMP"}:
         return TIMESTAMP
@@ -98,15 +99,15 @@ def _common(a: Kind, b: Kind) -> Kind:
     return None
 
 
-def _beside_literal(literal: SqlType, other: SqlType) -> Kind:
+def _choose_beside_literal(literal: SqlType, other: SqlType) -> Kind:
     number = literal.precision
-    if other.name in _DIGITS and _fits(number, other.name):
+    if other.name in _DIGITS and _is_within(number, other.name):
         return other
-    natural = _natural(number)
-    return _common(natural, _natural(other.precision) if other.name == LITERAL else other)
+    natural = _choose_natural(number)
+    return _choose_common(natural, _choose_natural(other.precision) if other.name == LITERAL else other)
 
 
-def _common_integer(a: SqlType, b: SqlType) -> Kind:
+def _choose_integer(a: SqlType, b: SqlType) -> Kind:
     if (a.name[0] == "U") == (b.name[0] == "U"):
         return max(a, b, key=lambda kind: _DIGITS[kind.name])
     signed, unsigned = (b, a) if a.name[0] == "U" else (a, b)
@@ -114,7 +115,7 @@ def _common_integer(a: SqlType, b: SqlType) -> Kind:
     return max(signed, SqlType(wider), key=lambda kind: _DIGITS[kind.name])
 
 
-def _common_number(a: SqlType, b: SqlType) -> Kind:
+def _choose_number(a: SqlType, b: SqlType) -> Kind:
     if DOUBLE in (a, b):
         return DOUBLE if {a.name, b.name} <= {*_DIGITS, "DOUBLE", "DECIMAL"} else None
     found = [_as_decimal(kind) for kind in (a, b)]
@@ -147,11 +148,11 @@ def arithmetic_type(operator: str, a: Kind, b: Kind) -> Kind:
     if operator == "/":
         return DOUBLE
     if a.name == LITERAL and b.name == LITERAL:
-        return _common(settled(a), settled(b))
+        return _choose_common(settle_type(a), settle_type(b))
     if "DECIMAL" in (a.name, b.name) and DOUBLE not in (a, b):
-        left, right = _as_decimal(settled(a) or a), _as_decimal(settled(b) or b)
+        left, right = _as_decimal(settle_type(a) or a), _as_decimal(settle_type(b) or b)
         return None if left is None or right is None else _decimal_type(operator, left, right)
-    found = _common(a, b)
+    found = _choose_common(a, b)
     if found is None or found.name not in _DIGITS or LITERAL in (a.name, b.name) or found in (a, b):
         return found
     return HUGEINT if UBIGINT in (a, b) else BIGINT  # of a signed and an unsigned number
@@ -188,7 +189,7 @@ def call_type(name: str, kinds: Sequence[Kind]) -> Kind:
     if name in _CHOICES:
         return common_type(kinds)
     if name in _FIRST:
-        return settled(kinds[0])
+        return settle_type(kinds[0])
     if name == "list_transform":
         return None if kinds[1] is None else SqlType("LIST", item=kinds[1])
     if name == "list_sum":
@@ -204,7 +205,7 @@ def aggregate_type(name: str, kinds: Sequence[Kind]) -> Kind:
     """Return the type of the result of an aggregate."""
     if name in _AGGREGATES:
         return _AGGREGATES[name]
-    first = settled(kinds[0]) if kinds else None
+    first = settle_type(kinds[0]) if kinds else None
     if first is None or name in _SAME:
         return first
     if name == "sum":

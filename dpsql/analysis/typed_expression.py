@@ -173,7 +173,7 @@ TRUTH = Bounds(Fraction(0), Fraction(1))
 """The bounds of BOOLEAN values as numbers."""
 
 
-def seconds_of(grain: str) -> int:
+def count_seconds(grain: str) -> int:
     """Return the seconds of a grain of time."""
     return _MICROSECONDS[grain] // 1_000_000
 
@@ -211,9 +211,9 @@ class Typed:
     link: str = ""
     """The unique column that this column is or refers to, or "". Equal values of it belong to one unit."""
     fact: bool = False
-    """Whether it is a column of FROM with one value for each unit in the rows (see `unit_facts`)."""
+    """Whether it is a column of FROM with one value for each unit in the rows (see `row_conditions`)."""
     borrowed: bool = False
-    """Whether it is a column of FROM whose name is that of a parent table's (see `relation.Column`)."""
+    """Whether it is a column of FROM whose name is that of a parent table's (`RelationColumn.borrowed`)."""
     domain: KeyDomain | None = None
     span: Span | None = None
     """The public range of a TIMESTAMP column, or of a column of integers whose range is too long for a list.
@@ -226,7 +226,7 @@ class Typed:
     nulls: bool = True
     """Of a column: whether it can be NULL, beside a NULL that its domain lists.
 
-    For other expressions see `nulls.never_null`."""
+    Of other expressions `facts_of_values.never_null` decides it."""
     zoned: LocalTime | None = None
     """What is known of a moment AT TIME ZONE; None for every other expression."""
     clock: bool = False
@@ -279,11 +279,11 @@ class Typed:
         return self.span if self.is_column else None
 
     @property
-    def total(self) -> bool:
+    def is_total(self) -> bool:
         """Whether it fails on no row, apart from parts that are put into TRY."""
         return total(self.node)
 
-    def guarding(self) -> Typed:
+    def guard(self) -> Typed:
         """Return the expression with its guarded node, for the argument of an aggregate or window."""
         return replace(self, node=self.guarded_node)
 
@@ -296,18 +296,20 @@ class Typed:
         return self if self.fact is fact else replace(self, fact=fact)
 
 
-def joint_notes(parts: Iterable[Typed]) -> tuple[Assumed, ...]:
+def join_notes(parts: Iterable[Typed]) -> tuple[Assumed, ...]:
     """Return the notes of several expressions, each once."""
     found = [note for part in parts if part.notes for note in part.notes]
     return tuple(dict.fromkeys(found)) if found else ()
 
 
-def constant(value: object, sql_type: SqlType) -> Typed:
+def make_constant(value: object, sql_type: SqlType) -> Typed:
     """Return a constant that the analyst typed."""
-    return Typed(Constant(value, sql_type), sql_type, literal=Literal(value), bounds=exactly(value))
+    return Typed(
+        Constant(value, sql_type), sql_type, literal=Literal(value), bounds=bounds_of_constant(value)
+    )
 
 
-def exactly(value: object) -> Bounds | None:
+def bounds_of_constant(value: object) -> Bounds | None:
     """Return the bounds of a constant: the number itself, a DOUBLE as its shortest decimal.
 
     None if it is NaN, infinite or no number.
@@ -322,6 +324,6 @@ UNKNOWN = Typed(Constant(None, NULL), NULL)
 """What stands for an expression until it is compiled; it fits everywhere."""
 
 
-def column(table: str, name: str, sql_type: SqlType) -> Typed:
+def make_column(table: str, name: str, sql_type: SqlType) -> Typed:
     """Return a column of an item of FROM, by its generated names."""
     return Typed(Column(table, name), sql_type)

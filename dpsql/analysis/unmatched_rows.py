@@ -15,8 +15,14 @@ from collections.abc import Iterable, Sequence
 from sqlglot import exp
 
 from dpsql.analysis.compiled_relation import From
-from dpsql.analysis.compiler import StatementCompiler, call_arguments, conjuncts, function_name, whole_number
-from dpsql.analysis.scalar_rules import predicate
+from dpsql.analysis.compiler import (
+    StatementCompiler,
+    function_name,
+    list_conjuncts,
+    read_whole_number,
+    split_arguments,
+)
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.tree import (
     Binary,
@@ -30,7 +36,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     walk,
 )
-from dpsql.language import MARK, Query, all_of, copy_tree, parse, walk_tree
+from dpsql.language import MARK, Query, copy_tree, find_nodes, parse, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 from dpsql.types import INTEGER
@@ -54,26 +60,33 @@ def refuse_unmatched(
     `where` is the compiled condition of the block.
     """
     outer = (n for n in walk(made.source) if isinstance(n, Join) and n.kind in _OUTER)
-    if made.owner is None or made.owner.row or next(outer, None) is None or not _any(compiler, made, [where]):
+    if (
+        made.owner is None
+        or made.owner.row
+        or next(outer, None) is None
+        or not _has_rows(compiler, made, [where])
+    ):
         return frozenset()
     found = set[int]()
     for node in measures:
-        for call in _calls(node):
+        for call in _list_calls(node):
             added: list[Expr] | None = None
             with compiler.part():
-                added = _conditions_of_addition(compiler, call, made)
-            if added is None or not _any(compiler, made, [where, *added]):
+                added = _find_conditions(compiler, call, made)
+            if added is None or not _has_rows(compiler, made, [where, *added]):
                 continue
             found.add(id(node))
-            hint, whole = _Spelling.of(compiler, select, made).hint()
-            fix = Fix(hint, 0, len(query.source.text)) if whole and _is_all(query, select) else None
+            hint, whole = _TwoReleases.of(compiler, select, made).hint()
+            fix = (
+                Fix(hint, 0, len(query.source.text)) if whole and _is_whole_statement(query, select) else None
+            )
             what = "public rows that match no private row belong to no unit, and are not counted here"
             compiler.report(compiler.source.refuse(what, call, hint, fix))
             break
     return frozenset(found)
 
 
-def _any(compiler: StatementCompiler, made: From, conditions: Sequence[Expr | None]) -> bool:
+def _has_rows(compiler: StatementCompiler, made: From, conditions: Sequence[Expr | None]) -> bool:
     """Return whether a row of FROM meets conditions where all private tables are empty."""
     there = conjunction(each for each in conditions if each is not None)
     rows = Select((Item(Constant(1, INTEGER), "x"),), made.source, there, limit=1)
@@ -83,22 +96,22 @@ def _any(compiler: StatementCompiler, made: From, conditions: Sequence[Expr | No
         return True
 
 
-def _calls(node: exp.Expr) -> list[exp.Expr]:
+def _list_calls(node: exp.Expr) -> list[exp.Expr]:
     """Return the calls that a measure consists of."""
     node = node.unnest()
-    return [*_calls(node.this), *_calls(node.expression)] if isinstance(node, exp.Sub) else [node]
+    return [*_list_calls(node.this), *_list_calls(node.expression)] if isinstance(node, exp.Sub) else [node]
 
 
-def _conditions_of_addition(compiler: StatementCompiler, call: exp.Expr, made: From) -> list[Expr]:
+def _find_conditions(compiler: StatementCompiler, call: exp.Expr, made: From) -> list[Expr]:
     """Return the conditions on which a row adds something to a measure."""
     found: list[Expr] = []
     if isinstance(call, exp.Filter):
-        found.append(predicate(compiler, call.expression.this, made.scope).guarded_node)
+        found.append(compile_condition(compiler, call.expression.this, made.scope).guarded_node)
         call = call.this.unnest()
     if isinstance(call, exp.WithinGroup):
         values = [call.expression.expressions[0].this]
     else:
-        _, values = call_arguments(call)
+        _, values = split_arguments(call)
     value = values[0] if values else exp.Star()
     if isinstance(value, exp.Distinct):
         value = value.expressions[0]
@@ -106,7 +119,7 @@ def _conditions_of_addition(compiler: StatementCompiler, call: exp.Expr, made: F
         return found
     name = (function_name(call) or "").lower()
     if name in _ROWS:
-        return [*found, predicate(compiler, value, made.scope).guarded_node]
+        return [*found, compile_condition(compiler, value, made.scope).guarded_node]
     compiled = compiler.expression(value, made.scope)
     found.append(IsNull(compiled.guarded_node, negated=True))
     if name == "sum" and compiled.type.numeric:
@@ -114,7 +127,7 @@ def _conditions_of_addition(compiler: StatementCompiler, call: exp.Expr, made: F
     return found
 
 
-def _is_all(query: Query, select: exp.Select) -> bool:
+def _is_whole_statement(query: Query, select: exp.Select) -> bool:
     """Return whether a block is the whole text of the statement, which says nothing else."""
     try:
         whole = parse(query.source.text)
@@ -127,7 +140,7 @@ def _is_all(query: Query, select: exp.Select) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spelling:
+class _TwoReleases:
     """A block with one outer join of public and private rows, to be spelled as two releases."""
 
     compiler: StatementCompiler
@@ -142,7 +155,7 @@ class _Spelling:
     """The folded names of the public items."""
 
     @classmethod
-    def of(cls, compiler: StatementCompiler, select: exp.Select, made: From) -> _Spelling:
+    def of(cls, compiler: StatementCompiler, select: exp.Select, made: From) -> _TwoReleases:
         """Read FROM; `public` is empty where it has another form."""
         nothing = cls(compiler, select, made, "", "", "", frozenset())
         first, joins = select.args["from_"].this, list(select.args.get("joins") or ())
@@ -161,31 +174,31 @@ class _Spelling:
         if not all(isinstance(item, exp.Table) and _is_public(compiler, item.name) for item in items):
             return nothing
         using = last.args.get("using")
-        on = f" USING ({', '.join(map(_sql, using))})" if using else ""
+        on = f" USING ({', '.join(map(_write_sql, using))})" if using else ""
         if last.args.get("on") is not None:
-            on = f" ON {_sql(last.args['on'])}"
-        public = " ".join([_sql(items[0]), *(_sql(join) for join in joins[:-1])])
+            on = f" ON {_write_sql(last.args['on'])}"
+        public = " ".join([_write_sql(items[0]), *(_write_sql(join) for join in joins[:-1])])
         names = frozenset(fold(item.alias_or_name) for item in items)
-        return cls(compiler, select, made, public, _sql(private), on, names)
+        return cls(compiler, select, made, public, _write_sql(private), on, names)
 
     def hint(self) -> tuple[str, bool]:
         """Return the statement to write, and whether it asks the same."""
-        key = self._key() if self.public and self.on else None
+        key = self._find_key() if self.public and self.on else None
         if key is None:
             return (
                 "count all public rows, and with JOIN those that match, and subtract: "
                 "SELECT (SELECT COUNT(*) FROM p) - (SELECT COUNT(DISTINCT p.key) FROM p JOIN v ON ..)",
                 False,
             )
-        same = self._same(key)
+        same = self._write_same(key)
         if same is not None:
             return same, True
-        every, matched = f"COUNT(*) FROM {self.public}", f"COUNT(DISTINCT {key}) FROM {self._inner}"
+        every, matched = f"COUNT(*) FROM {self.public}", f"COUNT(DISTINCT {key}) FROM {self._matching_rows}"
         other = "asks something else: how many public rows match no private row"
         return f"SELECT (SELECT {every}) - (SELECT {matched}) AS n -- {other}", False
 
     @property
-    def _inner(self) -> str:
+    def _matching_rows(self) -> str:
         """The rows that match."""
         return f"{self.public} JOIN {self.private}{self.on}"
 
@@ -195,29 +208,29 @@ class _Spelling:
         own = next((o for o in self.made.scope.origins if any(c.node == node for c in o.columns)), None)
         return own is not None and fold(own.alias) in self.names
 
-    def _public(self, node: exp.Expr) -> bool:
+    def _is_public_expression(self, node: exp.Expr) -> bool:
         """Return whether an expression reads public items alone."""
         plain = not any(isinstance(each, exp.Query) for each in walk_tree(node))
-        return plain and all(self._is_of_public(column) for column in all_of(node, exp.Column))
+        return plain and all(self._is_of_public(column) for column in find_nodes(node, exp.Column))
 
-    def _key(self) -> str | None:
+    def _find_key(self) -> str | None:
         """Return a column that tells the public rows that match apart; None if none of those tried does.
 
         A row whose compared column is NULL matches nothing, so that only the others need be told apart.
         """
         joins = self.select.args["joins"]
-        equal = [each for each in conjuncts(joins[-1].args.get("on")) if isinstance(each, exp.EQ)]
+        equal = [each for each in list_conjuncts(joins[-1].args.get("on")) if isinstance(each, exp.EQ)]
         compared = [
-            c for each in equal for c in all_of(each, exp.Column) if c.table and self._is_of_public(c)
+            c for each in equal for c in find_nodes(each, exp.Column) if c.table and self._is_of_public(c)
         ]
-        tried = [(column, f" WHERE {_sql(column)} IS NOT NULL") for column in compared]
+        tried = [(column, f" WHERE {_write_sql(column)} IS NOT NULL") for column in compared]
         for item in (self.select.args["from_"].this, *(join.this for join in joins)):
             table = self.compiler.policy.table(item.name) if isinstance(item, exp.Table) else None
             if table is not None and fold(item.alias_or_name) in self.names:
                 names = [columns[0] for columns in table.unique if len(columns) == 1]
                 tried += [(exp.column(name, table=item.alias_or_name), "") for name in names]
         for column, there in tried:
-            name, count = _sql(column), self.compiler.catalog.count
+            name, count = _write_sql(column), self.compiler.catalog.count
             different = f"SELECT DISTINCT {name} FROM {self.public} WHERE {name} IS NOT NULL"
             try:
                 if count(f"SELECT 1 FROM {self.public}{there}") == count(different):
@@ -226,7 +239,7 @@ class _Spelling:
                 continue
         return None
 
-    def _same(self, key: str) -> str | None:
+    def _write_same(self, key: str) -> str | None:
         """Return the statement that asks the same; None if the block is no single count of rows."""
         args = self.select.args
         if (args["joins"][-1].args.get("side") or "").upper() == "FULL":  # it has private rows besides
@@ -235,45 +248,50 @@ class _Spelling:
             return None
         keys = [item for item in self.select.expressions if not _counts_rows(item.unalias())]
         counts = [item for item in self.select.expressions if _counts_rows(item.unalias())]
-        filters = conjuncts(args["where"].this) if args.get("where") is not None else []
-        public = [each for each in filters if self._public(each)]
+        filters = list_conjuncts(args["where"].this) if args.get("where") is not None else []
+        public = [each for each in filters if self._is_public_expression(each)]
         absent = [each for each in filters if each not in public]
         grouped = [] if args.get("group") is None else args["group"].expressions
-        if len(counts) != 1 or bool(keys) != bool(grouped) or not all(map(self._public, keys)):
+        if len(counts) != 1 or bool(keys) != bool(grouped) or not all(map(self._is_public_expression, keys)):
             return None
-        if not self._groups(keys, grouped):
+        if not self._is_grouped_by(keys, grouped):
             return None
         count = counts[0].unalias().unnest()
         absent += [count.expression.this] if isinstance(count, exp.Filter) else []
         if len(absent) > 1 or not all(map(self._says_absent, absent)):
             return None
         title = counts[0].alias or "n"
-        where = f" WHERE {_sql(exp.and_(*map(copy_tree, public)))}" if public else ""
+        where = f" WHERE {_write_sql(exp.and_(*map(copy_tree, public)))}" if public else ""
         sign, matched = (
             ("-", f"COUNT(DISTINCT {key})") if absent else ("+", f"COUNT(*) - COUNT(DISTINCT {key})")
         )
         if not keys:
-            all_rows, inner = f"SELECT COUNT(*) FROM {self.public}{where}", f"FROM {self._inner}{where}"
+            all_rows, inner = (
+                f"SELECT COUNT(*) FROM {self.public}{where}",
+                f"FROM {self._matching_rows}{where}",
+            )
             return f"SELECT ({all_rows}) {sign} (SELECT {matched} {inner}) AS {title}"
         names = [f"k{i}" for i in range(len(keys))]
-        listed = ", ".join(f"{_sql(key.unalias())} AS {name}" for key, name in zip(keys, names, strict=True))
+        listed = ", ".join(
+            f"{_write_sql(key.unalias())} AS {name}" for key, name in zip(keys, names, strict=True)
+        )
         shown = [f"a.{name} AS {key.alias_or_name or name}" for key, name in zip(keys, names, strict=True)]
         places = {id(key): text for key, text in zip(keys, shown, strict=True)}
         number = f"a.n {sign} COALESCE(b.n, 0) AS {title}"
         items = ", ".join(places.get(id(item), number) for item in self.select.expressions)
         same = " AND ".join(f"a.{name} IS NOT DISTINCT FROM b.{name}" for name in names)
-        order = self._order(keys, names)
+        order = self._write_order(keys, names)
         if order is None:
             return None
         every = f"SELECT {listed}, COUNT(*) AS n FROM {self.public}{where} GROUP BY ALL"
-        inner = f"SELECT {listed}, {matched} AS n FROM {self._inner}{where} GROUP BY ALL"
+        inner = f"SELECT {listed}, {matched} AS n FROM {self._matching_rows}{where} GROUP BY ALL"
         return f"SELECT {items} FROM ({every}) AS a LEFT JOIN ({inner}) AS b ON {same}{order}"
 
-    def _groups(self, keys: Sequence[exp.Expr], grouped: Sequence[exp.Expr]) -> bool:
+    def _is_grouped_by(self, keys: Sequence[exp.Expr], grouped: Sequence[exp.Expr]) -> bool:
         """Return whether GROUP BY names the keys of the select list, and nothing else."""
         own = [key.unalias() for key in keys]
         for node in grouped:
-            place = whole_number(node)
+            place = read_whole_number(node)
             by_name = isinstance(node, exp.Column) and any(fold(key.alias) == fold(node.name) for key in keys)
             if not (node in own or by_name or (place is not None and place <= len(self.select.expressions))):
                 return False
@@ -288,21 +306,21 @@ class _Spelling:
         if not isinstance(column, exp.Column) or self._is_of_public(column):
             return False
         joins = self.select.args["joins"]
-        compared = [c for each in all_of(joins[-1], exp.EQ) for c in all_of(each, exp.Column)]
+        compared = [c for each in find_nodes(joins[-1], exp.EQ) for c in find_nodes(each, exp.Column)]
         if any(fold(each.name) == fold(column.name) for each in compared) or joins[-1].args.get("using"):
             return True
-        tables = [t for t in all_of(self.select, exp.Table) if fold(t.alias_or_name) not in self.names]
+        tables = [t for t in find_nodes(self.select, exp.Table) if fold(t.alias_or_name) not in self.names]
         declared = [self.compiler.policy.table(table.name) for table in tables]
         return any(
             t is not None and [fold(column.name)] in [[*map(fold, u)] for u in t.unique] for t in declared
         )
 
-    def _order(self, keys: Sequence[exp.Expr], names: Sequence[str]) -> str | None:
+    def _write_order(self, keys: Sequence[exp.Expr], names: Sequence[str]) -> str | None:
         """Return ORDER BY over the keys; None if it has other terms."""
         order = self.select.args.get("order")
         terms = []
         for term in order.expressions if order is not None else ():
-            number, listed = whole_number(term.this), self.select.expressions
+            number, listed = read_whole_number(term.this), self.select.expressions
             item = listed[number - 1] if number is not None and 1 <= number <= len(listed) else None
             named = (
                 i
@@ -329,5 +347,5 @@ def _is_public(compiler: StatementCompiler, name: str) -> bool:
     return table is not None and table.public
 
 
-def _sql(node: exp.Expr) -> str:
+def _write_sql(node: exp.Expr) -> str:
     return str(node.sql("duckdb")).replace(MARK, "")

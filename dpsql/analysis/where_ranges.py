@@ -17,11 +17,11 @@ from fractions import Fraction
 
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.facts_of_values import bounds_of
-from dpsql.analysis.public_domains import BOOLEANS, listed_values
+from dpsql.analysis.public_domains import BOOLEANS, make_domain
 from dpsql.analysis.row_conditions import Condition, KnownRows, substitute_columns
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.total_forms import is_same_integer
-from dpsql.analysis.typed_expression import MAX_LISTED, Bounds, KeyDomain, Span, Typed, exactly
+from dpsql.analysis.typed_expression import MAX_LISTED, Bounds, KeyDomain, Span, Typed, bounds_of_constant
 from dpsql.kernel.tree import (
     Binary,
     Cast,
@@ -55,7 +55,7 @@ _FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class Comparison:
     """A condition that compares an expression with constants: `=` with one of several, or one bound."""
 
     operand: Expr
@@ -63,48 +63,48 @@ class Compared:
     values: tuple[Expr, ...]
 
 
-def comparisons(conditions: Iterable[Condition]) -> list[Compared]:
+def list_comparisons(conditions: Iterable[Condition]) -> list[Comparison]:
     """Return the comparisons with constants that hold on each counted row."""
     found = (read_comparison(c.expr) for c in conditions if not c.unless)
     return [one for one in found if one is not None]
 
 
-def read_comparison(condition: Expr) -> Compared | None:
+def read_comparison(condition: Expr) -> Comparison | None:
     """Return the comparison that a condition is; None for any other condition."""
     match condition:
         case Paren(inner):
             return read_comparison(inner)
-        case InList(operand, items) if facts(operand).reads and _constant(*items):
-            return Compared(operand, "=", items)
+        case InList(operand, items) if facts(operand).reads and _is_constant(*items):
+            return Comparison(operand, "=", items)
         case Binary("OR", left, right):
             a, b = read_comparison(left), read_comparison(right)
             same = a is not None and b is not None and a.operand == b.operand
             if a is None or b is None or not same or a.operator != "=" or b.operator != "=":
                 return None
-            return Compared(a.operand, "=", (*a.values, *b.values))
+            return Comparison(a.operand, "=", (*a.values, *b.values))
         case Binary(operator, left, right) if operator in _FLIPPED:
-            if _constant(left):
+            if _is_constant(left):
                 left, right, operator = right, left, _FLIPPED[operator]
-            if facts(left).reads and _constant(right):
-                return Compared(left, operator, (right,))
+            if facts(left).reads and _is_constant(right):
+                return Comparison(left, operator, (right,))
     return None
 
 
-def _constant(*values: Expr) -> bool:
+def _is_constant(*values: Expr) -> bool:
     """Return whether expressions read no column and contain no subquery."""
     return not any(facts(value).reads for value in values)
 
 
-def list_of(node: Expr, sql_type: SqlType, found: Iterable[Compared]) -> KeyDomain | None:
+def find_list(node: Expr, sql_type: SqlType, found: Iterable[Comparison]) -> KeyDomain | None:
     """Return the constants that an expression is equal to, of the first condition that lists them."""
     for one in found:
         if one.operator == "=" and _is_same_value(node, sql_type, one.operand):
-            return listed_values([_convert_constant(v, sql_type) for v in one.values])
+            return make_domain([_convert_constant(v, sql_type) for v in one.values])
     return None
 
 
-def says_no_more(one: Compared | None, node: Expr, sql_type: SqlType) -> bool:
-    """Return whether a condition lists the very constants that `list_of` returns for it."""
+def is_list_alone(one: Comparison | None, node: Expr, sql_type: SqlType) -> bool:
+    """Return whether a condition lists the very constants that `find_list` returns for it."""
     return (
         one is not None
         and one.operator == "="
@@ -134,9 +134,11 @@ def _convert_constant(value: Expr, sql_type: SqlType) -> Expr:
     return value if same else Cast(value, sql_type.held)
 
 
-def range_of(catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Compared]) -> KeyDomain | None:
+def find_range(
+    catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Comparison]
+) -> KeyDomain | None:
     """Return all integers or days between the bounds of conditions on an expression; None without both."""
-    first, last = limits_of(catalog, node, sql_type, found)
+    first, last = find_limits(catalog, node, sql_type, found)
     if first is None or last is None or last - first >= MAX_LISTED:
         return None
     i = Column("", "i")
@@ -148,41 +150,43 @@ def range_of(catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Co
     return KeyDomain(query, ordered=True, origin=ORIGIN, complete=True)
 
 
-def span_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:
+def find_span(catalog: Catalog, value: Typed, found: Iterable[Comparison]) -> Span | None:
     """Return the range of a column of moments: the declared one within the bounds of conditions on it."""
     if not value.type.moment or not value.is_column:
         return None
-    first, last = limits_of(catalog, value.node, value.type, found)
+    first, last = find_limits(catalog, value.node, value.type, found)
     if value.span is not None:
         return value.span.within(first, last)
     return None if first is None or last is None else Span(first, last, ORIGIN, complete=True)
 
 
-def integers_of(catalog: Catalog, value: Typed, found: Iterable[Compared]) -> Span | None:
+def find_integers(catalog: Catalog, value: Typed, found: Iterable[Comparison]) -> Span | None:
     """Return the declared range of a column of integers that is too long for a list, within such bounds."""
     if value.span is None or not value.type.integer or not value.is_column:
         return None
-    return value.span.within(*limits_of(catalog, value.node, value.type, found))
+    return value.span.within(*find_limits(catalog, value.node, value.type, found))
 
 
-def limits_of(
-    catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Compared]
+def find_limits(
+    catalog: Catalog, node: Expr, sql_type: SqlType, found: Iterable[Comparison]
 ) -> tuple[int | None, int | None]:
     """Return the first and the last value that conditions allow, as integers, days or microseconds."""
-    limits = [_limits(catalog, node, sql_type, one) for one in found if len(one.values) == 1]
+    limits = [_read_limits(catalog, node, sql_type, one) for one in found if len(one.values) == 1]
     least = [first for first, _ in limits if first is not None]
     most = [last for _, last in limits if last is not None]
     return max(least, default=None), min(most, default=None)
 
 
-def _limits(catalog: Catalog, node: Expr, sql_type: SqlType, one: Compared) -> tuple[int | None, int | None]:
+def _read_limits(
+    catalog: Catalog, node: Expr, sql_type: SqlType, one: Comparison
+) -> tuple[int | None, int | None]:
     """Return the bounds that one condition sets to an expression; None where it sets none."""
     step, whole = 1, sql_type.name == "DATE"
-    if sql_type.moment and one.operand in day_of(node):
+    if sql_type.moment and one.operand in list_day_casts(node):
         step = DAY
     elif not _is_same_value(node, sql_type, one.operand):
         return None, None
-    at = _number(catalog, sql_type, one.values[0])
+    at = _read_number(catalog, sql_type, one.values[0])
     if at is None:
         return None, None
     below, above = (at // DAY, -(-at // DAY)) if whole else (at, at)
@@ -191,13 +195,13 @@ def _limits(catalog: Catalog, node: Expr, sql_type: SqlType, one: Compared) -> t
     return first, last
 
 
-def day_of(node: Expr) -> tuple[Expr, ...]:
+def list_day_casts(node: Expr) -> tuple[Expr, ...]:
     """Return the expressions that convert a TIMESTAMP to its day."""
     plain = Cast(node, DATE)
     return plain, Try(plain)
 
 
-def _number(catalog: Catalog, sql_type: SqlType, value: Expr) -> int | None:
+def _read_number(catalog: Catalog, sql_type: SqlType, value: Expr) -> int | None:
     """Return a constant as an integer: of a date or time, the microseconds since 1970."""
     text = duckdb_sql(value)
     try:
@@ -215,18 +219,20 @@ def _number(catalog: Catalog, sql_type: SqlType, value: Expr) -> int | None:
 Base = KeyDomain | Span | None
 
 
-def values_of_key(catalog: Catalog, key: Typed, node: Expr, found: Sequence[Compared]) -> KeyDomain | None:
+def find_values_of_key(
+    catalog: Catalog, key: Typed, node: Expr, found: Sequence[Comparison]
+) -> KeyDomain | None:
     """Return the values of a key that is `node` on each row: as conditions list them, or its own domain."""
-    listed = list_of(node, key.type, found)
+    listed = find_list(node, key.type, found)
     if listed is not None:
         return listed
     if key.is_column:
-        span = integers_of(catalog, key, found)
+        span = find_integers(catalog, key, found)
         return None if span is None else span.integers(key.type)
     if key.type == BOOLEAN:
         return BOOLEANS
     counted = key.type.integer and key.domain is None
-    return range_of(catalog, node, key.type, found) if counted else key.domain
+    return find_range(catalog, node, key.type, found) if counted else key.domain
 
 
 @dataclass(slots=True)
@@ -235,7 +241,7 @@ class ColumnValues:
 
     catalog: Catalog
     known: KnownRows
-    compared: Sequence[Compared]
+    compared: Sequence[Comparison]
     """The comparisons with constants that the counted rows meet."""
     bases: dict[str, Base] = field(default_factory=dict)
     """What is known so far; of a range that is too long for a list, the range."""
@@ -245,21 +251,21 @@ class ColumnValues:
         if name not in self.bases:
             column = self.known.columns[name]
             self.bases[name] = (
-                list_of(column.node, column.type, self.compared)
-                or self._declare(column)
+                find_list(column.node, column.type, self.compared)
+                or self._find_declared(column)
                 or (BOOLEANS if column.type == BOOLEAN else None)
-                or self._between(column)
-                or span_of(self.catalog, column, self.compared)
+                or self._find_between(column)
+                or find_span(self.catalog, column, self.compared)
             )
         base = self.bases[name]
         return base if isinstance(base, KeyDomain) else None
 
-    def _declare(self, column: Typed) -> KeyDomain | None:
+    def _find_declared(self, column: Typed) -> KeyDomain | None:
         """Return the declared values; they are complete where conditions leave only such values."""
         domain = column.domain
         if domain is None or domain.complete:
             return domain
-        every = range_of(self.catalog, column.node, column.type, self.compared)
+        every = find_range(self.catalog, column.node, column.type, self.compared)
         if every is None:
             return domain
         known = InQuery(Column("e", "v"), Select((Item(Column("k", "v")),), Derived(domain.query, "k")))
@@ -267,11 +273,11 @@ class ColumnValues:
         beyond = Select((Item(Column("e", "v")),), Derived(every.query, "e"), Paren(Not(there)))
         return domain if self.catalog.count(duckdb_sql(beyond)) else replace(domain, complete=True)
 
-    def _between(self, column: Typed) -> KeyDomain | None:
+    def _find_between(self, column: Typed) -> KeyDomain | None:
         """Return what conditions leave of all integers or days, or of a long range, if that is a list."""
-        span = integers_of(self.catalog, column, self.compared)
+        span = find_integers(self.catalog, column, self.compared)
         if span is None:
-            return range_of(self.catalog, column.node, column.type, self.compared)
+            return find_range(self.catalog, column.node, column.type, self.compared)
         return span.integers(column.type) if span.last - span.first < MAX_LISTED else None
 
     def base(self, name: str) -> Base:
@@ -288,23 +294,23 @@ def narrow_expression(catalog: Catalog, value: Typed, known: KnownRows) -> Typed
 
     Without bounds of its own it gets those of the conditions, if these set both ends.
     """
-    return _narrow_value(catalog, value, known, comparisons(known.conditions))
+    return _narrow_value(catalog, value, known, list_comparisons(known.conditions))
 
 
 def narrow_rows(catalog: Catalog, rows: From, known: KnownRows) -> From:
     """Return FROM with each column narrowed, so that expressions over the columns are narrower, too."""
-    found = comparisons(known.conditions)
+    found = list_comparisons(known.conditions)
     if not found:
         return rows
     scope = rows.scope
-    origins = tuple(o.mapped(lambda c: _narrow_value(catalog, c, known, found)) for o in scope.origins)
+    origins = tuple(o.map_columns(lambda c: _narrow_value(catalog, c, known, found)) for o in scope.origins)
     merged = {name: _narrow_value(catalog, c, known, found) for name, c in scope.merged.items()}
     return replace(rows, scope=replace(scope, origins=origins, merged=merged))
 
 
-def _narrow_value(catalog: Catalog, value: Typed, known: KnownRows, found: Sequence[Compared]) -> Typed:
+def _narrow_value(catalog: Catalog, value: Typed, known: KnownRows, found: Sequence[Comparison]) -> Typed:
     own = bounds_of(value)
-    low, high = _allowed_ends(
+    low, high = _find_ends(
         catalog, replace(value, node=substitute_columns(value.guarded_node, known.made_of)), found
     )
     if own is not None:
@@ -321,14 +327,14 @@ def _narrow_value(catalog: Catalog, value: Typed, known: KnownRows, found: Seque
     return replace(value, bounds=Bounds(low, high, ORIGIN))
 
 
-def _allowed_ends(catalog: Catalog, value: Typed, found: Sequence[Compared]) -> tuple[_End, _End]:
+def _find_ends(catalog: Catalog, value: Typed, found: Sequence[Comparison]) -> tuple[_End, _End]:
     """Return the least and the greatest value that conditions on an expression allow, where they set one."""
     if value.type.moment or value.type.name == "DATE":
-        first, last = limits_of(catalog, value.node, value.type, found)
+        first, last = find_limits(catalog, value.node, value.type, found)
         return None if first is None else Fraction(first), None if last is None else Fraction(last)
     if not value.type.numeric:
         return None, None
-    pairs = [_ends(catalog, value, one) for one in found if _is_operand(value.node, one.operand)]
+    pairs = [_read_ends(catalog, value, one) for one in found if _is_operand(value.node, one.operand)]
     lows = [low for low, _ in pairs if low is not None]
     highs = [high for _, high in pairs if high is not None]
     return max(lows, default=None), min(highs, default=None)
@@ -343,9 +349,9 @@ def _is_operand(node: Expr, operand: Expr) -> bool:
     return operand == node
 
 
-def _ends(catalog: Catalog, value: Typed, one: Compared) -> tuple[_End, _End]:
+def _read_ends(catalog: Catalog, value: Typed, one: Comparison) -> tuple[_End, _End]:
     """Return the ends that one condition sets; `<` and `>` leave the constant out for integers alone."""
-    numbers = [number for v in one.values if (number := _exact_constant(catalog, v)) is not None]
+    numbers = [number for v in one.values if (number := _read_constant(catalog, v)) is not None]
     if len(numbers) < len(one.values):
         return None, None
     low, high = min(numbers), max(numbers)
@@ -362,27 +368,27 @@ def _ends(catalog: Catalog, value: Typed, one: Compared) -> tuple[_End, _End]:
     return None, high
 
 
-def _exact_constant(catalog: Catalog, value: Expr) -> Fraction | None:
+def _read_constant(catalog: Catalog, value: Expr) -> Fraction | None:
     """Return a constant as an exact number; None if it is NULL, NaN, infinite or no number.
 
     The engine is asked only where the constant is computed: lists may be long.
     """
     if isinstance(value, Paren):
-        return _exact_constant(catalog, value.inner)
+        return _read_constant(catalog, value.inner)
     if isinstance(value, Cast) and (value.type == DOUBLE or not value.safe):
-        return _exact_constant(catalog, value.operand)
+        return _read_constant(catalog, value.operand)
     if isinstance(value, Unary) and value.operator == "-":
-        number = _exact_constant(catalog, value.operand)
+        number = _read_constant(catalog, value.operand)
         return None if number is None else -number
     try:
         known = value.value if isinstance(value, Constant) else catalog.evaluate(duckdb_sql(value))
     except ValueError:
         return None
-    found = exactly(known)
+    found = bounds_of_constant(known)
     return None if found is None else found.low
 
 
-def equal_columns(
+def find_equal_columns(
     known: KnownRows, conditions: Iterable[Expr], listed: Callable[[str], bool]
 ) -> Mapping[str, Expr]:
     """Return a column for each private column that conditions equate with it.
@@ -390,7 +396,7 @@ def equal_columns(
     It is one of a public item, else one whose values are public, as `listed` says.
     """
     found: dict[str, Expr] = {}
-    for names in _classes_of_equal(known, conditions):
+    for names in _find_classes(known, conditions):
         public = [n for n in names if n.partition(".")[0] in known.items]
         sure = public or [n for n in names if not known.columns[n].type.moment and listed(n)]
         for name in names if sure else ():
@@ -404,11 +410,11 @@ def equal_columns(
     return found
 
 
-def _classes_of_equal(known: KnownRows, conditions: Iterable[Expr]) -> list[list[str]]:
+def _find_classes(known: KnownRows, conditions: Iterable[Expr]) -> list[list[str]]:
     """Return the names of columns that are equal to each other, in order."""
     found: list[set[str]] = []
     for condition in conditions:
-        pair = _equal_pair(known, condition)
+        pair = _read_pair(known, condition)
         if pair is not None:
             touched = [s for s in found if s & pair]
             found = [s for s in found if s not in touched]
@@ -416,19 +422,19 @@ def _classes_of_equal(known: KnownRows, conditions: Iterable[Expr]) -> list[list
     return [sorted(names) for names in found]
 
 
-def _equal_pair(known: KnownRows, condition: Expr) -> set[str] | None:
+def _read_pair(known: KnownRows, condition: Expr) -> set[str] | None:
     while isinstance(condition, Paren):
         condition = condition.inner
     if not isinstance(condition, Binary) or condition.operator != "=":
         return None
-    names = [_name_of_column(known, side) for side in (condition.left, condition.right)]
+    names = [_find_name(known, side) for side in (condition.left, condition.right)]
     if names[0] is None or names[1] is None:
         return None
     a, b = known.columns[names[0]].type, known.columns[names[1]].type
     return {names[0], names[1]} if a == b or (a.integer and b.integer) else None
 
 
-def _name_of_column(known: KnownRows, node: Expr) -> str | None:
+def _find_name(known: KnownRows, node: Expr) -> str | None:
     """Return the name of a column, also of an integer that is converted to a wider one."""
     if isinstance(node, Cast) and node.type.integer and not node.safe:
         node = node.operand

@@ -8,7 +8,7 @@ the types of the columns that they are compared with.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -22,17 +22,17 @@ from dpsql.analysis.bound_ladders import (
     groups_by,
     total_of,
 )
-from dpsql.analysis.compiler import StatementCompiler
-from dpsql.analysis.large_domains import number_of_groups
+from dpsql.analysis.compiler import StatementCompiler, list_conjuncts
+from dpsql.analysis.large_domains import count_groups
 from dpsql.analysis.public_domains import Candidates
-from dpsql.analysis.released.contribution_bounds import groups_by_ladder
+from dpsql.analysis.released.contribution_bounds import find_ladder_groups
 from dpsql.analysis.released.quantiles import CellRows
+from dpsql.analysis.released.released_numbers import CappedSum, Moment, ReleasedAggregate, RowSum
 from dpsql.analysis.released.unit_counts import BoundedRows, UnitsOfFew, WeightedRows
-from dpsql.analysis.released.unit_numbers import CappedSum, Moment, ReleasedAggregate, RowSum
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
 from dpsql.kernel.tree import Column
-from dpsql.language import Cut, Options, Selection, TopK, visible_ctes
+from dpsql.language import Cut, Options, Selection, TopK, list_visible_ctes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, UnitRow, fold
 
@@ -51,7 +51,7 @@ class WholeSource:
     """Whether its columns have the places that the table declares."""
 
 
-def whole_source(compiler: StatementCompiler, select: exp.Select) -> WholeSource | None:
+def find_whole_source(compiler: StatementCompiler, select: exp.Select) -> WholeSource | None:
     """Return the private table of which a SELECT reads all rows, each once; None: it may drop or repeat some.
 
     A table whose rows are units has no rows of units to bound.
@@ -59,15 +59,17 @@ def whole_source(compiler: StatementCompiler, select: exp.Select) -> WholeSource
     first, where = select.args.get("from_"), select.args.get("where")
     if first is None or (where is not None and not _is_true(where.this)):
         return None
-    joins, found = select.args.get("joins") or [], _read(compiler, first.this)
-    if joins and (found is None or not _is_name(first.this) or _cte(first.this) is not None):
+    joins, found = select.args.get("joins") or [], _read_item(compiler, first.this)
+    if joins and (found is None or not _is_name(first.this) or _find_cte(first.this) is not None):
         return None
-    if found is not None and not all(_keeps_rows(compiler, join, first.this, found.table) for join in joins):
+    if found is not None and not all(
+        _is_keeping_rows(compiler, join, first.this, found.table) for join in joins
+    ):
         return None
     return found if found is None or not joins else WholeSource(found.table, in_place=False)
 
 
-def declared_name(catalog: Catalog, table: str, value: Typed) -> str | None:
+def find_declared_name(catalog: Catalog, table: str, value: Typed) -> str | None:
     """Return the declared name of the column that a value is, of a table whose columns are in their places.
 
     FROM may call it otherwise: its place tells which one it is. None for any other expression.
@@ -79,23 +81,23 @@ def declared_name(catalog: Catalog, table: str, value: Typed) -> str | None:
     return declared[place][0] if place < len(declared) and declared[place][1] == value.type else None
 
 
-def _read(compiler: StatementCompiler, node: exp.Expr) -> WholeSource | None:
+def _read_item(compiler: StatementCompiler, node: exp.Expr) -> WholeSource | None:
     """Return the table that an item of FROM reads all rows of."""
     if isinstance(node, exp.Subquery):
-        return _over(compiler, node.this) if _has_only(node, {"this", "alias"}) else None
+        return _read_subquery(compiler, node.this) if _has_only(node, {"this", "alias"}) else None
     if not _is_name(node):
         return None
-    cte = _cte(node)
+    cte = _find_cte(node)
     if cte is not None:
         recursive = isinstance(cte.parent, exp.With) and cte.parent.args.get("recursive")
-        return None if recursive else _over(compiler, cte.this)
+        return None if recursive else _read_subquery(compiler, cte.this)
     table = compiler.policy.table(node.name) if node.name.isascii() else None
     if table is None or table.public or isinstance(table.unit, UnitRow):
         return None
     return WholeSource(table, in_place=True)
 
 
-def _over(compiler: StatementCompiler, query: exp.Expr) -> WholeSource | None:
+def _read_subquery(compiler: StatementCompiler, query: exp.Expr) -> WholeSource | None:
     """Return the table that a SELECT in FROM has all rows of: it lists columns, and does nothing else."""
     if not isinstance(query, exp.Select) or not _has_only(query, _PLAIN):
         return None
@@ -105,13 +107,13 @@ def _over(compiler: StatementCompiler, query: exp.Expr) -> WholeSource | None:
         isinstance(item, (exp.Star, exp.Column)) for item in listed
     ):
         return None
-    found = whole_source(compiler, query)
+    found = find_whole_source(compiler, query)
     if found is None:
         return None
     return WholeSource(found.table, in_place=found.in_place and len(listed) == len(stars) == 1)
 
 
-def _keeps_rows(compiler: StatementCompiler, join: exp.Expr, first: exp.Table, private: Table) -> bool:
+def _is_keeping_rows(compiler: StatementCompiler, join: exp.Expr, first: exp.Table, private: Table) -> bool:
     """Whether a join is LEFT, of a public table, of which it compares all columns of a unique set.
 
     It compares them with columns of the private table that have the same types: where `=` converts a value,
@@ -120,23 +122,23 @@ def _keeps_rows(compiler: StatementCompiler, join: exp.Expr, first: exp.Table, p
     node = join.this
     if (join.args.get("side") or "").upper() != "LEFT" or join.args.get("kind") or join.args.get("method"):
         return False
-    if not _is_name(node) or _cte(node) is not None:
+    if not _is_name(node) or _find_cte(node) is not None:
         return False
     table = compiler.policy.table(node.name) if node.name.isascii() else None
     if table is None or not table.public:
         return False
     pairs = {(fold(name.name), fold(name.name)) for name in join.args.get("using") or []}
     names, condition = [fold(each.alias or each.name) for each in (node, first)], join.args.get("on")
-    for equal in () if condition is None else _conjuncts(condition):
+    for equal in list_conjuncts(condition):
         if isinstance(equal, exp.EQ):
-            pairs |= _compared(equal, *names)
+            pairs |= _read_pair(equal, *names)
     columns = (compiler.catalog.columns(each.name) for each in (table, private))
     own, other = ({fold(name): kind for name, kind in each} for each in columns)
     compared = {mine for mine, theirs in pairs if mine in own and own[mine] == other.get(theirs)}
     return any({fold(column) for column in fact} <= compared for fact in compiler.catalog.unique(table.name))
 
 
-def _compared(equal: exp.EQ, own: str, other: str) -> set[tuple[str, str]]:
+def _read_pair(equal: exp.EQ, own: str, other: str) -> set[tuple[str, str]]:
     """Return the columns of two items, by their aliases, that a comparison sets equal, if it does."""
     sides = equal.this.unnest(), equal.expression.unnest()
     if not all(isinstance(side, exp.Column) and side.table for side in sides):
@@ -145,24 +147,15 @@ def _compared(equal: exp.EQ, own: str, other: str) -> set[tuple[str, str]]:
     return {(named[own], named[other])} if named.keys() == {own, other} else set()
 
 
-def _conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
-    condition = condition.unnest()
-    if isinstance(condition, exp.And):
-        yield from _conjuncts(condition.this)
-        yield from _conjuncts(condition.expression)
-    else:
-        yield condition
-
-
 def _is_name(node: exp.Expr) -> bool:
     return isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and _has_only(node, _NAMED)
 
 
-def _cte(node: exp.Expr) -> exp.CTE | None:
+def _find_cte(node: exp.Expr) -> exp.CTE | None:
     """Return the common table expression that a name means; None: it means a table."""
     if node.args.get("db") is not None:
         return None
-    return next((cte for cte in visible_ctes(node) if fold(cte.alias) == fold(node.name)), None)
+    return next((cte for cte in list_visible_ctes(node) if fold(cte.alias) == fold(node.name)), None)
 
 
 def _has_only(node: exp.Expr, parts: set[str]) -> bool:
@@ -179,7 +172,7 @@ def _is_true(condition: exp.Expr) -> bool:
     return isinstance(found, exp.Boolean) and bool(found.this)
 
 
-def whole_table(
+def find_whole_table(
     compiler: StatementCompiler,
     select: exp.Select,
     keys: Sequence[Typed],
@@ -196,14 +189,14 @@ def whole_table(
     rows are units has no rows of units to bound.
     """
     ladders = compiler.catalog.kept_ladders
-    source = None if ladders is None else whole_source(compiler, select)
+    source = None if ladders is None else find_whole_source(compiler, select)
     if ladders is None or source is None:
         return None
     table = source.table
     if not ladders.of(table.name):
         return None
     known = sum(len(each.keys) for each in domains) == len(keys)
-    groups = number_of_groups(compiler.catalog, domains) if known else UNDECLARED_GROUPS
+    groups = count_groups(compiler.catalog, domains) if known else UNDECLARED_GROUPS
     if isinstance(selection, TopK):
         power = (groups * min(selection.k, groups)) ** 9  # its 16th root is g^(9/8)
         groups = max(math.isqrt(math.isqrt(math.isqrt(math.isqrt(power)))), min(groups, 2))
@@ -216,30 +209,30 @@ def whole_table(
         compiler.error,
         compiler.default_error,
         in_place=source.in_place,
-        by=_groups_by(compiler, source, keys),
+        by=_name_measure(compiler, source, keys),
         declared=known,
     )
 
 
-def groups_measured(compiler: StatementCompiler, select: exp.Select, keys: Sequence[Typed]) -> str | None:
+def name_groups_measure(compiler: StatementCompiler, select: exp.Select, keys: Sequence[Typed]) -> str | None:
     """Return the name by which the groups of a unit are asked that a SELECT over all rows of a table has.
 
     None: its keys are not columns of the table, or it does not read all rows.
     """
-    source = whole_source(compiler, select)
-    by = "" if source is None else _groups_by(compiler, source, keys)
+    source = find_whole_source(compiler, select)
+    by = "" if source is None else _name_measure(compiler, source, keys)
     return f"{source.table.name} {by.removeprefix('groups ')}" if source is not None and by else None
 
 
-def _groups_by(compiler: StatementCompiler, source: WholeSource, keys: Sequence[Typed]) -> str:
+def _name_measure(compiler: StatementCompiler, source: WholeSource, keys: Sequence[Typed]) -> str:
     """Return the measure of the groups of a unit, if all keys are columns of the table; else ""."""
     if not source.in_place or not keys:
         return ""
-    names = [declared_name(compiler.catalog, source.table.name, key) for key in keys]
+    names = [find_declared_name(compiler.catalog, source.table.name, key) for key in keys]
     return "" if None in names or any("," in name for name in names if name) else groups_by(map(str, names))
 
 
-def cut_of_tables(policy: Policy, names: Iterable[str]) -> Cut:
+def choose_cut_of_tables(policy: Policy, names: Iterable[str]) -> Cut:
     """Return how intervals have what bounds cut: the widest that one of the tables of a statement says."""
     tables = filter(None, map(policy.table, names))
     said = {table.cut or "SHARED" for table in tables if not table.public}
@@ -247,7 +240,7 @@ def cut_of_tables(policy: Policy, names: Iterable[str]) -> Cut:
     return next((each for each in widest if each in said), "SHARED")
 
 
-def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut | None:
+def find_left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut | None:
     """Return what the bound of a number leaves out, as a kept ladder knows it; None: nothing is known."""
     whole, part = compiler.whole, count.parts[0]
     kept = None if whole is None or not count.measure else whole.ladders.find(whole.table, count.measure)
@@ -264,18 +257,20 @@ def left_out(compiler: StatementCompiler, count: ReleasedAggregate) -> LeftOut |
     return LeftOut(kept, part.vector.most) if isinstance(part, Moment) else None
 
 
-def groups_left_out(compiler: StatementCompiler, selection: Selection, options: Options) -> LeftOut | None:
+def find_groups_left_out(
+    compiler: StatementCompiler, selection: Selection, options: Options
+) -> LeftOut | None:
     """Return the bound of a kept ladder on the groups of undeclared keys; how much it cuts is not known."""
     bound = None
     if options.max_groups_contributed is None:
-        bound = groups_by_ladder(compiler, selection)
+        bound = find_ladder_groups(compiler, selection)
     if bound is None or compiler.whole is None:
         return None
     kept = compiler.whole.ladders.find(compiler.whole.table, compiler.whole.by)
     return None if kept is None else LeftOut(kept, bound)
 
 
-def cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> CutValues | None:
+def find_cut_values(compiler: StatementCompiler, count: ReleasedAggregate) -> CutValues | None:
     """Return what bounds cut from the values of a number; None: none of them can lie beyond."""
     of, whole, part = count.argument, compiler.whole, count.parts[0]
     if type(part) is BoundedRows:

@@ -18,14 +18,14 @@ from dpsql.analysis.compiler import (
     Rule,
     StatementCompiler,
     check_arguments,
+    compile_order_term,
     function_name,
-    order_term,
-    order_terms,
-    whole_number,
+    list_order_terms,
+    read_whole_number,
 )
 from dpsql.analysis.row_conditions import KnownRows, Names, substitute_columns
-from dpsql.analysis.scalar_rules import canonical
-from dpsql.analysis.typed_expression import Typed, UnitRole, column
+from dpsql.analysis.scalar_rules import make_canonical
+from dpsql.analysis.typed_expression import Typed, UnitRole, make_column
 from dpsql.kernel import tree
 from dpsql.kernel.tree import (
     Aggregate,
@@ -57,17 +57,17 @@ _HINT = "ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day): of the rows of o
 MAX_OFFSET = 1_000_000
 
 
-def _window(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+def _compile_window(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     block = scope.block
     if block is None or not block.windows:
         raise compiler.source.refuse(
             "a window function is allowed only in the select list or QUALIFY of a subquery", node, _HINT
         )
     node = _replace_name(compiler, node, block)
-    partition, order, spec = _parts(compiler, node, scope, block)
+    partition, order, spec = _compile_parts(compiler, node, scope, block)
     name = (function_name(node.this) or "").lower()
-    frame = _frame(compiler, spec)
-    call = _function(compiler, node.this, name, scope)
+    frame = _compile_frame(compiler, spec)
+    call = _compile_function(compiler, node.this, name, scope)
     if name in _ORDERED or (frame is not None and frame.unit == "ROWS"):
         # A frame of rows counts rows, so the order of ties matters.
         order = [*order, *(OrderTerm(column, "ASC", "LAST") for column in block.columns)]
@@ -107,7 +107,7 @@ def _replace_name(compiler: StatementCompiler, node: exp.Expr, block: Block) -> 
     return full
 
 
-def _parts(
+def _compile_parts(
     compiler: StatementCompiler, node: exp.Expr, scope: Scope, block: Block
 ) -> tuple[list[Expr], list[OrderTerm], exp.Expr | None]:
     check_arguments(
@@ -129,18 +129,18 @@ def _parts(
     unit = [block.unit] if block.unit is not None else []
     partition = [*unit, *(v.guarded_node for v in values)]
     for made, part in zip(values, node.args.get("partition_by") or (), strict=True):
-        _has_no_window(compiler, made, part)
+        _refuse_window(compiler, made, part)
     terms = []
-    for term in order_terms(compiler.source, node.args.get("order")):
+    for term in list_order_terms(compiler.source, node.args.get("order")):
         value = compiler.expression(term.this, inner)
         if value.literal is not None:
             raise compiler.source.refuse("a window is not ordered by a constant", term)
-        _has_no_window(compiler, value, term)
-        terms.append(order_term(term, value.guarded_node))
+        _refuse_window(compiler, value, term)
+        terms.append(compile_order_term(term, value.guarded_node))
     return partition, terms, node.args.get("spec")
 
 
-def _has_no_window(compiler: StatementCompiler, value: Typed, node: exp.Expr) -> None:
+def _refuse_window(compiler: StatementCompiler, value: Typed, node: exp.Expr) -> None:
     """Refuse a subquery with a window in the definition of another one, which DuckDB does not bind."""
     if any(isinstance(part, Window) for part in walk(value.node)):
         raise compiler.source.refuse(
@@ -150,22 +150,22 @@ def _has_no_window(compiler: StatementCompiler, value: Typed, node: exp.Expr) ->
         )
 
 
-def _frame(compiler: StatementCompiler, spec: exp.Expr | None) -> Frame | None:
+def _compile_frame(compiler: StatementCompiler, spec: exp.Expr | None) -> Frame | None:
     if spec is None:
         return None
     check_arguments(compiler.source, spec, frozenset({"kind", "start", "start_side", "end", "end_side"}))
     kind = str(spec.args.get("kind") or "").upper()
     if kind not in ("ROWS", "RANGE", "GROUPS"):
         raise compiler.source.refuse("a frame is by ROWS, RANGE or GROUPS", spec)
-    end = _edge(compiler, spec, "end", kind) if spec.args.get("end") is not None else None
-    return Frame(kind, _edge(compiler, spec, "start", kind), end)
+    end = _compile_edge(compiler, spec, "end", kind) if spec.args.get("end") is not None else None
+    return Frame(kind, _compile_edge(compiler, spec, "start", kind), end)
 
 
-def _edge(compiler: StatementCompiler, spec: exp.Expr, name: str, kind: str) -> Bound:
+def _compile_edge(compiler: StatementCompiler, spec: exp.Expr, name: str, kind: str) -> Bound:
     value, side = spec.args.get(name), spec.args.get(f"{name}_side")
     if isinstance(value, str) and value.upper() in ("UNBOUNDED", "CURRENT ROW"):
         return Bound(value.upper() if value.upper() == "CURRENT ROW" else str(side).upper())
-    number = _offset(value)
+    number = _read_offset(value)
     if number is None or kind == "RANGE" or str(side).upper() not in ("PRECEDING", "FOLLOWING"):
         raise compiler.source.refuse(
             "a frame's offset is a whole number of ROWS or GROUPS",
@@ -175,12 +175,12 @@ def _edge(compiler: StatementCompiler, spec: exp.Expr, name: str, kind: str) -> 
     return Bound(str(side).upper(), number)
 
 
-def _offset(value: object) -> int | None:
-    number = whole_number(value)
+def _read_offset(value: object) -> int | None:
+    number = read_whole_number(value)
     return number if number is not None and number <= MAX_OFFSET else None
 
 
-def _function(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope) -> Typed:
+def _compile_function(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Scope) -> Typed:
     """Compile the call of a window function, without OVER."""
     if function_name(node) is None:
         raise compiler.source.refuse("this is not a window function", node)
@@ -191,7 +191,7 @@ def _function(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Sco
     if any(isinstance(a, (exp.Distinct, exp.Order, exp.Kwarg)) for a in arguments):
         raise compiler.source.refuse(f"{name} is not supported in this form in a window", node)
     if name in _RANKS:
-        _exactly(compiler, node, arguments, 0, 0)
+        _check_number(compiler, node, arguments, 0, 0)
         return Typed(Call(name.upper(), ()), _RANKS[name])
     if name in _ORDERED:
         return _compile_ordered(compiler, node, name, arguments, inner)
@@ -200,8 +200,8 @@ def _function(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Sco
         raise compiler.source.refuse(f"{name} is not allowed in a window over private rows", node)
     if name == "count" and (not arguments or isinstance(arguments[0], exp.Star)):
         return Typed(Aggregate("COUNT"), BIGINT)
-    _exactly(compiler, node, arguments, 1, 1)
-    value = canonical(compiler.expression(arguments[0], inner)).guarding()
+    _check_number(compiler, node, arguments, 1, 1)
+    value = make_canonical(compiler.expression(arguments[0], inner)).guard()
     if not aggregate.accepts(value.type):
         raise compiler.source.refuse(f"{name} does not take {value.type}", node)
     if value.type == DOUBLE and name in ("sum", "avg", "mean"):
@@ -213,7 +213,7 @@ def _function(compiler: StatementCompiler, node: exp.Expr, name: str, scope: Sco
     return aggregate.form(value, distinct=False)
 
 
-def _exactly(
+def _check_number(
     compiler: StatementCompiler, node: exp.Expr, arguments: list[exp.Expr], low: int, high: int
 ) -> None:
     if not low <= len(arguments) <= high:
@@ -224,20 +224,20 @@ def _compile_ordered(
     compiler: StatementCompiler, node: exp.Expr, name: str, arguments: list[exp.Expr], scope: Scope
 ) -> Typed:
     if name == "row_number":
-        _exactly(compiler, node, arguments, 0, 0)
+        _check_number(compiler, node, arguments, 0, 0)
         return Typed(Call("ROW_NUMBER", ()), BIGINT)
     if name == "ntile":
-        _exactly(compiler, node, arguments, 1, 1)
-        buckets = _offset(arguments[0])
+        _check_number(compiler, node, arguments, 1, 1)
+        buckets = _read_offset(arguments[0])
         if not buckets:
             raise compiler.source.refuse("NTILE takes a positive whole number", node)
         return Typed(Call("NTILE", (Constant(buckets, BIGINT),)), BIGINT)
     least = 2 if name == "nth_value" else 1
-    _exactly(compiler, node, arguments, least, {"lag": 2, "lead": 2, "nth_value": 2}.get(name, 1))
-    value = canonical(compiler.expression(arguments[0], scope)).guarding()
+    _check_number(compiler, node, arguments, least, {"lag": 2, "lead": 2, "nth_value": 2}.get(name, 1))
+    value = make_canonical(compiler.expression(arguments[0], scope)).guard()
     passed = [value.node]
     if len(arguments) == 2:
-        offset = _offset(arguments[1])
+        offset = _read_offset(arguments[1])
         if offset is None or (name == "nth_value" and offset == 0):
             raise compiler.source.refuse(f"{name.upper()} takes a whole number here", arguments[1])
         passed.append(Constant(offset, BIGINT))
@@ -247,7 +247,7 @@ def _compile_ordered(
 WINDOW_RULES = (
     Rule(
         exp.Window,
-        _window,
+        _compile_window,
         frozenset({"this", "partition_by", "order", "spec", "over", "alias", "first"}),
     ),
 )
@@ -288,7 +288,7 @@ class Hoist:
                 columns.append(old)
             return replace(old, node=places[old.node], fact=old.reads <= facts)
 
-        origins = tuple(o.mapped(moved) for o in source.scope.origins)
+        origins = tuple(o.map_columns(moved) for o in source.scope.origins)
         merged = {name: moved(c) for name, c in source.scope.merged.items()}
         around = source.scope.block or Block(source.owner, source.unit)
         order = tuple(places.values())
@@ -308,7 +308,7 @@ class Hoist:
         made.scope = Scope(compiler.source, origins, merged, intercept=made.lookup, block=block)
         return made
 
-    def moved(self, known: KnownRows) -> KnownRows:
+    def move_known(self, known: KnownRows) -> KnownRows:
         """Return what is known of the rows, with the columns as the block names them."""
         cells = tree.columns(self.alias, "x", len(self.columns))
         columns = {**known.columns, **{name: c for c in self.scope.columns for name in c.reads}}
@@ -316,7 +316,7 @@ class Hoist:
         renamed: dict[str, Expr] = {}
         for old, cell in zip(self.columns, cells, strict=True):
             expr = substitute_columns(old.node, known.made_of)
-            if known.public(expr):
+            if known.is_public(expr):
                 made_of[f"{cell.table}.{cell.name}"] = expr
             else:
                 renamed |= dict.fromkeys(old.reads, cell)
@@ -330,7 +330,7 @@ class Hoist:
             return None
         value = self.compiler.expression(node, self.inner)
         self.windows.append(value)
-        return column(self.alias, f"w{len(self.windows) - 1}", value.type)
+        return make_column(self.alias, f"w{len(self.windows) - 1}", value.type)
 
     @property
     def unit(self) -> Expr | None:
@@ -348,5 +348,5 @@ class Hoist:
             order = tuple(OrderTerm(c, "ASC", "LAST") for c in cells)
             number = Item(Window(Call("ROW_NUMBER", ()), partition, order), "i")
             inner = Derived(Select((*kept, number), inner), self.alias)
-        windows = tree.items("w", (canonical(w).node for w in self.windows))
+        windows = tree.items("w", (make_canonical(w).node for w in self.windows))
         return Derived(Select((*kept, *windows), inner), self.alias)

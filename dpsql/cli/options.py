@@ -245,10 +245,10 @@ def _read_file(name: str) -> GivenSql:
 
 def split_sources(sources: Sequence[GivenSql]) -> list[Piece]:
     """Split sources into statements."""
-    from dpsql.language import split_with_places
+    from dpsql.language import split_script_with_places
 
     return [
         Piece(text, source.file or "-c", source.text.count("\n", 0, start) + 1)
         for source in sources
-        for start, text in split_with_places(source.text)
+        for start, text in split_script_with_places(source.text)
     ]

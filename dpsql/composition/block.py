@@ -15,16 +15,16 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.analysis.block_groups import group_nodes
+from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import StatementCompiler, whole_number
-from dpsql.analysis.from_joins import from_clause
+from dpsql.analysis.compiler import StatementCompiler, read_whole_number
+from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.released.indicator_counts import cut_ratios, read_as_counts
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.analysis.select_blocks import compile_query as subquery
-from dpsql.analysis.select_blocks import expand_star, with_ctes
-from dpsql.analysis.selection import compared
+from dpsql.analysis.select_blocks import expand_star, list_ctes
+from dpsql.analysis.selection import read_threshold
 from dpsql.composition.block_clauses import BlockClauses
 from dpsql.composition.block_columns import BlockNames, ReleasedColumns, is_measure, nodes
 from dpsql.composition.existence import (
@@ -94,15 +94,15 @@ def _names(query: Query, select: exp.Select, policy: Policy, catalog: Catalog) -
     compiler = StatementCompiler(query.source, policy, catalog, RULES_BY_NODE, subquery)
     scope = Scope(query.source)
     with suppress(QueryRefused):
-        scope = from_clause(compiler, select, with_ctes(compiler, select, ()), 1).scope
+        scope = compile_from(compiler, select, list_ctes(compiler, select, ()), 1).scope
     names = BlockNames(expand_star(compiler, select, scope), scope)
     group = select.args.get("group")
     if group is not None and group.args.get("all"):
         keys = [item.node for item in names.items if names.free(item.node)]
     else:
-        keys = group_nodes(compiler, select, list(names.items), scope)
+        keys = list_group_nodes(compiler, select, list(names.items), scope)
     named = [names.as_row(key) for key in keys]
-    names.keys = [key for key in named if whole_number(key.unnest()) is None] or named
+    names.keys = [key for key in named if read_whole_number(key.unnest()) is None] or named
     return names
 
 
@@ -153,7 +153,7 @@ class _BlockSplit:
     @property
     def _above_half(self) -> bool:
         """Whether HAVING keeps only groups with a count of all rows or units that does not round to 0."""
-        found = compared(self.clauses.having[0]) if len(self.clauses.having) == 1 else None
+        found = read_threshold(self.clauses.having[0]) if len(self.clauses.having) == 1 else None
         measure = self.clauses.measure(found[0]) if found is not None else None
         if found is None or measure is None or not counts_all(measure, self.names.scope):
             return False
@@ -364,7 +364,7 @@ class _BlockSplit:
 
     def _key(self, key: exp.Expr) -> exp.Expr:
         """Return the term of GROUP BY for a key; a number is a place in the select list there."""
-        if whole_number(key.unnest()) is None:
+        if read_whole_number(key.unnest()) is None:
             return copy_tree(key)
         return exp.Literal.number(self.columns.place(key, "number") + 1)
 

@@ -13,17 +13,17 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import requested_accounting
-from dpsql.analysis.compiler import conjuncts, function_name, whole_number
-from dpsql.analysis.epsilon_division import lay_out
-from dpsql.analysis.rank_spellings import RANKS, RankedPartitions, ranked_partitions
+from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
+from dpsql.analysis.epsilon_division import divide_epsilon
+from dpsql.analysis.rank_spellings import RANKS, RankedPartitions, read_ranked_partitions
 from dpsql.analysis.released.released_calls import is_quantile, is_released
-from dpsql.analysis.selection import compared
+from dpsql.analysis.selection import read_threshold
 from dpsql.composition.block_columns import BlockNames, ReleasedColumns, free_function, is_measure, nodes
 from dpsql.composition.kinds import BlockKind, Kinds
 from dpsql.composition.release_blocks import release_of
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel.loss import Filter
-from dpsql.language import Clause, Clauses, Options, Outline, Query, all_of, copy_tree
+from dpsql.language import Clause, Clauses, Options, Outline, Query, copy_tree, find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -50,7 +50,7 @@ class Written:
                 query.options, query.clause, query.has_options, min(query.options.at.values(), default=0)
             )
         total: Clauses | None = None
-        for select in all_of(query.tree, exp.Select):
+        for select in find_nodes(query.tree, exp.Select):
             clauses = inner.pop(select.meta["select"], None)
             kind = kinds.of_select.get(id(select))
             if clauses is None or kind is None or clauses == Clauses():
@@ -113,7 +113,7 @@ class Written:
         return self.own.get(id(select), Clauses()).clause
 
 
-def divide_epsilon(
+def share_epsilon(
     total: Options, defaults: Options, releases: Sequence[Options], filters: tuple[Filter, ...] = ()
 ) -> list[Options]:
     """Give each release that has no epsilon or delta of its own an equal part of the statement's.
@@ -146,10 +146,10 @@ def _divide_cost(
     ways = {requested_accounting(out[i]) for i in sharing}
     if "basic" in ways or any(each.order_way is None for each in filters):
         return
-    layout = lay_out(whole, *filters, way="order" if "order" in ways else None)
+    layout = divide_epsilon(whole, *filters, accounting="order" if "order" in ways else None)
     if layout.order is None:
         return
-    part = layout.part(Fraction(1, len(sharing)))
+    part = layout.epsilon_of(Fraction(1, len(sharing)))
     for i in sharing:
         out[i] = replace(out[i], epsilon=part, layout="ORDER", price=whole / len(sharing))
 
@@ -208,7 +208,7 @@ class BlockClauses:
 
     def __post_init__(self) -> None:
         args = self.select.args
-        having = conjuncts(args["having"].this) if args.get("having") is not None else []
+        having = list_conjuncts(args["having"].this) if args.get("having") is not None else []
         self.before = [each for each in having if self.names.keys and self.names.of_keys(each)]
         self.having = [each for each in having if each not in self.before]
         self.terms = list(args["order"].expressions) if args.get("order") is not None else []
@@ -218,7 +218,7 @@ class BlockClauses:
     @property
     def readable(self) -> bool:
         """Whether LIMIT and OFFSET are whole numbers, and ORDER BY names places of the select list."""
-        places = [whole_number(term.this.unnest()) for term in self.terms]
+        places = [read_whole_number(term.this.unnest()) for term in self.terms]
         return (
             _countable(self.select.args.get("limit"), 1)
             and _countable(self.select.args.get("offset"), 0)
@@ -266,7 +266,7 @@ class BlockClauses:
 
     def threshold(self) -> exp.Expr | None:
         """Return the measure that the only condition of HAVING compares with a constant from below."""
-        found = compared(self.having[0]) if len(self.having) == 1 else None
+        found = read_threshold(self.having[0]) if len(self.having) == 1 else None
         measure = self.measure(found[0]) if found is not None else None
         return None if measure is None or is_quantile(measure) else measure
 
@@ -276,7 +276,7 @@ class BlockClauses:
         if qualify is None:
             return (self.terms, self.limit) if self.terms and self.limit is not None else None
         condition = qualify.this.unnest()
-        bound = whole_number(condition.args.get("expression"))
+        bound = read_whole_number(condition.args.get("expression"))
         if not isinstance(condition, (exp.LTE, exp.LT, exp.EQ)) or bound is None:
             return None
         place = self.names.alias(condition.this.unnest())
@@ -289,7 +289,7 @@ class BlockClauses:
     def of_partitions(self) -> RankedPartitions | None:
         """Return the largest groups of each partition that QUALIFY selects; the partitions are by keys."""
         qualify = self.select.args.get("qualify")
-        found = ranked_partitions(qualify.this, self._window) if qualify is not None else None
+        found = read_ranked_partitions(qualify.this, self._window) if qualify is not None else None
         if found is None or not all(self.key_of(key) is not None for key in found.keys):
             return None
         return found
@@ -342,7 +342,7 @@ class BlockClauses:
 
     def _item(self, node: exp.Expr) -> int | None:
         """Return the place of the item that a term names by its place or alias."""
-        number = whole_number(node.unnest())
+        number = read_whole_number(node.unnest())
         if number is not None:
             return number - 1
         if not isinstance(node, exp.Column) or node.table:
@@ -392,4 +392,4 @@ def _number(node: exp.Expr | None) -> int | None:
     value = node.args.get("expression") or node.args.get("count")
     if value is None:
         return 1 if isinstance(node, exp.Fetch) else None
-    return whole_number(value.unnest())
+    return read_whole_number(value.unnest())

@@ -9,12 +9,12 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import is_aggregate
 from dpsql.analysis.compiled_relation import Item, Scope
-from dpsql.analysis.compiler import function_name, whole_number
-from dpsql.analysis.output_columns import FREE
+from dpsql.analysis.compiler import function_name, read_whole_number
+from dpsql.analysis.output_columns import FREE_KINDS
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.select_blocks import check_one_item
 from dpsql.errors import QueryRefused
-from dpsql.language import all_of, copy_tree, title_of, transform_tree, walk_tree
+from dpsql.language import copy_tree, find_nodes, title_of, transform_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -23,14 +23,14 @@ _FRAMES = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
 DETAIL_FUNCTIONS = {
-    name: kind for name, kind in FREE.items() if kind in ("stddev", "low", "high", "left_out", "bound")
+    name: kind for name, kind in FREE_KINDS.items() if kind in ("stddev", "low", "high", "left_out", "bound")
 }
 """Functions of one number, with the kind of what they show of it."""
 
 
 def free_function(node: exp.Expr) -> str | None:
     """Return the kind of DP_STDDEV(n) and the like; None for other nodes."""
-    return FREE.get((function_name(node) or "").lower())
+    return FREE_KINDS.get((function_name(node) or "").lower())
 
 
 def is_measure(node: exp.Expr) -> bool:
@@ -235,7 +235,7 @@ class ReleasedColumns:
         if kind is None or len(node.expressions) != 1 or self.measure(node.expressions[0]) is not None:
             return False
         argument = node.expressions[0].unnest()
-        place, number = self.names.alias(argument), whole_number(argument)
+        place, number = self.names.alias(argument), read_whole_number(argument)
         if number is not None and 1 <= number <= len(self.names.items):
             place = number - 1
         if self.names.key(argument) is not None:
@@ -246,17 +246,20 @@ class ReleasedColumns:
     def _write_asked(self, node: exp.Expr) -> exp.Expr:
         """Return it with a column that is written out as one over released columns."""
         made, (argument,) = copy_tree(node), node.expressions
-        named = self.names.alias(argument.unnest()) is not None or whole_number(argument.unnest()) is not None
+        named = (
+            self.names.alias(argument.unnest()) is not None
+            or read_whole_number(argument.unnest()) is not None
+        )
         if not named:
             made.set("expressions", [self.over(argument)])
         return made
 
     def _subquery(self, node: exp.Query) -> exp.Query:
         """Return a subquery with released columns in the place of the keys that it names by their table."""
-        own = {fold(table.alias_or_name) for table in all_of(node, exp.Table, exp.Subquery, exp.CTE)}
+        own = {fold(table.alias_or_name) for table in find_nodes(node, exp.Table, exp.Subquery, exp.CTE)}
         of_block = {fold(origin.alias) for origin in self.names.scope.origins} - own
         made = copy_tree(node)
-        for column in all_of(made, exp.Column):
+        for column in find_nodes(made, exp.Column):
             place = self.names.key(column) if fold(column.table) in of_block else None
             if place is not None:
                 column.replace(self.column(self.names.keys[place], column.name))
@@ -290,7 +293,7 @@ class ReleasedColumns:
 
     def measure(self, node: exp.Expr) -> exp.Expr | None:
         """Return the aggregate that a term refers to: written out, by its alias or place; else None."""
-        number, names = whole_number(node.unnest()), self.names
+        number, names = read_whole_number(node.unnest()), self.names
         place = names.alias(node.unnest()) if names.key(node) is None else None
         if number is not None:
             place = number - 1 if 1 <= number <= len(names.items) else None

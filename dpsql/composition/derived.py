@@ -17,9 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.analysis import Plan, engine_sql, function_name
+from dpsql.analysis import Plan, function_name, write_engine_sql
 from dpsql.analysis.aggregate_functions import is_aggregate
-from dpsql.analysis.compiler import whole_number
+from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition.block_columns import DETAIL_FUNCTIONS
 from dpsql.composition.derived_columns import DerivedErrors
 from dpsql.composition.hidden_columns import HIDDEN, Columns, Hidden
@@ -101,7 +101,7 @@ def follow_derived(
     found = tuple(DerivedColumn(place, term) for place, term in terms.items())
     keys = plain.keys or _keys(rows, len(plain.columns))
     made = replace(
-        plain, keys=keys, traced=engine_sql(tree), derived=found, numbers=tuple(numbers), whole=whole
+        plain, keys=keys, traced=write_engine_sql(tree), derived=found, numbers=tuple(numbers), whole=whole
     )
     return replace(made, chosen=rows.filtered, repeated=repeated), why
 
@@ -250,7 +250,7 @@ def take_details(outer: exp.Query) -> tuple[Asked, ...]:
 
 def _named(node: exp.Expr, names: Sequence[str], outer: exp.Select) -> int | None:
     """Return the place of the column that is meant: by its alias, its place, or as it is written."""
-    number = whole_number(node.unnest())
+    number = read_whole_number(node.unnest())
     if number is not None:
         return number - 1 if 1 <= number <= len(names) else None
     if isinstance(node, exp.Column) and (not node.table or fold(node.name) in names):

@@ -24,12 +24,12 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
-from dpsql.analysis.compiled_relation import Cte, cte_named
-from dpsql.analysis.public_domains import MARKED, is_grouped_by, read_select_distinct
+from dpsql.analysis.compiled_relation import Cte, find_cte
+from dpsql.analysis.public_domains import DECLARED_MARK, is_grouped_by, read_select_distinct
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.existence import EXISTENCE, HALF
 from dpsql.errors import QueryRefused
-from dpsql.language import MARK, Clause, Query, all_of, copy_tree, keep_title, walk_tree
+from dpsql.language import MARK, Clause, Query, copy_tree, find_nodes, keep_title, walk_tree
 from dpsql.policy import Policy, UnitColumn, fold
 
 _LIMITING = ("group", "having", "qualify", "limit", "offset", "distinct", "joins", "laterals", "where")
@@ -57,7 +57,7 @@ def relation(item: exp.Expr, ctes: tuple[Cte, ...]) -> tuple[exp.Expr, tuple[Cte
     if isinstance(item, exp.Subquery):
         return item.this, ctes
     if isinstance(item, exp.Table) and item.args.get("db") is None:
-        cte = cte_named(item.name, ctes)
+        cte = find_cte(item.name, ctes)
         return None if cte is None else (cte.query, cte.visible)
     return None
 
@@ -110,7 +110,7 @@ def _columns(item: exp.Expr, ctes: tuple[Cte, ...]) -> frozenset[str] | None:
     names = [e.alias_or_name for e in select.expressions] if isinstance(select, exp.Select) else []
     alias = item.args.get("alias")
     listed = [c.name for c in alias.args.get("columns") or ()] if alias is not None else []
-    cte = cte_named(item.name, ctes) if isinstance(item, exp.Table) else None
+    cte = find_cte(item.name, ctes) if isinstance(item, exp.Table) else None
     if cte is not None:
         names[: len(cte.columns)] = cte.columns
     names[: len(listed)] = listed
@@ -152,7 +152,7 @@ _INNER = frozenset({"expressions", "from_", "joins", "where", "group", "with_", 
 
 def with_counts(tree: exp.Query, policy: Policy) -> exp.Query:
     """Return a statement whose totals of indicators are counts of groups; the tree is changed."""
-    for select in all_of(tree, exp.Select):
+    for select in find_nodes(tree, exp.Select):
         inner = _inner(select, tree)
         if inner is not None:
             _count(select, inner, policy)
@@ -171,8 +171,8 @@ def _inner(select: exp.Select, tree: exp.Query) -> exp.Select | None:
         return item.this if isinstance(item.this, exp.Select) else None
     if not isinstance(item, exp.Table) or item.args.get("db") is not None:
         return None
-    named = [cte for cte in all_of(tree, exp.CTE) if fold(cte.alias) == fold(item.name)]
-    uses = [table for table in all_of(tree, exp.Table) if fold(table.name) == fold(item.name)]
+    named = [cte for cte in find_nodes(tree, exp.CTE) if fold(cte.alias) == fold(item.name)]
+    uses = [table for table in find_nodes(tree, exp.Table) if fold(table.name) == fold(item.name)]
     if len(named) != 1 or len(uses) != 1 or named[0].args["alias"].columns:
         return None
     with_ = named[0].parent
@@ -185,7 +185,7 @@ def _count(select: exp.Select, inner: exp.Select, policy: Policy) -> None:
     key, found = _key(inner), _indicators(inner)
     if key is None or not found or inner.args.get("from_") is None:
         return
-    tables = [policy.table(t.name) for t in all_of(inner.args["from_"], exp.Table) if t.name.isascii()]
+    tables = [policy.table(t.name) for t in find_nodes(inner.args["from_"], exp.Table) if t.name.isascii()]
     if not any(table is not None and not table.public for table in tables):
         return
     units = {fold(t.unit.column) for t in policy.tables.values() if isinstance(t.unit, UnitColumn)}
@@ -290,7 +290,7 @@ def _visit(node: exp.Expr, ctes: tuple[Cte, ...], provenance: Provenance) -> Non
     """Look at all blocks of a query, each with the common table expressions that it may name."""
     if isinstance(node, exp.Query) and not isinstance(node, exp.Table) and node.args.get("with_") is not None:
         try:
-            ctes = provenance.ctes(node, ctes)
+            ctes = provenance.list_ctes(node, ctes)
         except QueryRefused:
             return
     if isinstance(node, exp.Select):
@@ -307,7 +307,7 @@ def _filter(block: exp.Select, ctes: tuple[Cte, ...], provenance: Provenance) ->
         found = read_select_distinct(item, ctes)
         if found is None or not is_grouped_by(block, found.alias, found.name):
             continue
-        unit = provenance.unit(found.select, found.visible)
+        unit = provenance.find_unit(found.select, found.visible)
         if unit is None or not _have_same_meaning(found.select, ctes, found.visible):
             continue
         key = exp.column(found.name, table=found.alias, quoted=True)
@@ -315,13 +315,13 @@ def _filter(block: exp.Select, ctes: tuple[Cte, ...], provenance: Provenance) ->
         having = block.args.get("having")
         both = exists if having is None else exp.and_(having.this, exists, copy=False)
         block.set("having", exp.Having(this=both))
-        found.select.meta[MARKED] = True
+        found.select.meta[DECLARED_MARK] = True
 
 
 def _have_same_meaning(select: exp.Select, ctes: tuple[Cte, ...], visible: tuple[Cte, ...]) -> bool:
     """Return whether the tables of a SELECT have the same meaning in another place."""
-    names = [table.name for table in all_of(select, exp.Table)]
-    alike = all(cte_named(name, ctes) is cte_named(name, visible) for name in names)
+    names = [table.name for table in find_nodes(select, exp.Table)]
+    alike = all(find_cte(name, ctes) is find_cte(name, visible) for name in names)
     return select.args.get("with_") is None and alike
 
 

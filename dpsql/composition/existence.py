@@ -29,12 +29,12 @@ from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import aggregate_name, is_aggregate
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import call_arguments, function_name
+from dpsql.analysis.compiler import function_name, split_arguments
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.prepared import Existence, PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.estimates.noise_laws import take_noises
-from dpsql.language import all_of, walk_tree
+from dpsql.language import find_nodes, walk_tree
 from dpsql.policy import fold
 from dpsql.release import Release, places_of
 
@@ -53,7 +53,7 @@ def counts_all(node: exp.Expr, scope: Scope) -> bool:
     call = node.unnest()
     if (function_name(call) or "").lower() != "count" or isinstance(call, exp.Filter):
         return False
-    _, values = call_arguments(call)
+    _, values = split_arguments(call)
     if len(values) != 1:
         return False
     value = values[0]
@@ -131,7 +131,9 @@ def readers(select: exp.Select, root: exp.Query) -> tuple[list[exp.Select], bool
         place = node.meta.get("cte") if node is not None else None
         if place is not None and place not in seen:
             seen.add(place)
-            waiting += [table.parent for table in all_of(root, exp.Table) if table.meta.get("cte") == place]
+            waiting += [
+                table.parent for table in find_nodes(root, exp.Table) if table.meta.get("cte") == place
+            ]
     return [*found.values()], asked
 
 

@@ -7,9 +7,9 @@ from dataclasses import field
 
 from sqlglot import exp
 
-from dpsql.analysis import engine_sql, function_name
+from dpsql.analysis import function_name, write_engine_sql
 from dpsql.analysis.aggregate_functions import is_aggregate
-from dpsql.analysis.compiler import whole_number
+from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition import terms
 from dpsql.composition.existence import without_existence
 from dpsql.composition.hidden_columns import FromItem, UnknownColumnsError
@@ -27,7 +27,7 @@ from dpsql.composition.terms import (
     map_sql,
     map_sql_apart,
 )
-from dpsql.language import all_of, copy_tree, walk_tree
+from dpsql.language import copy_tree, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -116,7 +116,7 @@ class ExpressionReader:
 
     def _item(self, node: exp.Expr) -> exp.Expr:
         """Return what a term of GROUP BY or ORDER BY means: an item of the select list by place or alias."""
-        items, number = self.select.expressions, whole_number(node.unnest())
+        items, number = self.select.expressions, read_whole_number(node.unnest())
         if number is not None and 1 <= number <= len(items):
             item: exp.Expr = items[number - 1]
             return item
@@ -398,7 +398,7 @@ class ExpressionReader:
 
     def _subquery(self, node: exp.Expr) -> Term:
         if not self.tracer.reads(node, self.ctes):
-            names = [self._column(each) for each in all_of(node, exp.Column)]
+            names = [self._column(each) for each in find_nodes(node, exp.Column)]
             noisy = any(isinstance(term, (LinearTerm, CallTerm, Fold)) for term in names)
             return Opaque("a correlated subquery") if noisy else Known(self._sql(node))
         if not isinstance(node, exp.Subquery) or not isinstance(node.this, exp.Select):
@@ -417,7 +417,7 @@ class ExpressionReader:
         def alone(sql: str) -> str:
             one = copy_tree(made)
             one.this.set("expressions", [exp.Var(this=sql)])
-            return engine_sql(one)
+            return write_engine_sql(one)
 
         if isinstance(term, Known):
             return Known(self._sql(node))

@@ -18,7 +18,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Output, Plan
 from dpsql.analysis.compiler import function_name
-from dpsql.language import all_of, walk_tree
+from dpsql.language import find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import make_distinct
 from dpsql.policy import fold
@@ -57,7 +57,7 @@ def _named(plan: Plan) -> Iterator[tuple[str, Output]]:
 
 def compare_half_way(tree: exp.Query, steps: ColumnSteps) -> None:
     """Change the comparisons of a query over released relations; the tree is changed."""
-    for select in all_of(tree, exp.Select):
+    for select in find_nodes(tree, exp.Select):
         for node in _comparisons(select):
             if isinstance(node, exp.Between):
                 _between(node, select, steps)
@@ -73,7 +73,7 @@ def guard_divisors(
     `counts` has the relations and columns of the counts; those that are divided by are returned.
     """
     found = dict[ColumnFinder, None]()
-    for select in all_of(tree, exp.Select):
+    for select in find_nodes(tree, exp.Select):
         for node in _nodes(select):
             column = _divisor(node.expression) if isinstance(node, (exp.Div, exp.IntDiv, exp.Mod)) else None
             known = None if column is None else _column(column, select, steps, _DEEPEST)

@@ -21,7 +21,7 @@ from sqlglot import exp
 
 from dpsql.analysis import function_name
 from dpsql.composition.terms import Fold, Known, LinearTerm, NoIntervalError, Term, forms_of, inside
-from dpsql.language import all_of, copy_tree
+from dpsql.language import copy_tree, find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -97,7 +97,7 @@ class Traced:
 def trace(query: exp.Expr, columns: Columns) -> Traced | None:
     """Trace the columns of a query, in a copy that `Traced.row` changes; None if they cannot be traced."""
     made = copy_tree(query)
-    drawn = any(str(function_name(node)).lower() == "random" for node in all_of(made, exp.Anonymous))
+    drawn = any(str(function_name(node)).lower() == "random" for node in find_nodes(made, exp.Anonymous))
     if not isinstance(made, exp.Select) or drawn:
         return None
     try:
@@ -143,7 +143,7 @@ class Tracer:
         found: dict[str, exp.CTE | None] = {}
         for i, cte in enumerate(listed):
             # In the FROM clause, where the copy stands, these names mean other relations than here.
-            later = {fold(table.name) for table in all_of(cte.this, exp.Table)} & set(names[i:])
+            later = {fold(table.name) for table in find_nodes(cte.this, exp.Table)} & set(names[i:])
             found[names[i]] = None if later or clause.args.get("recursive") else cte
         return found
 
@@ -229,7 +229,7 @@ def _resolved(node: exp.Column, items: list[FromItem]) -> Reference | None:
 
 def check_stars(select: exp.Select, changed: list[str]) -> None:
     """Raise if hidden columns of the changed items could be seen: in a whole row, or in a star elsewhere."""
-    for star in all_of(select, exp.Star):
+    for star in find_nodes(select, exp.Star):
         around = star.parent
         if isinstance(around, exp.Column) and around.parent is not select and around.table in changed:
             raise UnknownColumnsError
@@ -237,7 +237,7 @@ def check_stars(select: exp.Select, changed: list[str]) -> None:
         if not (isinstance(around, (exp.Select, exp.Column, exp.Count)) or counted):
             raise UnknownColumnsError
     whole = {fold(alias) for alias in changed}
-    if any(not node.table and fold(node.name) in whole for node in all_of(select, exp.Column)):
+    if any(not node.table and fold(node.name) in whole for node in find_nodes(select, exp.Column)):
         raise UnknownColumnsError
 
 

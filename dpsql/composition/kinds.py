@@ -15,8 +15,8 @@ from sqlglot import exp
 
 from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import contains_aggregate, is_aggregate
-from dpsql.analysis.compiled_relation import Cte, cte_named
-from dpsql.analysis.nested_queries import partial_unit_refusal
+from dpsql.analysis.compiled_relation import Cte, find_cte
+from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.equivalent_blocks import has_one_row, with_scalars
@@ -109,11 +109,11 @@ class Kinds:
             if not any(cte.query is named.query for named in self.ctes):
                 kind = self.relation(cte.query, cte.visible)
                 if kind is BlockKind.OWNED:
-                    self.provenance.compiler().query(cte.query, cte.visible, 1)
+                    self.provenance.make_compiler().query(cte.query, cte.visible, 1)
         self.releases, self.uses = releases, [*uses, *(0 for _ in self.ctes[len(uses) :])]
 
     def _ctes(self, node: exp.Expr, outer: tuple[Cte, ...]) -> tuple[Cte, ...]:
-        found = self.provenance.ctes(node, outer)
+        found = self.provenance.list_ctes(node, outer)
         self._known += found[len(outer) :]
         return found
 
@@ -139,7 +139,7 @@ class Kinds:
         return self._together([(node, kind), *((j.this, self.relation(j.this, ctes)) for j in joins)])
 
     def _table(self, node: exp.Table, ctes: tuple[Cte, ...]) -> BlockKind:
-        cte = cte_named(node.name, ctes) if node.args.get("db") is None else None
+        cte = find_cte(node.name, ctes) if node.args.get("db") is None else None
         if cte is not None:
             return self._cte(node, cte)
         table = self.policy.table(node.name) if node.name.isascii() else None
@@ -242,17 +242,17 @@ class Kinds:
         judged = [*node.expressions, *([] if having is None else [having])]
         releasing = group is not None or any(contains_aggregate(part) for part in judged)
         note = str(node.meta.get("note", ""))
-        if releasing and tied and self.provenance.outside(node, ctes) is not None:
+        if releasing and tied and self.provenance.find_outer_column(node, ctes) is not None:
             releasing, kind = False, BlockKind.TIED
         elif releasing and group is not None and not root:
             roles, computed = {UnitRole.EXACT}, False
             try:
-                roles, computed = self.provenance.roles(node, ctes)
+                roles, computed = self.provenance.find_roles(node, ctes)
             except QueryRefused as refused:
                 self._doubts.append(refused)
             releasing, kind = UnitRole.EXACT not in roles, BlockKind.OWNED
             if releasing and UnitRole.PARTIAL in roles:
-                raise partial_unit_refusal(self.query.source, group)
+                raise refuse_partial_unit(self.query.source, group)
             if releasing and UnitRole.NULLABLE in roles:
                 raise self.query.source.refuse(
                     "a key is the privacy unit or, by an outer join, NULL: its groups are neither",
@@ -288,13 +288,13 @@ class Kinds:
         """Return whether a query over released rows is one number, as far as its aggregates show."""
         if not isinstance(node, exp.Select) or len(node.expressions) != 1:
             return False
-        inside = self.provenance.ctes(node, ctes)
+        inside = self.provenance.list_ctes(node, ctes)
         if not has_one_row(node, inside):
             return False
         if self.of_select.get(id(node)) is not BlockKind.RELEASE:
             return True
         try:
-            return self.provenance.numeric(node, inside)
+            return self.provenance.is_numeric(node, inside)
         except QueryRefused:
             return True  # it is refused where it is analysed
 
@@ -309,7 +309,7 @@ class Kinds:
     def _has(self, node: exp.Select, ctes: tuple[Cte, ...], name: str) -> bool:
         """Return whether the items of FROM have a column."""
         try:
-            return self.provenance.has(node, ctes, name)
+            return self.provenance.has_column(node, ctes, name)
         except QueryRefused:
             return True
 

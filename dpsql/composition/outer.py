@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
-from dpsql.analysis import Output, Plan, engine_sql, put_domains
+from dpsql.analysis import Output, Plan, put_domains, write_engine_sql
 from dpsql.composition.derived import (
     Errors,
     fill_details,
@@ -40,7 +40,7 @@ from dpsql.composition.release_words import total_guarantee
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
-from dpsql.language import AllGroups, Query, all_of, copy_tree, name_columns
+from dpsql.language import AllGroups, Query, copy_tree, find_nodes, name_columns
 from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
 from dpsql.planning import COVERS_LESS, choose, to_doubles
 from dpsql.policy import Policy, fold
@@ -79,7 +79,7 @@ def compose(
     compare_half_way(outer, steps)
     divisors = guard_divisors(outer, steps, counts_of(plans))
     put_domains(outer, query.source, policy, database)
-    sql = engine_sql(copy_tree(outer))
+    sql = write_engine_sql(copy_tree(outer))
     with _binding(query):
         names = database.bind_over(types, sql)
     values = tuple(_value(query, tree, at, relations, policy, database, steps) for tree, at in parts.values)
@@ -123,8 +123,8 @@ def _value(
     made = copy_tree(tree)
     compare_half_way(made, steps)
     put_domains(made, query.source, policy, database)
-    named = {fold(table.name) for table in all_of(made, exp.Table)}
-    sql = engine_sql(made)
+    named = {fold(table.name) for table in find_nodes(made, exp.Table)}
+    sql = write_engine_sql(made)
     with _binding(query):
         columns = database.described({relation.name: relation.columns for relation in relations}, sql)
     if len(columns) != 1 or not re.fullmatch(
@@ -187,7 +187,7 @@ def _with_bars(
     bars = tuple(
         _bar(plain, names, place, shown, traced) for place, (_, o, _) in shown.items() if o.kind == "count"
     )
-    barred = engine_sql(copy_tree(traced.select))
+    barred = write_engine_sql(copy_tree(traced.select))
     plain = replace(plain, traced=barred, barred=barred, keys=tuple(keys), bars=bars)
     return follow_derived(plain, traced.select, columns)
 

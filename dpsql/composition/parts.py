@@ -9,12 +9,21 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan, analyse, check_outer, complete, is_private, value_of, values_in
+from dpsql.analysis import (
+    Catalog,
+    Plan,
+    analyse,
+    check_outer,
+    complete_options,
+    find_values,
+    is_private,
+    mark_value,
+)
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.rank_spellings import rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.block import separate
-from dpsql.composition.block_clauses import Written, divide_epsilon
+from dpsql.composition.block_clauses import Written, share_epsilon
 from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_counts, with_existing
 from dpsql.composition.existence import EXISTENCE, readers
@@ -31,7 +40,16 @@ from dpsql.composition.release_blocks import (
 from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import Filter
-from dpsql.language import AboveThreshold, Options, Query, TopK, TopPerPartition, all_of, copy_tree, walk_tree
+from dpsql.language import (
+    AboveThreshold,
+    Options,
+    Query,
+    TopK,
+    TopPerPartition,
+    copy_tree,
+    find_nodes,
+    walk_tree,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 
@@ -185,7 +203,7 @@ class _Splitter:
             select = value.subquery.unnest()
             assert isinstance(select, exp.Select)  # noqa: S101  so it was judged
             self.values.append((select_alone(select, tree, self.kinds), value.subquery))
-            value.subquery.replace(value_of(len(self.values) - 1))
+            value.subquery.replace(mark_value(len(self.values) - 1))
 
     def _separate(self, release: ReleaseBlock, name: str) -> tuple[list[Query], exp.Select | None]:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
@@ -193,7 +211,7 @@ class _Splitter:
         selects, asked = readers(release.select, self.query.tree)
         query, rest = separate(whole, self.policy, self.catalog, name, readers=selects, asked=asked)
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
-        inside = next((t for t in all_of(query.tree, exp.Table) if t.name.startswith(_MARK)), None)
+        inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(_MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         releases, rest = split_quantiles(query, rest, name)
@@ -256,7 +274,7 @@ class _Splitter:
         self.planned = True
         with running_statement() as running:
             running.check()
-        return analyse(query, self.policy, self.catalog, complete(query.options, self.defaults))
+        return analyse(query, self.policy, self.catalog, complete_options(query.options, self.defaults))
 
     def _compose(self, blocks: Sequence[_BlockPart], outer: exp.Query) -> Parts:
         """Return the parts; equal blocks are one release."""
@@ -270,14 +288,14 @@ class _Splitter:
             _name_releases(tree, marks, names)
             check_outer(self.query, self.policy, tree, names.values())
         own = [blocks[i].query.options for i in kept]
-        options = divide_epsilon(self.written.total, self.defaults, own, self.filters)
+        options = share_epsilon(self.written.total, self.defaults, own, self.filters)
         return Parts(
             tuple(
                 ReleasePart(
                     names[i],
                     replace(blocks[i].query, options=own),
                     blocks[i].release.note,
-                    values_in(blocks[i].query.tree),
+                    find_values(blocks[i].query.tree),
                 )
                 for i, own in zip(kept, options, strict=True)
             ),
@@ -308,7 +326,7 @@ class _Splitter:
 
     def _prefix(self) -> str:
         """Return the beginning of the generated names; no name in the statement has that form."""
-        taken = {node.name.lower() for node in all_of(self.query.tree, exp.Identifier)}
+        taken = {node.name.lower() for node in find_nodes(self.query.tree, exp.Identifier)}
         taken |= {table.name.lower() for table in self.policy.tables.values()}
         prefix = "r"
         while any(re.fullmatch(rf"{prefix}\d+", name) for name in taken):
@@ -333,13 +351,13 @@ def _name_releases(
     tree: exp.Query, marks: dict[str, tuple[int, tuple[str, ...]]], names: dict[int, str]
 ) -> None:
     """Give the released relations in a tree their names, and their columns those of an equal block."""
-    for table in all_of(tree, exp.Table):
+    for table in find_nodes(tree, exp.Table):
         columns = marks[table.name][1] if table.name in marks else ()
         if columns:
             listed = [exp.to_identifier(c, quoted=True) for c in columns]
             alias = exp.to_identifier(table.alias, quoted=True) if table.alias else copy_tree(table.this)
             table.set("alias", exp.TableAlias(this=alias, columns=listed))
-    for identifier in all_of(tree, exp.Identifier):
+    for identifier in find_nodes(tree, exp.Identifier):
         if identifier.this in marks:
             identifier.set("this", names[marks[identifier.this][0]])
 

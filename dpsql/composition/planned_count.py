@@ -6,7 +6,7 @@ import sys
 from dataclasses import field, replace
 from fractions import Fraction
 
-from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, check_claims, values_in, with_values
+from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, check_claims, find_values, put_values
 from dpsql.database import Engines
 from dpsql.engines import FAILED, Cancelled, Untranslatable
 from dpsql.errors import InternalError, OperationalError
@@ -94,7 +94,7 @@ class PlannedCount:
         """
         if self.plan.ladders:
             self.with_bounds((0,) * len(self.plan.ladders))
-        places = () if self.values else values_in(self.plan.query.tree)
+        places = () if self.values else find_values(self.plan.query.tree)
         for value in (None, 0.0, -sys.float_info.max, sys.float_info.max) if places else ():
             self.with_values(tuple((place, value) for place in places))
 
@@ -107,7 +107,7 @@ class PlannedCount:
 
     def with_values(self, values: tuple[tuple[int, float | None], ...]) -> PlannedCount:
         """Return the same query with the values of earlier releases."""
-        plan = with_values(self.plan, dict(values), self.policy, self.engines.schema_database)
+        plan = put_values(self.plan, dict(values), self.policy, self.engines.schema_database)
         sql = self.engines.engine.translate(plan.compiled)
         return replace(self, plan=plan, sql=sql, values=values)
 
@@ -138,7 +138,7 @@ class PlannedCount:
         that the noise rests on hold in the new one. That a file was replaced is the owner's doing, so no
         failure. Files with `trust_source` are never vetted.
         """
-        if not self.values and values_in(self.plan.query.tree):
+        if not self.values and find_values(self.plan.query.tree):
             raise InternalError("a query is counted before the values that it reads are known")
         query = compiled or self.plan.compiled
         counts = self.engines.count(query, tables_read(self.policy, query.tables))

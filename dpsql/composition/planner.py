@@ -12,13 +12,13 @@ from dpsql.analysis import (
     DeclaredValues,
     NoRows,
     Preview,
-    complete,
+    complete_options,
+    find_probe,
     is_private,
+    list_obstacles,
     order_obstacles,
-    probe_of,
-    public_sql,
     put_views,
-    surveyed,
+    write_public_sql,
 )
 from dpsql.composition import (
     Releasing,
@@ -198,7 +198,7 @@ class Planner:
         blocks: list[Query] = []
         with self._survey_refusal(query, engines, refused, blocks):
             if not is_private(query, self.policy):
-                sql = public_sql(query, self.policy, engines.schema_database)
+                sql = write_public_sql(query, self.policy, engines.schema_database)
                 return PreparedPublic(text, sql, engines, query.views)
             filters = scopes(self.policy, self.analyst)
             parts = parts_of(query, self.policy, engines.schema_database, self.defaults, blocks, filters)
@@ -243,7 +243,7 @@ class Planner:
         except QueryRefused as error:
             catalog = engines.schema_database
             blocks = blocks or release_blocks(query, self.policy, catalog)
-            error.obstacles = surveyed(error, query, blocks, self.policy, catalog, self.defaults)
+            error.obstacles = list_obstacles(error, query, blocks, self.policy, catalog, self.defaults)
             error.node = None
             refused.append(error)
 
@@ -265,7 +265,7 @@ class Planner:
         """Analyse a release."""
         with running_statement() as running:
             running.check()
-        options = complete(query.options, defaults)
+        options = complete_options(query.options, defaults)
         if options.epsilon is None and options.error is None:
             raise query.source.refuse(
                 "the statement gives no epsilon and the policy has no default",
@@ -323,7 +323,7 @@ class Planner:
         engines = self.database.engines()
         database = engines.schema_database
         with suppress(RecursionError):  # no tool nests so deeply
-            match probe_of(query, self.policy, database):
+            match find_probe(query, self.policy, database):
                 case NoRows(columns):
                     with suppress(QueryRefused):  # then its columns are those of the tables
                         epsilon = self.defaults.epsilon or Fraction(1)
@@ -331,13 +331,15 @@ class Planner:
                         return PreparedProbe(
                             schema_of(some.query(text, columns, engines), intervals=intervals)
                         )
-                    return PreparedProbe(database.schema(public_sql(query, self.policy, database), text))
+                    return PreparedProbe(
+                        database.schema(write_public_sql(query, self.policy, database), text)
+                    )
                 case DeclaredValues(values):
                     public = self.query(text, values, engines)
                     assert isinstance(public, PreparedPublic)  # noqa: S101  it reads no private table
                     return PreparedProbe(values=public)
                 case Preview() if previews:
-                    schema = database.schema(public_sql(query, self.policy, database), text)
+                    schema = database.schema(write_public_sql(query, self.policy, database), text)
                     return PreparedProbe(schema, preview=True)
         return None
 

@@ -73,7 +73,7 @@ class RefinedCount:
         value = rows.column(column)[0].as_py()
         if not abs(value) * 2**bits < _EXACT or not (value * 2**bits).is_integer():
             raise ValueError("its value is rounded, so its noise is not known exactly")
-        if plan.counts[place].share is not None:
+        if plan.counts[place].noise_group is not None:
             raise ValueError("a sum is not refined, only a count")
         most = declared_values(plan.counts[place])
         if most is not None and value in (0, most):

@@ -18,11 +18,11 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import call_arguments, conjuncts, function_name, whole_number
+from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number, split_arguments
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.composition.block_columns import free_function, is_measure
 from dpsql.composition.kinds import BlockKind, Kinds, ReleaseBlock
-from dpsql.language import Clause, Options, Query, all_of, copy_tree
+from dpsql.language import Clause, Options, Query, copy_tree, find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -46,7 +46,7 @@ def release_of(measure: exp.Expr) -> tuple[object, ...]:
         condition, node = node.expression, node.this.unnest()
     if isinstance(node, exp.WithinGroup):
         value, node = node.expression.expressions[0].this, node.this
-    named, others = call_arguments(node)
+    named, others = split_arguments(node)
     name = (function_name(node) or "").lower()
     value = others[0] if value is None and others else value
     return (name if name in _EXTREMES else "", value, condition, *named)
@@ -180,12 +180,12 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
     needed = sorted(_needed(select, kinds, set()))
     made = copy_tree(select, "with_") if changed is None else changed
     made.set("with_", None)
-    names: dict[str, exp.Expr] = {fold(c.alias): c for c in all_of(made, exp.CTE)}
+    names: dict[str, exp.Expr] = {fold(c.alias): c for c in find_nodes(made, exp.CTE)}
     listed = []
     for place in needed:
         cte = kinds.ctes[place].query.parent
         assert cte is not None  # noqa: S101  the query of a common table expression stands in it
-        for name in (fold(cte.alias), *(fold(c.alias) for c in all_of(cte.this, exp.CTE))):
+        for name in (fold(cte.alias), *(fold(c.alias) for c in find_nodes(cte.this, exp.CTE))):
             if name in names:
                 raise kinds.query.source.refuse(
                     f"two common table expressions are called {cte.alias}",
@@ -202,16 +202,16 @@ def standalone(select: exp.Select, kinds: Kinds, changed: exp.Select | None = No
 def select_alone(select: exp.Select, tree: exp.Query, kinds: Kinds) -> exp.Select:
     """Return a SELECT over released rows with the common table expressions of the tree that it needs."""
     made = copy_tree(select)
-    there = {cte.meta["cte"]: cte for cte in all_of(tree, exp.CTE) if "cte" in cte.meta}
-    own = {id(cte) for cte in all_of(select, exp.CTE)}
-    needed, waiting = dict[int, exp.CTE](), all_of(select, exp.Table)
+    there = {cte.meta["cte"]: cte for cte in find_nodes(tree, exp.CTE) if "cte" in cte.meta}
+    own = {id(cte) for cte in find_nodes(select, exp.CTE)}
+    needed, waiting = dict[int, exp.CTE](), find_nodes(select, exp.Table)
     while waiting:
         place = waiting.pop().meta.get("cte")
         cte = None if place is None else there.get(place)
         if place is None or cte is None or id(cte) in own or place in needed:
             continue
         needed[place] = cte
-        waiting += all_of(cte, exp.Table)
+        waiting += find_nodes(cte, exp.Table)
     if needed:
         listed = [copy_tree(needed[place]) for place in sorted(needed)]
         with_ = made.args.get("with_")
@@ -225,7 +225,7 @@ def _needed(node: exp.Expr, kinds: Kinds, seen: set[int], *, whole: bool = False
 
     Without `whole` the query is taken without its own WITH, so that those defined there are needed as well.
     """
-    for table in all_of(node, exp.Table):
+    for table in find_nodes(node, exp.Table):
         place = table.meta.get("cte")
         if place is None or place in seen or kinds.of_cte[place] in _RELEASED:
             continue
@@ -252,8 +252,8 @@ def without_private(tree: exp.Query, kinds: Kinds) -> exp.Query:
     changed = True
     while changed:
         changed = False
-        named = {t.meta.get("cte") for t in all_of(tree, exp.Table) if t.name}
-        for clause in all_of(tree, exp.With):
+        named = {t.meta.get("cte") for t in find_nodes(tree, exp.Table) if t.name}
+        for clause in find_nodes(tree, exp.With):
             kept = [c for c in clause.expressions if _kept(c, named, kinds)]
             if len(kept) == len(clause.expressions):
                 continue
@@ -299,7 +299,7 @@ def fuse(release: ReleaseBlock, kinds: Kinds, options: Options, clause: Clause) 
         return None
     if any(value for name, value in outer.args.items() if name not in _PLAIN):
         return None
-    if any(n for item in outer.expressions for n in all_of(item, exp.Window, exp.Query)):
+    if any(n for item in outer.expressions for n in find_nodes(item, exp.Window, exp.Query)):
         return None
     measures = {fold(i.alias): i.this for i in block.expressions if isinstance(i, exp.Alias)}
     condition = _condition(outer, measures)
@@ -330,7 +330,7 @@ def _around(block: exp.Select, kinds: Kinds) -> exp.Select | None:
         if place is None or kinds.uses[place] != 1 or holder.args["alias"].args.get("columns"):
             return None
         root = kinds.query.tree
-        tables = [t for t in all_of(root, exp.Table) if t.meta.get("cte") == place]
+        tables = [t for t in find_nodes(root, exp.Table) if t.meta.get("cte") == place]
         holder = tables[0] if len(tables) == 1 else None
     if not isinstance(holder, (exp.Subquery, exp.Table)) or not isinstance(holder.parent, exp.From):
         return None
@@ -347,7 +347,7 @@ def _number(outer: exp.Select, name: str) -> int | None:
     clause = outer.args.get(name)
     if clause is None:
         return 0 if name == "offset" else None
-    return whole_number(clause.args.get("expression"))
+    return read_whole_number(clause.args.get("expression"))
 
 
 def _measure(node: exp.Expr, measures: dict[str, exp.Expr]) -> exp.Expr | None:
@@ -361,7 +361,7 @@ def _first(outer: exp.Select, measures: dict[str, exp.Expr]) -> exp.Expr | None:
     if order is None:
         return None
     term = order.expressions[0]
-    place = whole_number(term.this)
+    place = read_whole_number(term.this)
     node = outer.expressions[place - 1].unalias() if place and place <= len(outer.expressions) else term.this
     renamed = {fold(i.alias): i.this for i in outer.expressions if isinstance(i, exp.Alias)}
     if isinstance(node, exp.Column) and not node.table and fold(node.name) in renamed:
@@ -380,7 +380,7 @@ def _condition(outer: exp.Select, measures: dict[str, exp.Expr]) -> exp.Expr | N
     It bounds a measure from below, or a rank by a measure from above.
     """
     where = outer.args.get("where")
-    parts = conjuncts(where.this) if where is not None else []
+    parts = list_conjuncts(where.this) if where is not None else []
     if len(parts) != 1 or not isinstance(parts[0].args.get("expression"), exp.Literal):
         return None
     named = _measure(parts[0].this, measures)

@@ -21,13 +21,13 @@ from dpsql.analysis import (
     Plan,
     ReleasedAggregate,
     ValuesOfGroup,
-    cells_of,
-    cut_of,
-    quantile_of,
-    rows_of,
-    what_of,
+    bound_on_rows,
+    describe_cells,
+    describe_cuts,
+    describe_number,
+    describe_quantile,
 )
-from dpsql.analysis.epsilon_division import Layout
+from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.estimates import Formula, RowCount, SumOfRows, decimal, figure, with_noun
 from dpsql.kernel.loss import Filter, PrivacyLoss, approximate_epsilon
@@ -70,7 +70,7 @@ def layout_facts(plan: Plan, loss: PrivacyLoss, budget: Budget | None) -> dict[s
         return {}
     rho = loss.rho
     return {
-        "layout": _layout(plan.layout),
+        "layout": _layout(plan.epsilon_division),
         "cost": _up(loss.cost(way.order)),
         "rho": None if rho is None else _up(rho),
         "share_of_budget": max(_share(scope, loss) for scope in plan.filters),
@@ -79,7 +79,7 @@ def layout_facts(plan: Plan, loss: PrivacyLoss, budget: Budget | None) -> dict[s
     }
 
 
-def _layout(layout: Layout) -> str:
+def _layout(layout: EpsilonDivision) -> str:
     if layout.order is None:
         return "basic: its epsilon is divided"
     return f"order: its cost at alpha {float(layout.order):.4g} is divided"
@@ -280,7 +280,7 @@ def describe_numbers(plan: Plan, quote: Quote) -> list[DescribedNumber]:
     if place is not None and all(plan.equal[o.of] != plan.equal[place] for o in shown):
         shown.append(Output("ordering number", "count", place))
     made = [_number(plan, quote, output) for output in shown]
-    shares = [plan.counts[output.of].share for output in shown]
+    shares = [plan.counts[output.of].noise_group for output in shown]
     return [
         replace(
             each,
@@ -305,15 +305,15 @@ def _number(plan: Plan, quote: Quote, output: Output) -> DescribedNumber:
         predicted += f", n being the number of {rows}"
     made = DescribedNumber(
         output.name,
-        what_of(count, formula, unit),
+        describe_number(count, formula, unit),
         None if argument is None else (float(argument.low), float(argument.high)),
         None if argument is None else argument.origin or "the statement",
-        rows_of(count),
+        bound_on_rows(count),
         1.0 if grid is None or argument is None else float(grid.step),
         moves_by,
         moves,
         (),
-        cut_of(count, formula, unit, _searches(plan)),
+        describe_cuts(count, formula, unit, _searches(plan)),
         predicted,
     )
     return _searched(plan, made, count) if plan.ladders else made
@@ -339,7 +339,7 @@ def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[DescribedNumber
         found.append(
             DescribedNumber(
                 output.name,
-                quantile_of(quantile, part),
+                describe_quantile(quantile, part),
                 None if quantile.searched else (float(low), float(high)),
                 quantile.origin or "the statement",
                 None if part.extreme or part.single else part.most,
@@ -347,7 +347,7 @@ def _quantiles(plan: Plan, part: CellRows, quote: Quote) -> list[DescribedNumber
                 None,
                 "",
                 (),
-                cells_of(quantile, part, plan.unit),
+                describe_cells(quantile, part, plan.unit),
                 quote.errors.get(output, ""),
             )
         )
@@ -379,7 +379,7 @@ def _searches(plan: Plan) -> set[Contribution]:
 
 def _moves(plan: Plan, output: Output) -> tuple[float, str]:
     """Return the most by which one unit moves a number, as a number and as a sentence."""
-    count, total = plan.counts[output.of], plan.total(output.of)
+    count, total = plan.counts[output.of], plan.l1_over_groups(output.of)
     every = None if plan.domain_size is None else plan.domain_size * count.bound
     together = total is not None and total != every
     moved = (total if together and total is not None else count.bound) * count.step

@@ -299,12 +299,12 @@ def _count_and_run(text: str, prepared: PreparedPrivate) -> Paid[Release]:
 
 def _charge_said(prepared: PreparedPrivate, loss: PrivacyLoss) -> Charge:
     """Return what an answer is said to cost: by the price that the statement names if costs are divided."""
-    layout, quote = prepared.plan.layout, prepared.method.quote
+    layout, quote = prepared.plan.epsilon_division, prepared.method.quote
     if layout.order is None or prepared.refines is not None:
         return loss.charge
     if loss == quote.loss:
         return quote.charge
-    plan, charge = prepared.plan, layout.charged(loss)
+    plan, charge = prepared.plan, layout.find_charge(loss)
     return Charge(charge.epsilon * plan.price / plan.epsilon, charge.delta)
 
 

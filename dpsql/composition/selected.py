@@ -33,7 +33,7 @@ from dpsql.composition.dependence import (
 from dpsql.composition.parts import Parts
 from dpsql.composition.selecting import DependenceReader, NotFollowedError
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.language import AllGroups, Scalar, all_of
+from dpsql.language import AllGroups, Scalar, find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import make_distinct
 from dpsql.policy import fold
@@ -104,7 +104,7 @@ def _reads(parts: Parts) -> dict[str, ReleaseNames]:
     """Return for each released relation those whose numbers it reads as constants, through others too."""
     own = {fold(part.name): part.name for part in parts.releases}
     read = [
-        frozenset(own[name] for t in all_of(tree, exp.Table) if (name := fold(t.name)) in own)
+        frozenset(own[name] for t in find_nodes(tree, exp.Table) if (name := fold(t.name)) in own)
         for tree, _ in parts.values
     ]
     found = {part.name: NONE.union(*(read[place] for place in part.values)) for part in parts.releases}
@@ -149,7 +149,7 @@ def _find_mixed(values: Sequence[Dependence], names: ReleaseNames) -> ReleaseNam
 
 def _named(outer: exp.Query, released: Sequence[ReleasedRelation]) -> ReleaseNames:
     """Return the released relations that a query names."""
-    used = {fold(table.name) for table in all_of(outer, exp.Table)}
+    used = {fold(table.name) for table in find_nodes(outer, exp.Table)}
     return frozenset(each.name for each in released if fold(each.name) in used)
 
 

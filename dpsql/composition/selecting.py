@@ -12,7 +12,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import contains_aggregate
-from dpsql.analysis.compiler import function_name, whole_number
+from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.public_domains import is_domain_table
 from dpsql.composition.dependence import (
     CLEAN,
@@ -24,7 +24,7 @@ from dpsql.composition.dependence import (
     SelectScope,
     merge_dependences,
 )
-from dpsql.language import all_of, walk_tree
+from dpsql.language import find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -125,7 +125,7 @@ class DependenceReader:
     def _recursive(self, cte: exp.Expr, around: QueryContext) -> RelationRows:
         """Return the rows of a query that may read itself: clean if nothing in it has noise."""
         own = fold(cte.alias)
-        for table in all_of(cte.this, exp.Table):
+        for table in find_nodes(cte.this, exp.Table):
             name = fold(table.name)
             known = around.ctes.get(name) if name != own else None
             noisy = known is not None and (
@@ -203,7 +203,7 @@ class DependenceReader:
 
     def _term(self, node: exp.Expr, listed: list[tuple[str, Dependence]], around: QueryContext) -> Dependence:
         """Return the value of a term of ORDER BY or GROUP BY, which may be a place in the select list."""
-        place = whole_number(node.unnest())
+        place = read_whole_number(node.unnest())
         if place is not None and 1 <= place <= len(listed):
             return listed[place - 1][1]
         if isinstance(node, exp.Var):  # ALL

@@ -15,14 +15,14 @@ import pyarrow as pa
 from dpsql.analysis import (
     Catalog,
     analyse,
-    complete,
-    engine_sql,
+    complete_options,
     is_private,
-    layout,
-    public_sql,
+    place_columns,
     put_domains,
     put_views,
     quote,
+    write_engine_sql,
+    write_public_sql,
 )
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.explain import COLUMNS as CERTIFICATE
@@ -160,16 +160,19 @@ def _columns(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield name, type and domain of each column of a query."""
     if not is_private(query, policy):
-        for name, kind in database.described({}, public_sql(query, policy, database)):
+        for name, kind in database.described({}, write_public_sql(query, policy, database)):
             yield name, kind, "public"
         return
     if Kinds.of(query, policy, database).of_select[id(query.tree)] is BlockKind.OWNED:
-        relation = Provenance(query.source, policy, database).compiler().query(query.tree, (), 1)
+        relation = Provenance(query.source, policy, database).make_compiler().query(query.tree, (), 1)
         for column in relation.columns:
             yield column.name, str(column.type), "declared" if column.domain is not None else ""
         return
     parts = parts_of(query, policy, database, defaults)
-    plans = [analyse(p.query, policy, database, complete(p.query.options, defaults)) for p in parts.releases]
+    plans = [
+        analyse(p.query, policy, database, complete_options(p.query.options, defaults))
+        for p in parts.releases
+    ]
     if parts.outer is None:
         for name, released in columns_of(plans[0]):
             yield name, str(released), "released"
@@ -177,7 +180,7 @@ def _columns(
     name_columns(parts.outer)
     put_domains(parts.outer, query.source, policy, database)
     types = {p.name: columns_of(plan) for p, plan in zip(parts.releases, plans, strict=True)}
-    for name, kind in database.described(types, engine_sql(parts.outer)):
+    for name, kind in database.described(types, write_engine_sql(parts.outer)):
         yield name, kind, "released"
 
 
@@ -215,7 +218,7 @@ def ends(prepared: PreparedPrivate | PreparedComposed) -> tuple[str, ...]:
     if isinstance(prepared, PreparedComposed):
         shown, (names, places) = len(prepared.columns), layout_of(prepared)
     else:
-        shown, (names, places) = len(prepared.plan.outputs), layout(prepared.plan.outputs)
+        shown, (names, places) = len(prepared.plan.outputs), place_columns(prepared.plan.outputs)
     return tuple(names[place] for place in _added(places, shown))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
-from dpsql.analysis import engine_sql
+from dpsql.analysis import write_engine_sql
 from dpsql.language import copy_tree
 from dpsql.lazy_dataclass import dataclass
 
@@ -206,14 +206,14 @@ def named(alias: str, name: str) -> str:
 
 def sql_of(node: exp.Expr) -> str:
     """Return the SQL of an expression."""
-    return engine_sql(copy_tree(node))
+    return write_engine_sql(copy_tree(node))
 
 
 def around(node: exp.Expr, argument: str, sql: str) -> str:
     """Return the SQL of a node in which other SQL stands in the place of one of its arguments."""
     made = copy_tree(node)
     made.set(argument, exp.Anonymous(this=_PLACE, expressions=[]))
-    return _MARKED.sub(lambda _: sql, engine_sql(made))
+    return _MARKED.sub(lambda _: sql, write_engine_sql(made))
 
 
 FloatArray = NDArray[np.float64]

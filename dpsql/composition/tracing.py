@@ -26,7 +26,7 @@ from dpsql.composition.hidden_columns import (
     with_names,
 )
 from dpsql.composition.terms import Known, LinearTerm, Opaque, Term, listed, map_sql_apart, named
-from dpsql.language import all_of, walk_tree
+from dpsql.language import find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold
 
@@ -213,7 +213,7 @@ class TermTracer(Tracer):
 
     def reads(self, node: exp.Expr, ctes: Mapping[str, exp.CTE | None]) -> bool:
         """Whether a query names a released relation, or a common table expression."""
-        names = {fold(table.name) for table in all_of(node, exp.Table)}
+        names = {fold(table.name) for table in find_nodes(node, exp.Table)}
         return bool(names & (self.released.keys() | ctes.keys()))
 
 
@@ -242,7 +242,7 @@ def trace_rows(
     Beside it stands whether something is aggregated of which groups that do not exist were left out, and
     whether each row may be made of all released rows.
     """
-    drawn = any(str(function_name(node)).lower() in _DRAWN for node in all_of(tree, exp.Anonymous))
+    drawn = any(str(function_name(node)).lower() in _DRAWN for node in find_nodes(tree, exp.Anonymous))
     if drawn:
         return None
     try:

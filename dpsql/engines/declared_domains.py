@@ -14,8 +14,8 @@ from datetime import date
 import duckdb
 
 from dpsql.analysis import quote
-from dpsql.analysis.public_domains import bigint_constant, equal_condition, fits_bigint
-from dpsql.analysis.syntax_rules import moved_by, steps_of
+from dpsql.analysis.public_domains import bigint_constant, equal_condition, is_within_bigint
+from dpsql.analysis.syntax_rules import find_steps, move_time
 from dpsql.analysis.typed_expression import Span
 from dpsql.engines.duckdb.table_readers import Reader
 from dpsql.errors import InternalError, PolicyError
@@ -175,7 +175,7 @@ def _days_of(domain: RangeDomain) -> tuple[date, date]:
 
 
 def _integers_of(domain: RangeDomain, sql_type: SqlType, where: str) -> tuple[int, int]:
-    if not fits_bigint(sql_type):
+    if not is_within_bigint(sql_type):
         raise PolicyError(f"{where}: a domain of a {sql_type} has at most {MOST_VALUES:,} values")
     if not isinstance(domain.start, int) or not isinstance(domain.stop, int):
         raise PolicyError("a range of days has at most 10 million of them")
@@ -276,7 +276,7 @@ class OwnedRows:
             return cell
         days = self._domains.span(self._table.name, column)
         span = Span.of_days(*days) if days else None
-        return guarded(moved_by(cell, steps_of(TIMESTAMP, zones.zone(zone), span)))
+        return guarded(move_time(cell, find_steps(TIMESTAMP, zones.zone(zone), span)))
 
     def _owned(self, table: str) -> tuple[Source, list[Expr]]:
         """Return a table's rows `b` that have a unit: a FROM item, and the conditions on it."""

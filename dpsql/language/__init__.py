@@ -1,20 +1,24 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
-``parse`` runs ``tokens``, ``dialect_tokens``, ``parameters``, ``clauses``, ``options`` and ``dialect_forms``
-in this order;
-``titles`` names columns without an alias by their text;
-``statement`` has the types, ``source`` positions in errors, ``plain`` copies of the analyst's values;
-``outline`` and ``repair`` change the text of a statement that was refused; ``written``
-writes parameters into a text.
+`parse` runs these, in this order:
+
+``tokens``         the tokens of a statement, and limits on its size
+``clauses``        those of other dialects as dpsql reads them; the private clauses, which are removed
+``parameters``     values in the place of markers
+``options``        the options of the private clause
+``dialect_forms``  functions and clauses of other dialects, in the parsed tree
+
+``statement`` has the types, and errors with a position in the text; ``syntax_trees`` searches and copies the
+parser's trees; ``repair`` changes the text of a statement that was refused.
 """
 
-from dpsql.language.dialect_forms import unclear
+from dpsql.language.dialect_forms import explain_unclear
 from dpsql.language.parameters import (
     Parameters,
     copy_parameters,
     copy_text,
     copy_whole,
-    first_words,
+    read_first_words,
     write_parameters,
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
@@ -40,11 +44,18 @@ from dpsql.language.statement import (
     StatementText,
     TopK,
     TopPerPartition,
-    replacement_fix,
-    written_name,
+    replace_name,
+    write_name,
 )
-from dpsql.language.syntax_trees import all_of, copy_tree, tables_in, transform_tree, visible_ctes, walk_tree
-from dpsql.language.tokens import MARK, split_script, split_with_places
+from dpsql.language.syntax_trees import (
+    copy_tree,
+    find_nodes,
+    find_tables,
+    list_visible_ctes,
+    transform_tree,
+    walk_tree,
+)
+from dpsql.language.tokens import MARK, split_script, split_script_with_places
 
 __all__ = [
     "CUTS",
@@ -71,26 +82,26 @@ __all__ = [
     "StatementText",
     "TopK",
     "TopPerPartition",
-    "all_of",
     "call_end",
     "copy_parameters",
     "copy_text",
     "copy_tree",
     "copy_whole",
-    "first_words",
+    "explain_unclear",
+    "find_nodes",
+    "find_tables",
     "keep_title",
+    "list_visible_ctes",
     "name_columns",
     "parse",
+    "read_first_words",
     "repair",
-    "replacement_fix",
+    "replace_name",
     "split_script",
-    "split_with_places",
-    "tables_in",
+    "split_script_with_places",
     "title_of",
     "transform_tree",
-    "unclear",
-    "visible_ctes",
     "walk_tree",
+    "write_name",
     "write_parameters",
-    "written_name",
 ]

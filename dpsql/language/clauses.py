@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from dpsql.kernel.loss import exact
 from dpsql.language.options import MAX_INTEGER, parse_options
 from dpsql.language.statement import Clause, Clauses, Options, StatementText
-from dpsql.language.tokens import Cursor, closing_parenthesis
+from dpsql.language.tokens import Cursor, find_closing_parenthesis
 from dpsql.lazy_dataclass import dataclass
 
 _PER_ROW = ("PERCENTILE_CONT", "QUANTILES", "VAR_POP", "STDDEV_POP")
@@ -24,12 +24,13 @@ _PER_ROW = ("PERCENTILE_CONT", "QUANTILES", "VAR_POP", "STDDEV_POP")
 _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 
 
-def standard_tokens(source: StatementText, tokens: Sequence[Token]) -> list[Token]:
+def standardize_tokens(source: StatementText, tokens: Sequence[Token]) -> list[Token]:
     """Return the tokens of a statement, with those of other dialects as dpsql reads them.
 
     >>> from dpsql.language.tokens import tokenize
     >>> text = "SELECT WITH ANONYMIZATION `a b`, ANON_COUNT(* CLAMPED BETWEEN 0 AND 5) FROM `db.t`"
-    >>> " ".join(t.text for t in standard_tokens(Source(text), tokenize(Source(text))))[:60]
+    >>> source = StatementText(text)
+    >>> " ".join(t.text for t in standardize_tokens(source, tokenize(source)))[:60]
     'SELECT WITH DIFFERENTIAL_PRIVACY a b , COUNT ( * , contribut'
     """
     out: list[Token] = []
@@ -40,7 +41,7 @@ def standard_tokens(source: StatementText, tokens: Sequence[Token]) -> list[Toke
         if token.text == "`" and token.token_type == TokenType.UNKNOWN:
             last = next((j for j in range(i + 1, len(tokens)) if tokens[j].text == "`"), None)
             if last is not None:
-                out += _names(source, token, tokens[last])
+                out += _split_names(source, token, tokens[last])
                 i = last + 1
                 continue
         elif token.token_type not in _QUOTED:
@@ -48,12 +49,12 @@ def standard_tokens(source: StatementText, tokens: Sequence[Token]) -> list[Toke
                 TokenType.SELECT,
                 TokenType.WITH,
             ]:
-                token = _as(token, "DIFFERENTIAL_PRIVACY")
+                token = _retype(token, "DIFFERENTIAL_PRIVACY")
             elif called and word == "SAFE_CAST":
-                token = _as(token, "TRY_CAST")
-            elif called and word.startswith("ANON_") and (end := closing_parenthesis(tokens, i + 1)) > 0:
-                inside = standard_tokens(source, tokens[i + 2 : end])
-                out += [_as(token, token.text[5:]), tokens[i + 1], *_name_bounds(word[5:], inside)]
+                token = _retype(token, "TRY_CAST")
+            elif called and word.startswith("ANON_") and (end := find_closing_parenthesis(tokens, i + 1)) > 0:
+                inside = standardize_tokens(source, tokens[i + 2 : end])
+                out += [_retype(token, token.text[5:]), tokens[i + 1], *_name_bounds(word[5:], inside)]
                 i = end
                 continue
         out.append(token)
@@ -61,11 +62,11 @@ def standard_tokens(source: StatementText, tokens: Sequence[Token]) -> list[Toke
     return out
 
 
-def _as(token: Token, text: str, kind: TokenType = TokenType.VAR) -> Token:
+def _retype(token: Token, text: str, kind: TokenType = TokenType.VAR) -> Token:
     return Token(kind, text, token.line, token.col, token.start, token.end)
 
 
-def _names(source: StatementText, opening: Token, end: Token) -> list[Token]:
+def _split_names(source: StatementText, opening: Token, end: Token) -> list[Token]:
     """Return the names between two backticks; a dot separates them."""
     out: list[Token] = []
     start = opening.start + 1
@@ -88,17 +89,17 @@ def _name_bounds(name: str, inside: Sequence[Token]) -> list[Token]:
         return list(inside)
     at, middle = inside[i], words.index("AND", i)
     bounds = "contribution_bounds_per_" + ("row" if name in _PER_ROW else "group")
-    comma = _as(at, ",", TokenType.COMMA)
+    comma = _retype(at, ",", TokenType.COMMA)
     return [
         *inside[:i],
         comma,
-        _as(at, bounds),
-        _as(at, "=>", TokenType.FARROW),
-        _as(at, "(", TokenType.L_PAREN),
+        _retype(at, bounds),
+        _retype(at, "=>", TokenType.FARROW),
+        _retype(at, "(", TokenType.L_PAREN),
         *inside[i + 2 : middle],
         comma,
         *inside[middle + 1 :],
-        _as(at, ")", TokenType.R_PAREN),
+        _retype(at, ")", TokenType.R_PAREN),
     ]
 
 
@@ -176,37 +177,37 @@ class _Lifter(Cursor):
             token = self.tokens[self.i]
             kind = token.token_type
             if kind == TokenType.SELECT:
-                self.begin(token)
+                self.begin_select(token)
                 continue
             if kind == TokenType.L_PAREN:
                 self.around.append(self.select)
                 self.select = _Select()
             elif kind == TokenType.R_PAREN and self.around:
-                self.end(self.around.pop())
+                self.end_select(self.around.pop())
             elif kind in _BRANCHES:
-                self.end(_Select())
+                self.end_select(_Select())
             self.select.grouped |= kind == TokenType.GROUP_BY
             if kind == TokenType.WITH and self.is_options():
                 raise self.source.syntax(
                     "WITH DIFFERENTIAL_PRIVACY belongs right after a SELECT, once", token.start
                 )
-            if kind == TokenType.VAR and token.text.upper() in _WORDS and self.clause():
+            if kind == TokenType.VAR and token.text.upper() in _WORDS and self.take_clause():
                 continue
-            self.kept.append(_with_comments(token, []) if token.comments else token)
+            self.kept.append(_replace_comments(token, []) if token.comments else token)
             self.i += 1
-        self.end(_Select())
+        self.end_select(_Select())
         return Lifted(self.kept, self.found)
 
-    def begin(self, token: Token) -> None:
+    def begin_select(self, token: Token) -> None:
         """Take the word SELECT with its position, and the clauses right after it."""
         if self.select.at >= 0:
-            self.end(_Select())
+            self.end_select(_Select())
         self.select.at = token.start
-        self.kept.append(_with_comments(token, [str(token.start)]))
+        self.kept.append(_replace_comments(token, [str(token.start)]))
         self.i += 1
-        self.head()
+        self.take_head()
 
-    def end(self, following: _Select) -> None:
+    def end_select(self, following: _Select) -> None:
         """Write down the clauses of the current SELECT; go on with another one."""
         clauses = self.select.clauses()
         if clauses is not None:
@@ -216,14 +217,14 @@ class _Lifter(Cursor):
     def is_options(self) -> bool:
         return self.kind() == TokenType.WITH and self.word(1) == "DIFFERENTIAL_PRIVACY"
 
-    def head(self) -> None:
+    def take_head(self) -> None:
         """Take the options clause and TOP k, right after a SELECT."""
         if self.is_options():
             at = self.tokens[self.i].start
             self.i += 2
             inner: list[Token] = []
             if self.word() == "OPTIONS" and self.kind(1) == TokenType.L_PAREN:
-                end = closing_parenthesis(self.tokens, self.i + 1)
+                end = find_closing_parenthesis(self.tokens, self.i + 1)
                 if end < 0:
                     raise self.source.syntax("the options clause is not closed", self.tokens[self.i].start)
                 inner = self.tokens[self.i + 2 : end]
@@ -235,7 +236,7 @@ class _Lifter(Cursor):
             found = parse_options(self.source, inner) if inner else Options(at={"options": at})
             self.select.options, self.select.options_at = found, at
         if self.word() == "TOP" and self.kind() == TokenType.VAR:
-            number = self.number_ahead()
+            number = self.find_number_end()
             follows = self.kind(number - self.i)
             # TOP (5), or TOP (5) AS x, is a column: the call of a function named top
             call = self.kind(1) == TokenType.L_PAREN and follows in (
@@ -251,7 +252,7 @@ class _Lifter(Cursor):
                         "BY is allowed only with TOP after GROUP BY", self.tokens[self.i].start
                     )
 
-    def number_ahead(self) -> int:
+    def find_number_end(self) -> int:
         """Return the index after the number that follows TOP or THRESHOLD; -1 if no number follows."""
         bracketed = self.kind(1) == TokenType.L_PAREN
         j = 1 + bracketed
@@ -262,7 +263,7 @@ class _Lifter(Cursor):
 
     def take_number(self, what: str) -> Fraction:
         """Take the number after the word at `i`, and move `i` behind it."""
-        end = self.number_ahead()
+        end = self.find_number_end()
         if end < 0:
             at = self.tokens[min(self.i + 1, len(self.tokens) - 1)].start
             raise self.source.syntax(f"expected a number after {what}", at, f"for example {what} 10")
@@ -291,10 +292,10 @@ class _Lifter(Cursor):
         self.select.spelling.append("TOP")
         self.select.clause_at = at
 
-    def clause(self) -> bool:
+    def take_clause(self) -> bool:
         """Take TOP, ABOVE THRESHOLD or ARGMAX at `i` if it is one; False if the word is a plain name."""
         word, at = self.word(), self.tokens[self.i].start
-        if word == "TOP" and self.number_ahead() < 0:
+        if word == "TOP" and self.find_number_end() < 0:
             return False
         if word == "ABOVE" and self.word(1) != "THRESHOLD":
             return False
@@ -352,7 +353,7 @@ class _Lifter(Cursor):
         self.select.by = self.parse(expression)
 
 
-def _with_comments(token: Token, comments: list[str]) -> Token:
+def _replace_comments(token: Token, comments: list[str]) -> Token:
     """Return a token with other comments: the parser keeps them at the node that the token begins."""
     return Token(token.token_type, token.text, token.line, token.col, token.start, token.end, comments)
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from dpsql.language.syntax_trees import all_of, copy_tree, walk_tree
+from dpsql.language.syntax_trees import copy_tree, find_nodes, walk_tree
 from dpsql.language.tokens import MARK, mark_functions
 
 _PARTS = frozenset({"year", "quarter", "month", "day", "hour", "minute", "second", "isoweek"})
@@ -34,11 +34,11 @@ _DIFFERENCES = frozenset({"datediff", "date_diff", "timestampdiff"})
 _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
 
 
-def standard_forms(tree: exp.Expr) -> exp.Expr:
+def standardize_forms(tree: exp.Expr) -> exp.Expr:
     """Return a parsed statement with the spellings of other dialects as dpsql reads them."""
     whole = exp.Paren(this=tree)  # so that every node has a parent
     for node in reversed(walk_tree(whole)):
-        made = _standard(node)
+        made = _standardize_node(node)
         if made is not None and made is not node:
             start = {k: v for k, v in node.meta.items() if k in ("start", "end", "line", "col")}
             for each in walk_tree(made):
@@ -46,104 +46,112 @@ def standard_forms(tree: exp.Expr) -> exp.Expr:
                     each.meta.update(start)
             made.meta.update(start)
             node.replace(made)
-    return _free(whole)
+    return _take_out(whole)
 
 
-def plain_limits(tree: exp.Expr) -> exp.Expr:
+def drop_limit_casts(tree: exp.Expr) -> exp.Expr:
     """Return a parsed statement in which LIMIT and OFFSET have no casts, which some drivers write.
 
     >>> from dpsql.language import parse
     >>> parse("SELECT a FROM t LIMIT 5::BIGINT OFFSET CAST(2 AS INT)").tree.sql()
     'SELECT a FROM t LIMIT 5 OFFSET 2'
     """
-    for node in all_of(tree, exp.Limit, exp.Offset, exp.Fetch):
+    for node in find_nodes(tree, exp.Limit, exp.Offset, exp.Fetch):
         name = "count" if isinstance(node, exp.Fetch) else "expression"
         cast = node.args.get(name)
-        if isinstance(cast, exp.Cast) and cast.to.this in exp.DataType.INTEGER_TYPES and _whole(cast.this):
+        if isinstance(cast, exp.Cast) and cast.to.this in exp.DataType.INTEGER_TYPES and _is_whole(cast.this):
             node.set(name, cast.this)
     return tree
 
 
-def _whole(node: exp.Expr) -> bool:
+def _is_whole(node: exp.Expr) -> bool:
     """Return whether a node is a literal whole number."""
     return isinstance(node, exp.Literal) and not node.is_string and str(node.this).isdecimal()
 
 
-def _free(paren: exp.Paren) -> exp.Expr:
+def _take_out(paren: exp.Paren) -> exp.Expr:
     """Return what is in a parenthesis, without it."""
     found: exp.Expr = paren.this
     found.pop()
     return found
 
 
-def unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
+def explain_unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
     """Return what is unclear about a call of another dialect, how to write it, and whether it means the same.
 
     None for other calls.
     """
-    name, arguments = _name(node), node.expressions
-    if name in _DIFFERENCES and len(arguments) == 3 and (part := _part(arguments[0]) or _week(arguments[0])):
-        named = [a for a in arguments[1:] if _part(a)]
+    name, arguments = _read_name(node), node.expressions
+    if (
+        name in _DIFFERENCES
+        and len(arguments) == 3
+        and (part := _read_part(arguments[0]) or _read_week(arguments[0]))
+    ):
+        named = [a for a in arguments[1:] if _read_part(a)]
         if named and part == "day" and name != "timestampdiff":
-            text = _text("date_diff", part, arguments[1:])
+            text = _write_call("date_diff", part, arguments[1:])
             return f"`{named[-1].name}` is a part of a date, and may be a column", text, True
         what = f"{name.upper()} counts full units in some dialects, and their boundaries in others"
-        borders, full = (_text(function, part, arguments[1:]) for function in ("date_diff", "date_sub"))
+        borders, full = (_write_call(function, part, arguments[1:]) for function in ("date_diff", "date_sub"))
         if part == "week":
-            days = (f"date_trunc('week', {_show(a)})" for a in arguments[1:])
+            days = (f"date_trunc('week', {_write_node(a)})" for a in arguments[1:])
             borders, full = f"date_diff('day', {', '.join(days)}) // 7", borders
         return what, f"{borders} counts boundaries, {full} full units", False
-    named = [a for a in arguments if _part(a)]
-    for kinds, read in _forms().get(name, ()):
+    named = [a for a in arguments if _read_part(a)]
+    for kinds, read in _read_forms().get(name, ()):
         if len(kinds) != len(arguments):
             continue
-        if "PART" in kinds and len(named) > 1 and (part := _part(arguments[kinds.index("PART")])):
+        if "PART" in kinds and len(named) > 1 and (part := _read_part(arguments[kinds.index("PART")])):
             letters = dict(zip(kinds, arguments, strict=True))
             found = re.fullmatch(r"(date_\w+)\('PART', (.*)\)", read)
             rest = [letters[letter] for letter in found[2].split(", ")] if found is not None else []
-            hint = _text(found[1], part, rest) if found is not None else "quote the column"
+            hint = _write_call(found[1], part, rest) if found is not None else "quote the column"
             return f"`{named[-1].name}` is a part of a date, and may be a column", hint, found is not None
         if _FORMATS.keys() & set(kinds):
             value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in _FORMATS)
             what = "this format is not constant, pads its parts, or depends on the locale"
-            return what, f"strftime({_show(value)}, '%Y-%m-%d')", False
+            return what, f"strftime({_write_node(value)}, '%Y-%m-%d')", False
     return None
 
 
-def _week(node: exp.Expr) -> str:
+def _read_week(node: exp.Expr) -> str:
     """Return `week` if a bare name is that part, whose first day differs among dialects."""
     bare = isinstance(node, exp.Column) and not node.table and not node.this.quoted
     return "week" if bare and node.name.lower() == "week" else ""
 
 
-def _first_day(node: exp.Expr) -> int | None:
+def _read_first_day(node: exp.Expr) -> int | None:
     """Return the first day of BigQuery's weeks, 0 for Monday; None for another expression.
 
     WEEK begins on Sundays, ISOWEEK on Mondays, WEEK(TUESDAY) on Tuesdays.
     """
     if isinstance(node, exp.Column) and not node.table and not node.this.quoted:
         return {"week": 6, "isoweek": 0}.get(node.name.lower())
-    if _name(node) == "week" and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Column):
+    if (
+        _read_name(node) == "week"
+        and len(node.expressions) == 1
+        and isinstance(node.expressions[0], exp.Column)
+    ):
         name = node.expressions[0].name.lower()
         return _WEEKDAYS.index(name) if name in _WEEKDAYS else None
     return None
 
 
-def _show(node: exp.Expr) -> str:
+def _write_node(node: exp.Expr) -> str:
     return node.sql("duckdb", normalize_functions=False).replace(MARK, "")
 
 
-def _text(name: str, part: str, arguments: list[exp.Expr]) -> str:
-    return f"{name}('{part}', {', '.join(map(_show, arguments))})"
+def _write_call(name: str, part: str, arguments: list[exp.Expr]) -> str:
+    return f"{name}('{part}', {', '.join(map(_write_node, arguments))})"
 
 
-def _name(node: exp.Expr) -> str:
+def _read_name(node: exp.Expr) -> str:
     this = node.this if isinstance(node, exp.Anonymous) else None
     return this[len(MARK) :].lower() if isinstance(this, str) and this.startswith(MARK) else ""
 
 
 @cache
-def _forms() -> Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]:
+def _read_forms() -> Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]:
     """Return the spellings by the function's name: the kinds of the arguments, and the form."""
     found: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {}
     text = Path(__file__).with_name("dialects.csv").read_text("utf-8")
@@ -153,16 +161,16 @@ def _forms() -> Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]:
     return found
 
 
-def _standard(node: exp.Expr) -> exp.Expr | None:
+def _standardize_node(node: exp.Expr) -> exp.Expr | None:
     """Return a node as dpsql reads it; None if it stays as it is."""
     if isinstance(node, exp.Anonymous):
-        return _call(node)
+        return _standardize_call(node)
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Filter):
         return _filter_window(node)
     if isinstance(node, exp.Extract) and node.name.upper() == "DATE":
         return exp.Cast(this=node.expression, to=exp.DataType.build("DATE"))
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias"):
-        table, joins = _part_joins(node.this)
+        table, joins = _split_joins(node.this)
         node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
     if isinstance(node, exp.Select):
         _flatten_joins(node)
@@ -170,7 +178,7 @@ def _standard(node: exp.Expr) -> exp.Expr | None:
     return None
 
 
-def _part_joins(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
+def _split_joins(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
     """Return a table without the joins that the parser hangs on it, and the joins."""
     joins = [copy_tree(join) for join in table.args.get("joins") or ()]
     bare = copy_tree(table)
@@ -185,14 +193,14 @@ def _flatten_joins(select: exp.Select) -> None:
     if not isinstance(first, exp.From) or not isinstance(group, exp.Subquery):
         return
     if isinstance(group.this, exp.Table) and not group.args.get("alias"):
-        table, joins = _part_joins(group.this)
+        table, joins = _split_joins(group.this)
         more = [*(group.args.get("joins") or ()), *(select.args.get("joins") or ())]
         first.set("this", table)
         select.set("joins", [*joins, *more])
 
 
-def _call(node: exp.Anonymous) -> exp.Expr | None:
-    name, arguments = _name(node), node.expressions
+def _standardize_call(node: exp.Anonymous) -> exp.Expr | None:
+    name, arguments = _read_name(node), node.expressions
     if name in ("date_part", "datepart") and len(arguments) == 2 and _is_difference(arguments[1]):
         part = arguments[0]
         if isinstance(part, exp.Literal) and part.is_string:
@@ -201,8 +209,8 @@ def _call(node: exp.Anonymous) -> exp.Expr | None:
         made = copy_tree(node)  # DuckDB takes the arguments in both orders
         made.set("expressions", [copy_tree(argument) for argument in reversed(arguments)])
         return made
-    for kinds, read in _forms().get(name, ()):
-        bound = _bound(kinds, arguments, read)
+    for kinds, read in _read_forms().get(name, ()):
+        bound = _bind_arguments(kinds, arguments, read)
         if bound is not None:
             return _fill(read, bound)
     return None
@@ -212,27 +220,30 @@ def _is_difference(node: exp.Expr) -> bool:
     return isinstance(node.unnest(), exp.Sub)
 
 
-def _bound(
+def _bind_arguments(
     kinds: tuple[str, ...], arguments: list[exp.Expr], read: str = ""
 ) -> dict[str, exp.Expr | str] | None:
     """Return what the words and letters of a spelling stand for; None if a call is not of its kinds."""
     read_as_difference = read.startswith(("date_diff", "date_sub"))
     if len(kinds) != len(arguments) or any(isinstance(a, (exp.Distinct, exp.Star)) for a in arguments):
         return None
-    if _NAMED & set(kinds) and len([a for a in arguments if _part(a) or _first_day(a) is not None]) != 1:
+    if (
+        _NAMED & set(kinds)
+        and len([a for a in arguments if _read_part(a) or _read_first_day(a) is not None]) != 1
+    ):
         return None
     bound: dict[str, exp.Expr | str] = {}
     for kind, argument in zip(kinds, arguments, strict=True):
         literal = isinstance(argument, exp.Literal) and argument.is_string
         if kind == "PART":
-            if not _part(argument) or (_part(argument) == "week" and read_as_difference):
+            if not _read_part(argument) or (_read_part(argument) == "week" and read_as_difference):
                 return None
-            bound["PART"] = _part(argument)
+            bound["PART"] = _read_part(argument)
         elif kind == "DAY":
-            if _part(argument) != "day":
+            if _read_part(argument) != "day":
                 return None
         elif kind in ("WEEK", "WEEKS"):
-            first = _first_day(argument)
+            first = _read_first_day(argument)
             if first is None or (kind == "WEEK" and first):
                 return None
             bound["w"] = exp.Interval(this=exp.Literal.string(str(-first % 7)), unit=exp.Var(this="DAY"))
@@ -245,7 +256,7 @@ def _bound(
             if not isinstance(number, exp.Literal) or number.is_string:
                 return None
             span = exp.Interval(
-                this=exp.Literal.string(number.name), unit=exp.Var(this=_part(arguments[0]).upper())
+                this=exp.Literal.string(number.name), unit=exp.Var(this=_read_part(arguments[0]).upper())
             )
             bound["i"] = span if number is argument.unnest() else exp.Neg(this=span)
         elif kind in _FORMATS:
@@ -260,7 +271,7 @@ def _bound(
     return bound
 
 
-def _part(node: exp.Expr) -> str:
+def _read_part(node: exp.Expr) -> str:
     """Return the part of a date that a bare name is; "" for anything else."""
     if (
         isinstance(node, exp.Column)
@@ -274,22 +285,22 @@ def _part(node: exp.Expr) -> str:
 
 def _fill(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
     """Return a form with the arguments of a call."""
-    made = exp.Paren(this=_form(read).copy())
+    made = exp.Paren(this=_parse_form(read).copy())
     for node in walk_tree(made):
         if isinstance(node, exp.Column) and isinstance(value := bound.get(node.name), exp.Expr):
             node.replace(copy_tree(value))
         elif isinstance(node, exp.Literal) and node.name in ("PART", "FORMAT"):
             node.replace(exp.Literal.string(str(bound[node.name])))
-    for node in all_of(made, exp.Add):
+    for node in find_nodes(made, exp.Add):
         if isinstance(node.expression, exp.Interval) and node.expression.this.name == "0":
             node.replace(node.this)
         elif isinstance(node.expression, exp.Neg) and isinstance(node.expression.this, exp.Interval):
             node.replace(exp.Sub(this=node.this, expression=node.expression.this))
-    return _free(made)
+    return _take_out(made)
 
 
 @cache
-def _form(read: str) -> exp.Expr:
+def _parse_form(read: str) -> exp.Expr:
     text = f"SELECT {read}"
     tree = DuckDB().parser().parse(mark_functions(list(DuckDB().tokenize(text))), text)[0]
     assert tree is not None  # noqa: S101  the forms are ours
@@ -304,7 +315,7 @@ def _form(read: str) -> exp.Expr:
 def _filter_window(node: exp.Window) -> exp.Expr | None:
     """Write FILTER of a window as a CASE in its argument: what is NULL, these aggregates leave out."""
     call, where = node.this.this, node.this.expression.this
-    if _name(call) not in _AGGREGATES or len(call.expressions) != 1:
+    if _read_name(call) not in _AGGREGATES or len(call.expressions) != 1:
         return None
     argument = call.expressions[0]
     if isinstance(argument, (exp.Distinct, exp.Kwarg, exp.Order)):
@@ -334,19 +345,19 @@ def _move_unnest(select: exp.Select) -> None:
     item.replace(column)
 
 
-def _to_char(text: str) -> str | None:
+def _convert_to_char(text: str) -> str | None:
     """Return PostgreSQL's format as strftime's; None if a code pads or depends on the locale."""
     return _convert(text, r'IYYY|YYYY|SSSS+|HH24|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.', _TO_CHAR)
 
 
-def _date_format(text: str) -> str | None:
+def _convert_date_format(text: str) -> str | None:
     """Return MySQL's or Java's format as strftime's; None if a code pads or depends on the locale."""
     if "%" in text:
         return _convert(text, "%.|.", _MYSQL, case=True)
     return _convert(text, "'[^']*'|([A-Za-z])\\1*|.", _JAVA, case=True)
 
 
-def _strftime(text: str) -> str | None:
+def _convert_strftime(text: str) -> str | None:
     """Return the format if its codes are digits, the same in all dialects."""
     return _convert(text, "%.|.", _STRFTIME, case=True)
 
@@ -377,7 +388,7 @@ def _convert(text: str, pattern: str, codes: Mapping[str, str | None], *, case: 
 
 
 _FORMATS: Mapping[str, Callable[[str], str | None]] = {
-    "TO_CHAR": _to_char,
-    "DATE_FORMAT": _date_format,
-    "STRFTIME": _strftime,
+    "TO_CHAR": _convert_to_char,
+    "DATE_FORMAT": _convert_date_format,
+    "STRFTIME": _convert_strftime,
 }

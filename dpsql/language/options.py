@@ -75,7 +75,7 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
     """Parse `name = value, ...` (the tokens between the parentheses)."""
     values: dict[str, object] = {}
     at: dict[str, int] = {}
-    for part in _split(source, tokens):
+    for part in _split_options(source, tokens):
         head = part[0]
         name = _NAMES.get(head.text.lower(), head.text.lower())
         if name not in _READERS:
@@ -107,7 +107,7 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
     return Options(**values, at=at)  # type: ignore[arg-type]  # each reader returns its field's type
 
 
-def _split(source: StatementText, tokens: Sequence[Token]) -> list[list[Token]]:
+def _split_options(source: StatementText, tokens: Sequence[Token]) -> list[list[Token]]:
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:
@@ -150,7 +150,7 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
         raise source.syntax(f"option {name}: {error}", start) from None
 
 
-def _number(token: Token, sign: str) -> Fraction:
+def _read_number(token: Token, sign: str) -> Fraction:
     if token.token_type != TokenType.NUMBER:
         raise ValueError("expected a number")
     return exact(sign + token.text)
@@ -163,27 +163,27 @@ def _check_size(value: Fraction) -> Fraction:
     return value
 
 
-def _epsilon(token: Token, sign: str) -> Fraction:
-    value = _number(token, sign)
+def _read_epsilon(token: Token, sign: str) -> Fraction:
+    value = _read_number(token, sign)
     if not MIN_EPSILON <= value <= MAX_EPSILON:
         raise ValueError(f"epsilon must lie between {float(MIN_EPSILON):g} and {int(MAX_EPSILON):,}")
     return value
 
 
-def _error(token: Token, sign: str) -> Fraction:
+def _read_error(token: Token, sign: str) -> Fraction:
     if token.token_type == TokenType.STRING and token.text.endswith("%"):
         raise ValueError("a relative error is not supported: give it in counts, as error = 50")
-    value = _number(token, sign)
+    value = _read_number(token, sign)
     if value <= 0:
         raise ValueError("it must be more than 0")
     return _check_size(value)
 
 
-def _within(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
+def _make_fraction_reader(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
     """Return the reader of a number below 1 that is at least 0, or above 0 if `open_low`."""
 
     def read(token: Token, sign: str) -> Fraction:
-        value = _number(token, sign)
+        value = _read_number(token, sign)
         if not 0 <= value < 1 or (open_low and value == 0):
             raise ValueError(f"it must be {words}")
         return _check_size(value)
@@ -191,13 +191,13 @@ def _within(words: str, *, open_low: bool) -> Callable[[Token, str], Fraction]:
     return read
 
 
-def _measure(token: Token, sign: str) -> Fraction | str:
+def _read_measure(token: Token, sign: str) -> Fraction | str:
     if token.text.upper() == "AUTO" and not sign:
         return "AUTO"
-    return _within("AUTO, or at least 0 and less than 1", open_low=False)(token, sign)
+    return _make_fraction_reader("AUTO, or at least 0 and less than 1", open_low=False)(token, sign)
 
 
-def _word(*allowed: str) -> Callable[[Token, str], str]:
+def _make_word_reader(*allowed: str) -> Callable[[Token, str], str]:
     def read(token: Token, sign: str) -> str:
         word = token.text.upper()
         if sign or word not in allowed or token.token_type == TokenType.NUMBER:
@@ -207,105 +207,108 @@ def _word(*allowed: str) -> Callable[[Token, str], str]:
     return read
 
 
-def _count(token: Token, sign: str) -> int:
-    value = _number(token, sign)
+def _read_count(token: Token, sign: str) -> int:
+    value = _read_number(token, sign)
     if value.denominator != 1 or not 1 <= value <= MAX_INTEGER:
         raise ValueError(f"expected a whole number between 1 and {MAX_INTEGER:,}")
     return int(value)
 
 
-def _flag(token: Token, sign: str) -> bool:
+def _read_flag(token: Token, sign: str) -> bool:
     if sign or token.token_type not in (TokenType.TRUE, TokenType.FALSE):
         raise ValueError("expected TRUE or FALSE")
     return token.token_type == TokenType.TRUE
 
 
-def _name(token: Token, sign: str) -> str:
+def _read_name(token: Token, sign: str) -> str:
     if sign or token.token_type == TokenType.NUMBER:
         raise ValueError("expected a column's name")
     return token.text
 
 
-_proper = _within("more than 0 and less than 1", open_low=True)
+_read_proper_fraction = _make_fraction_reader("more than 0 and less than 1", open_low=True)
 
 
-def _confidence(token: Token, sign: str) -> Fraction:
-    value = _proper(token, sign)
+def _read_confidence(token: Token, sign: str) -> Fraction:
+    value = _read_proper_fraction(token, sign)
     if not _LEAST_CONFIDENCE <= value <= 1 - _LEAST_CONFIDENCE:
         raise ValueError("it must lie between 0.000000001 and 0.999999999")
     return value
 
 
 _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
-    "epsilon": (_epsilon, "the most the statement may cost, from 0.000001 to 1,000,000"),
+    "epsilon": (_read_epsilon, "the most the statement may cost, from 0.000001 to 1,000,000"),
     "delta": (
-        _proper,
+        _read_proper_fraction,
         "the delta for keys without a declared domain, between 0 and 1",
     ),
     "error": (
-        _error,
+        _read_error,
         "in place of epsilon, which is computed: half the width of the widest interval, in counts; for keys "
         "alone, the smallest difference of two counts that is detected",
     ),
-    "measure": (_measure, "the share of epsilon that measures the counts shown, or `AUTO`"),
+    "measure": (_read_measure, "the share of epsilon that measures the counts shown, or `AUTO`"),
     "measure_strategy": (
-        _word(*MEASURE_STRATEGIES),
+        _make_word_reader(*MEASURE_STRATEGIES),
         "`BOX` measures all selected counts with one noise, `EACH` each by itself, `ANCHOR` their total; "
         "`AUTO` is `BOX`",
     ),
-    "mechanism": (_word(*MECHANISMS), "the mechanism by name, or `AUTO`"),
+    "mechanism": (_make_word_reader(*MECHANISMS), "the mechanism by name, or `AUTO`"),
     "noise": (
-        _word(*NOISES),
+        _make_word_reader(*NOISES),
         "the noise of the selection; `GAUSSIAN` is that of measured counts, which needs `accounting = "
         '"zcdp"`, and `LAPLACE` also says that none is to be Gaussian',
     ),
     "layout": (
-        _word(*LAYOUTS),
+        _make_word_reader(*LAYOUTS),
         'with `accounting = "zcdp"`: `BASIC` divides epsilon among the statement\'s mechanisms, `ORDER` what '
         "it costs where costs add; by default what takes the smaller part of the budget",
     ),
-    "base_hits": (_count, "how many groups barely above the threshold the budget must pay for"),
+    "base_hits": (_read_count, "how many groups barely above the threshold the budget must pay for"),
     "threshold_share": (
-        _proper,
+        _read_proper_fraction,
         "the share of epsilon for the noise of the threshold, between 0 and 1",
     ),
     "candidates": (
-        _count,
+        _read_count,
         "for keys without a declared domain: the number of largest groups to select from",
     ),
-    "max_groups_contributed": (_count, "in how many groups one unit may count when all groups are released"),
+    "max_groups_contributed": (
+        _read_count,
+        "in how many groups one unit may count when all groups are released",
+    ),
     "group_selection_strategy": (
-        _word(*STRATEGIES),
+        _make_word_reader(*STRATEGIES),
         "`PUBLIC_GROUPS` shows all groups of declared keys, and refuses keys that are not declared; "
         "`LAPLACE_THRESHOLD` shows the groups of keys that are not declared with enough units; "
         "by default each is done where it applies",
     ),
     "max_rows_contributed": (
-        _count,
+        _read_count,
         "how many rows of one unit count in a count of rows without a bound, in all groups together",
     ),
     "bound_share": (
-        _proper,
+        _read_proper_fraction,
         "the share of epsilon that finds bounds privately, where a sum has none; 0.2 by default, "
         "0.1 of the cost where that is divided",
     ),
     "confidence": (
-        _confidence,
+        _read_confidence,
         "the probability that an interval covers the true count; 0.95 by default",
     ),
     "intervals": (
-        _word(*INTERVALS),
+        _make_word_reader(*INTERVALS),
         "`SIMULTANEOUS` intervals cover all counts at once with that probability, `SINGLE` ones each count; "
         "by default `SINGLE`, except where released numbers decide what is shown",
     ),
     "cut": (
-        _word(*CUTS),
+        _make_word_reader(*CUTS),
         "how intervals have what bounds cut, where its size is known: of groups, `SHARED` gives each its "
         "share and the interval twice that, `WHOLE` each interval all of it; `NOISE_ONLY` leaves it out of "
         "them; by default what the tables of the policy say, else `SHARED`",
     ),
-    "privacy_unit_column": (_name, "the unit's column; may only repeat what the policy declares"),
-    "fresh": (_flag, "`TRUE` asks for a new answer, and pays for it, where a stored one would be free"),
+    "privacy_unit_column": (_read_name, "the unit's column; may only repeat what the policy declares"),
+    "fresh": (_read_flag, "`TRUE` asks for a new answer, and pays for it, where a stored one would be free"),
 }
 _READERS = {name: reader for name, (reader, _) in _TABLE.items()}
 

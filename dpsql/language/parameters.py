@@ -126,7 +126,7 @@ _COPIES: tuple[tuple[type, Callable[[Any], object]], ...] = (
 )
 
 
-def bind(
+def bind_parameters(
     source: StatementText, tokens: list[Token], parameters: Parameters
 ) -> tuple[list[Token], tuple[object, ...]]:
     """Replace `?`, `$1` and `$name` by literals; return the tokens and the values in order of use."""
@@ -165,7 +165,7 @@ def bind(
             i += 1
             continue
         used.append(value)
-        out.extend(_literal(source, value, token))
+        out.extend(_make_literal(source, value, token))
         i += 1
     unused = len(given if named is None else named) - len(taken)
     if unused:
@@ -173,7 +173,7 @@ def bind(
     return out, tuple(used)
 
 
-def _literal(source: StatementText, value: object, at: Token) -> list[Token]:
+def _make_literal(source: StatementText, value: object, at: Token) -> list[Token]:
     def token(kind: TokenType, text: str) -> Token:
         return Token(kind, text, at.line, at.col, at.start, at.end)
 
@@ -235,10 +235,10 @@ _EXPLAIN = re.compile(_BETWEEN.pattern + r"EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?
 _WORD = re.compile(r"[A-Za-z_]\w*|\(")
 
 
-def first_words(text: str, most: int) -> tuple[str, ...]:
+def read_first_words(text: str, most: int) -> tuple[str, ...]:
     r"""Return the first words of a statement, in upper case, without comments; fewer if others follow.
 
-    >>> words("-- of today\nshow privacy budget", 3), words("SET dp_epsilon = 1", 3)
+    >>> read_first_words("-- of today\nshow privacy budget", 3), read_first_words("SET dp_epsilon = 1", 3)
     (('SHOW', 'PRIVACY', 'BUDGET'), ('SET', 'DP_EPSILON'))
     """
     found: list[str] = []
@@ -256,36 +256,36 @@ def first_words(text: str, most: int) -> tuple[str, ...]:
 def write_parameters(text: str, parameters: Parameters) -> str:
     """Write parameters into a statement where its markers stand; raise as `parse` does for wrong ones.
 
-    >>> written_out("SELECT ?, 'why?', $2", ["it's", -1])
+    >>> write_parameters("SELECT ?, 'why?', $2", ["it's", -1])
     "SELECT 'it''s', 'why?', (-1)"
     """
     source = StatementText(text)
     begin = _EXPLAIN.match(text)
     # The tokenizer does not split the text after EXPLAIN.
     tokens = tokenize(source if begin is None else StatementText(" " * begin.end() + text[begin.end() :]))
-    bound, _ = bind(source, tokens, parameters)
+    bound, _ = bind_parameters(source, tokens, parameters)
     kept = {id(token) for token in tokens}
     values: dict[int, list[str]] = {}
     for token in bound:
         if id(token) not in kept:
-            values.setdefault(token.start, []).append(_text(token))
+            values.setdefault(token.start, []).append(_write_token(token))
     parts: list[str] = []
     end = 0
     for marker, following in zip(tokens, [*tokens[1:], None], strict=True):
         if marker.start in values and marker.token_type in (TokenType.PLACEHOLDER, TokenType.PARAMETER):
             named = marker.token_type == TokenType.PARAMETER and following is not None
-            parts += [text[end : marker.start], _join(values[marker.start])]
+            parts += [text[end : marker.start], _join_pieces(values[marker.start])]
             end = (following.end if named and following is not None else marker.end) + 1
     return "".join((*parts, text[end:]))
 
 
-def _join(pieces: list[str]) -> str:
+def _join_pieces(pieces: list[str]) -> str:
     if len(pieces) == 2:  # DATE '2026-01-31'
         return " ".join(pieces)
     return "".join(pieces)
 
 
-def _text(token: Token) -> str:
+def _write_token(token: Token) -> str:
     if token.token_type == TokenType.STRING:
         return "'" + token.text.replace("'", "''") + "'"
     return str(token.text)

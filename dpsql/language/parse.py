@@ -14,8 +14,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
-from dpsql.language.clauses import lift_clauses, standard_tokens
-from dpsql.language.dialect_forms import plain_limits, standard_forms
+from dpsql.language.clauses import lift_clauses, standardize_tokens
+from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
 from dpsql.language.statement import (
@@ -30,14 +30,14 @@ from dpsql.language.statement import (
     Statement,
     StatementText,
 )
-from dpsql.language.syntax_trees import all_of, in_main, walk_tree
+from dpsql.language.syntax_trees import find_nodes, rename_public_schema, walk_tree
 from dpsql.language.tokens import (
     MARK,
     OPAQUE,
-    after_comment,
-    closing_parenthesis,
+    find_closing_parenthesis,
+    find_comment_end,
     mark_functions,
-    named_first,
+    move_named_first,
     tokenize,
 )
 
@@ -63,7 +63,7 @@ def title_of(node: exp.Expr) -> str:
     """Return the name of a column without an alias: its text, or that of what was written in its place.
 
     >>> from dpsql.language import parse
-    >>> [title(node) for node in parse("SELECT SUM( x ),  count(*) /2, a.b FROM t").tree.selects]
+    >>> [title_of(node) for node in parse("SELECT SUM( x ),  count(*) /2, a.b FROM t").tree.selects]
     ['SUM( x )', 'count(*) /2', 'b']
     """
     if isinstance(node, exp.Column):
@@ -103,12 +103,15 @@ def _set_title(node: exp.Expr) -> exp.Expr:
 
 def write_titles(source: StatementText, tokens: Sequence[Token], tree: exp.Expr) -> None:
     """Write the text of each item of a select list into its node; `tokens` are those of the tree."""
-    selects = {select.meta["select"]: select for select in all_of(tree, exp.Select)}
+    selects = {select.meta["select"]: select for select in find_nodes(tree, exp.Select)}
     for i, token in enumerate(tokens):
         select = selects.get(token.start) if token.token_type == TokenType.SELECT else None
         if select is None or all(map(_is_named, select.expressions)):
             continue
-        texts = [_plain(source.text[start:end]) for start, end in _items(tokens, i + 1, len(source.text))]
+        texts = [
+            _normalize_spaces(source.text[start:end])
+            for start, end in _find_items(tokens, i + 1, len(source.text))
+        ]
         if len(texts) != len(select.expressions):
             continue  # the parser reads the list in another way
         for node, text in zip(select.expressions, texts, strict=True):
@@ -120,19 +123,19 @@ def _is_named(node: exp.Expr) -> bool:
     return isinstance(node, (exp.Alias, exp.Column, exp.Star))
 
 
-def _items(tokens: Sequence[Token], i: int, end: int) -> Iterator[tuple[int, int]]:
+def _find_items(tokens: Sequence[Token], i: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the begin and the end of each item of a select list, whose tokens start at an index."""
     if i < len(tokens) and tokens[i].token_type in (TokenType.DISTINCT, TokenType.ALL):
         i += 1
         if i < len(tokens) and tokens[i].token_type == TokenType.ON:
-            i = max(closing_parenthesis(tokens, i + 1), i) + 1
+            i = max(find_closing_parenthesis(tokens, i + 1), i) + 1
     start, depth = -1, 0
     while i < len(tokens):
         kind, token = tokens[i].token_type, tokens[i]
         if start < 0:
             start = token.start
         depth += (kind in _OPENS) - (kind in _CLOSES)
-        if depth < 0 or (not depth and kind in _ENDS and not _inside(tokens, i)):
+        if depth < 0 or (not depth and kind in _ENDS and not _is_inside_item(tokens, i)):
             yield start, token.start
             return
         if not depth and kind == TokenType.COMMA:
@@ -143,7 +146,7 @@ def _items(tokens: Sequence[Token], i: int, end: int) -> Iterator[tuple[int, int
         yield start, end
 
 
-def _inside(tokens: Sequence[Token], i: int) -> bool:
+def _is_inside_item(tokens: Sequence[Token], i: int) -> bool:
     """Return whether a word that may end a list belongs to an item: IS DISTINCT FROM, * EXCEPT (x)."""
     before = tokens[i - 1].token_type
     kind = tokens[i].token_type
@@ -152,7 +155,7 @@ def _inside(tokens: Sequence[Token], i: int) -> bool:
     )
 
 
-def _plain(text: str) -> str:
+def _normalize_spaces(text: str) -> str:
     """Return a text without comments, with one blank for the blanks and line ends between its words."""
     parts: list[str] = []
     at = 0
@@ -165,7 +168,7 @@ def _plain(text: str) -> str:
         add(text[at : match.start()])
         at = match.end()
         if match[0] == "/*":
-            at = after_comment(text, at)
+            at = find_comment_end(text, at)
         add(" " if match[0].isspace() or match[0].startswith(("--", "/*")) else match[0])
     add(text[at:])
     return "".join(parts).strip().rstrip("; ")
@@ -194,11 +197,11 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
     10
     """
     source = StatementText(text)
-    first = _first_word(text)
+    first = _read_first_word(text)
     explain = _EXPLAIN.match(_blank_comments(text)) if first == "EXPLAIN" else None
     if explain is not None:
-        return _explain(source, explain, parameters)
-    tokens = standard_tokens(source, tokenize(source))
+        return _parse_explain(source, explain, parameters)
+    tokens = standardize_tokens(source, tokenize(source))
     if not tokens:
         raise source.syntax("there is no statement")
     if tokens[-1].token_type == TokenType.SEMICOLON:
@@ -210,16 +213,16 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
         raise source.syntax("there is no statement")
     word = tokens[0].text.upper()
     if word in _QUERY and tokens[0].token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
-        return _query(source, tokens, parameters)
+        return _parse_query(source, tokens, parameters)
     if word == "SHOW":
-        return _show(source, tokens)
+        return _parse_show(source, tokens)
     if word in ("DESCRIBE", "DESC"):
-        return _describe(source, tokens)
+        return _parse_describe(source, tokens)
     if word == "SET":
-        return _set(source, tokens, parameters)
+        return _parse_set(source, tokens, parameters)
     if word == "REFINE":
-        return _refine(source, tokens)
-    raise _unknown(source, tokens[0])
+        return _parse_refine(source, tokens)
+    raise _refuse_unknown(source, tokens[0])
 
 
 def _blank_comments(text: str) -> str:
@@ -231,7 +234,7 @@ def _blank_comments(text: str) -> str:
     return blank + text[match.end() :]
 
 
-def _first_word(text: str) -> str:
+def _read_first_word(text: str) -> str:
     match = re.match(r"\s*([A-Za-z_]+)", _blank_comments(text))
     return match[1].upper() if match else ""
 
@@ -244,31 +247,31 @@ _FORMS: dict[str, ExplainForm] = {
 }
 
 
-def _explain(source: StatementText, match: re.Match[str], parameters: Parameters) -> Explain:
+def _parse_explain(source: StatementText, match: re.Match[str], parameters: Parameters) -> Explain:
     form = _FORMS.get((match["format"] or "TABLE").upper())
     if form is None:
         raise source.syntax("EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", match.start("format"))
     rest = re.sub(r"[^\n]", " ", match[0]) + source.text[match.end() :]
-    if _first_word(rest) == "ANALYZE":
+    if _read_first_word(rest) == "ANALYZE":
         raise source.refuse(
             "EXPLAIN ANALYZE would run the statement",
             len(rest) - len(rest.lstrip()),
             "EXPLAIN shows the price and plan, free",
         )
     # Another EXPLAIN is not read, nor one within that.
-    query = None if _first_word(rest) == "EXPLAIN" else parse(rest, parameters)
+    query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters)
     if not isinstance(query, (Query, Refine)):
         raise source.refuse("EXPLAIN takes a SELECT or a REFINE RELEASE", len(rest) - len(rest.lstrip()))
     return Explain(source, query, form)
 
 
-def _query(source: StatementText, tokens: list[Token], parameters: Parameters) -> Query:
-    bound, used = params.bind(source, tokens, parameters)
+def _parse_query(source: StatementText, tokens: list[Token], parameters: Parameters) -> Query:
+    bound, used = params.bind_parameters(source, tokens, parameters)
 
     def expression(part: list[Token]) -> exp.Expr:
         head = part[0]
         select = Token(TokenType.SELECT, "SELECT", head.line, head.col, head.start, head.start)
-        tree = _tree(source, [select, *named_first(mark_functions(part))])
+        tree = _parse_tree(source, [select, *move_named_first(mark_functions(part))])
         populated = [n for n, v in tree.args.items() if v not in (None, False, [])]
         if not isinstance(tree, exp.Select) or len(tree.expressions) != 1 or populated != ["expressions"]:
             raise source.syntax("expected one expression", head.start)
@@ -276,39 +279,39 @@ def _query(source: StatementText, tokens: list[Token], parameters: Parameters) -
         return found
 
     lifted = lift_clauses(source, bound, expression)
-    tree = _tree(source, named_first(mark_functions(lifted.tokens)))
+    tree = _parse_tree(source, move_named_first(mark_functions(lifted.tokens)))
     if not isinstance(tree, exp.Query):
         raise source.refuse("only SELECT statements are run", bound[0].start)
-    for select in all_of(tree, exp.Select):
-        _place_of(select)
+    for select in find_nodes(tree, exp.Select):
+        _set_place(select)
     write_titles(source, lifted.tokens, tree)
     inner = dict(lifted.clauses)
     own = inner.pop(tree.meta["select"], Clauses()) if isinstance(tree, exp.Select) else Clauses()
     return Query(source, tree, own.options, own.clause, own.has_options, used, inner)
 
 
-def _place_of(select: exp.Select) -> None:
+def _set_place(select: exp.Select) -> None:
     """Write the position of the word SELECT, which came as a comment of its token, into the node."""
     places = select.pop_comments()  # no other token has a comment
     select.meta["select"] = int(places[0]) if places else -1
 
 
-def _tree(source: StatementText, tokens: list[Token]) -> exp.Expr:
+def _parse_tree(source: StatementText, tokens: list[Token]) -> exp.Expr:
     _check_brackets(source, tokens)
     try:
         parser = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE)
         with source.limited_depth():
             trees = parser.parse(tokens, source.text)
     except ParseError as error:
-        raise _syntax_error(source, tokens, error) from None
+        raise _describe_error(source, tokens, error) from None
     except (SqlglotError, ValueError, TypeError, AttributeError, KeyError, IndexError):
         raise source.syntax("the statement does not parse") from None
     if len(trees) != 1 or trees[0] is None:
         raise source.syntax("the statement does not parse")
-    for table in all_of(trees[0], exp.Table):
+    for table in find_nodes(trees[0], exp.Table):
         if any(isinstance(table.args.get(part), str) for part in ("db", "catalog")):
             raise source.syntax("a name is missing before a dot", table)
-    return in_main(plain_limits(standard_forms(trees[0])))
+    return rename_public_schema(drop_limit_casts(standardize_forms(trees[0])))
 
 
 def _check_brackets(source: StatementText, tokens: list[Token]) -> None:
@@ -329,7 +332,7 @@ def _check_brackets(source: StatementText, tokens: list[Token]) -> None:
             raise source.refuse("arrays are nested too deeply", token.start)
 
 
-def _syntax_error(source: StatementText, tokens: list[Token], error: ParseError) -> Exception:
+def _describe_error(source: StatementText, tokens: list[Token], error: ParseError) -> Exception:
     detail = error.errors[0] if error.errors else {}
     at = next((t for t in tokens if (t.line, t.col) == (detail.get("line"), detail.get("col"))), None)
     if at is None:
@@ -342,7 +345,7 @@ def _syntax_error(source: StatementText, tokens: list[Token], error: ParseError)
     return source.syntax(f"syntax error: {what}", at.start)
 
 
-def _unknown(source: StatementText, token: Token) -> Exception:
+def _refuse_unknown(source: StatementText, token: Token) -> Exception:
     word = token.text.split()[0] if token.text.split() else token.text
     close = difflib.get_close_matches(word.upper(), _STATEMENTS, 1, 0.7)
     if close:
@@ -355,7 +358,7 @@ def _unknown(source: StatementText, token: Token) -> Exception:
     )
 
 
-def _show(source: StatementText, tokens: list[Token]) -> Show:
+def _parse_show(source: StatementText, tokens: list[Token]) -> Show:
     what = _SHOWN.get(" ".join(t.text.upper() for t in tokens[1:]))
     if what is not None:
         return Show(source, what)
@@ -368,7 +371,7 @@ def _show(source: StatementText, tokens: list[Token]) -> Show:
     )
 
 
-def _describe(source: StatementText, tokens: list[Token]) -> Describe:
+def _parse_describe(source: StatementText, tokens: list[Token]) -> Describe:
     if len(tokens) != 2 or tokens[1].token_type == TokenType.STRING:
         raise source.syntax(
             "DESCRIBE takes one table", tokens[min(1, len(tokens) - 1)].start, "DESCRIBE visits"
@@ -376,8 +379,8 @@ def _describe(source: StatementText, tokens: list[Token]) -> Describe:
     return Describe(source, tokens[1].text, tokens[1].start)
 
 
-def _set(source: StatementText, tokens: list[Token], parameters: Parameters) -> Set:
-    bound, _ = params.bind(source, tokens, parameters)
+def _parse_set(source: StatementText, tokens: list[Token], parameters: Parameters) -> Set:
+    bound, _ = params.bind_parameters(source, tokens, parameters)
     name = bound[1].text.lower() if len(bound) > 1 else ""
     if name not in _SETTINGS:
         at = bound[1].start if len(bound) > 1 else bound[0].start
@@ -389,7 +392,7 @@ def _set(source: StatementText, tokens: list[Token], parameters: Parameters) -> 
     return Set(source, name.removeprefix("dp_"), read_value(source, name.removeprefix("dp_"), bound[3:]))
 
 
-def _refine(source: StatementText, tokens: list[Token]) -> Refine:
+def _parse_refine(source: StatementText, tokens: list[Token]) -> Refine:
     words = [token.text.upper() for token in tokens]
     named = words[1:2] + words[3:4] == ["RELEASE", "TO"] and tokens[2].token_type == TokenType.NUMBER
     if not named or len(tokens) < 5 or not re.fullmatch("[0-9]{1,9}", words[2]):

@@ -16,7 +16,7 @@ from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.language.parse import parse
 from dpsql.language.statement import StatementText
 from dpsql.language.syntax_trees import walk_tree
-from dpsql.language.tokens import closing_parenthesis, tokenize
+from dpsql.language.tokens import find_closing_parenthesis, tokenize
 from dpsql.lazy_dataclass import dataclass
 
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+\w+\s*\))?", re.IGNORECASE)
@@ -103,10 +103,10 @@ class Outline:
         """Return what dpsql spells otherwise: from where to where in the text, and its own spelling."""
         return _find_respellings(self.text, self.tokens)
 
-    def respelled(self) -> str:
+    def respell(self) -> str:
         r"""Return the text with the spellings of other dialects as dpsql reads them.
 
-        >>> Outline("SELECT [page] FROM visits WHERE a && b").respelled()
+        >>> Outline("SELECT [page] FROM visits WHERE a && b").respell()
         'SELECT "page" FROM visits WHERE a AND b'
         """
         text = self.text
@@ -133,7 +133,7 @@ class Outline:
         i = bisect_left(self.tokens, start, key=lambda token: token.start)
         if i + 1 >= len(self.tokens) or self.tokens[i + 1].token_type != TokenType.L_PAREN:
             return None
-        end = closing_parenthesis(self.tokens, i + 1)
+        end = find_closing_parenthesis(self.tokens, i + 1)
         return self.tokens[end].start if end > 0 else None
 
     def call_around(self, at: int, name: str) -> tuple[int, int, tuple[str, ...]] | None:
@@ -149,7 +149,7 @@ class Outline:
             opened = self.tokens[i + 1].token_type == TokenType.L_PAREN
             if not opened or token.text.upper() != name.upper() or token.start > at:
                 continue
-            end = closing_parenthesis(self.tokens, i + 1)
+            end = find_closing_parenthesis(self.tokens, i + 1)
             if end > 0 and at <= self.tokens[end].end:
                 found = token.start, self.tokens[end].end + 1, self._arguments(i + 1, end)
         return found
@@ -192,7 +192,7 @@ class Outline:
         for i, token in enumerate(self.tokens[2:], 2):
             words = [t.text.upper() for t in self.tokens[i - 2 : i]]
             if token.token_type == TokenType.L_PAREN and words == ["DIFFERENTIAL_PRIVACY", "OPTIONS"]:
-                end = closing_parenthesis(self.tokens, i)
+                end = find_closing_parenthesis(self.tokens, i)
                 if end > 0 and token.start < at < self.tokens[end].start:
                     return token.end + 1, self.tokens[end].start
         return None
@@ -201,7 +201,7 @@ class Outline:
         """Return where a subquery stands, with its parentheses; None for a SELECT behind a WITH, or alone."""
         i = self.tokens.index(block.select) - 1
         end = (
-            closing_parenthesis(self.tokens, i)
+            find_closing_parenthesis(self.tokens, i)
             if i >= 0 and self.tokens[i].token_type == TokenType.L_PAREN
             else -1
         )
@@ -217,10 +217,10 @@ class Outline:
                 opened.append(i)
             elif token.token_type == TokenType.R_PAREN and opened:
                 opened.pop()
-        inside = [i + 1 for i in opened if self.tokens[i + 1 : i + 2] and self._begins(i + 1)]
+        inside = [i + 1 for i in opened if self.tokens[i + 1 : i + 2] and self._is_query_start(i + 1)]
         return self._block(inside[-1] if inside else 0)
 
-    def _begins(self, i: int) -> bool:
+    def _is_query_start(self, i: int) -> bool:
         return self.tokens[i].token_type in (TokenType.SELECT, TokenType.WITH, TokenType.FROM)
 
     def _block(self, begin: int) -> BlockText | None:
@@ -267,14 +267,14 @@ class Outline:
         """Return the text of the options clause that begins at a place."""
         i = next((i for i, token in enumerate(self.tokens) if token.start == at), len(self.tokens))
         words = [t.text.upper() for t in self.tokens[i + 2 : i + 4]]
-        end = closing_parenthesis(self.tokens, i + 3) if words == ["OPTIONS", "("] else i + 1
+        end = find_closing_parenthesis(self.tokens, i + 3) if words == ["OPTIONS", "("] else i + 1
         return self.text[at : self.tokens[end].end + 1] if 0 < end < len(self.tokens) else ""
 
 
 def call_end(source: StatementText, start: int) -> int:
     """Return the position of the parenthesis that closes the call at `start`; -1 if there is none.
 
-    >>> call_end(Source("SELECT COUNT(lower(x)) FROM t"), 7)
+    >>> call_end(StatementText("SELECT COUNT(lower(x)) FROM t"), 7)
     21
     """
     end = Outline.of(source.text).call(start)
@@ -327,7 +327,7 @@ def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
     lines = text.split("\n")[: error.line - 1]
     at = sum(len(line) + 1 for line in lines) + error.col - 1
     outline = Outline.of(text)
-    found = _candidates(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
+    found = _find_repairs(text, outline.tokens, at) if outline.tokens else _close_quote(text, at)
     for fix, hint in found:
         changed = text
         for one in sorted((fix, *fix.also), key=lambda f: f.start, reverse=True):
@@ -338,11 +338,11 @@ def repair(text: str, error: QuerySyntaxError) -> tuple[str, Fix] | None:
             pass
         except QuerySyntaxError:
             continue
-        return hint or _around(changed, fix), fix
+        return hint or _show_change(changed, fix), fix
     return None
 
 
-def _around(text: str, fix: Fix) -> str:
+def _show_change(text: str, fix: Fix) -> str:
     """Return the changed words with those beside them."""
     tokens = Outline.of(text).tokens
     i = next((i for i, t in enumerate(tokens) if t.end >= fix.start), len(tokens) - 1)
@@ -350,7 +350,7 @@ def _around(text: str, fix: Fix) -> str:
     return text[tokens[max(i - 1, 0)].start : tokens[min(j + 1, len(tokens) - 1)].end + 1]
 
 
-def _insert(text: str, at: int) -> Fix:
+def _make_insertion(text: str, at: int) -> Fix:
     return Fix(text, at, at)
 
 
@@ -359,32 +359,32 @@ def _close_quote(text: str, at: int) -> Iterator[_Repair]:
     quote = text[at : at + 1]
     if quote in ("'", '"'):
         for match in _NEXT.finditer(text, at + 1):
-            yield _insert(quote, match.start()), text[at : match.start()] + quote
+            yield _make_insertion(quote, match.start()), text[at : match.start()] + quote
 
 
-def _candidates(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
+def _find_repairs(text: str, tokens: list[Token], at: int) -> Iterator[_Repair]:
     """Yield changes around the token that could not be read, the likeliest first."""
     i = next((n for n, t in enumerate(tokens) if t.start <= at <= t.end), len(tokens) - 1)
     here, before = tokens[i], tokens[max(i - 1, 0)]
     yield from _move_clause(text, tokens, i)
     for token, after in pairwise(tokens):
         if token.text.upper() == "DIFFERENTIAL_PRIVACY" and after.token_type == TokenType.L_PAREN:
-            yield _insert("OPTIONS ", after.start), ""
+            yield _make_insertion("OPTIONS ", after.start), ""
     for n in (i, i - 1, i + 1, i - 2):
         if 0 <= n < len(tokens) and tokens[n].token_type not in _NO_WORDS:
             yield from _find_spellings(tokens[n])
     if before.text.upper() in ("GROUP", "ORDER"):
-        yield _insert(" BY", before.end + 1), ""
+        yield _make_insertion(" BY", before.end + 1), ""
     if before.token_type == TokenType.COMMA:
         yield Fix("", before.start, before.end + 1), ""
     for token in tokens[max(i - 2, 0) : i][::-1]:
-        yield _insert(",", token.end + 1), ""
+        yield _make_insertion(",", token.end + 1), ""
     if here.token_type == TokenType.R_PAREN:
         yield Fix("", here.start, here.end + 1), ""
     words = {token.text.upper() for token in tokens}
     for word in (")", " END") if "CASE" in words else (")",):
-        yield _insert(word, before.end + 1), ""
-        yield _insert(word, tokens[-1].end + 1), ""
+        yield _make_insertion(word, before.end + 1), ""
+        yield _make_insertion(word, tokens[-1].end + 1), ""
 
 
 def _find_spellings(token: Token) -> Iterator[_Repair]:
@@ -401,7 +401,7 @@ def _move_clause(text: str, tokens: list[Token], i: int) -> Iterator[_Repair]:
     select = next((t for t in tokens if t.token_type == TokenType.SELECT), None)
     if words[:2] != ["WITH", "DIFFERENTIAL_PRIVACY"] or select is None:
         return
-    end = closing_parenthesis(tokens, i + 3) if words[2:] == ["OPTIONS", "("] else i + 1
+    end = find_closing_parenthesis(tokens, i + 3) if words[2:] == ["OPTIONS", "("] else i + 1
     if end > 0:
         start, stop = tokens[i].start, tokens[end].end + 1
         clause = text[start:stop]

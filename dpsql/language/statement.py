@@ -24,7 +24,7 @@ class StatementText:
     def locate(self, start: int) -> tuple[int, int, str]:
         r"""Return line and column (from 1) of the character at `start`, and that line.
 
-        >>> Source("SELECT 1\nFROM t").locate(14)
+        >>> StatementText("SELECT 1\nFROM t").locate(14)
         (2, 6, 'FROM t')
         """
         start = max(0, min(start, len(self.text)))
@@ -90,17 +90,17 @@ class StatementText:
         return 0
 
 
-def replacement_fix(node: exp.Expr | None, name: str) -> Fix | None:
+def replace_name(node: exp.Expr | None, name: str) -> Fix | None:
     """Return the fix that writes another name in the place of an identifier or a function's name."""
     if node is None or "start" not in node.meta or "end" not in node.meta:
         return None
-    return Fix(written_name(name), node.meta["start"], node.meta["end"] + 1)
+    return Fix(write_name(name), node.meta["start"], node.meta["end"] + 1)
 
 
-def written_name(name: str) -> str:
+def write_name(name: str) -> str:
     """Return a name as a statement has it, in quotes unless it is plain.
 
-    >>> print(written_name("day"), written_name("Amount (EUR)"))
+    >>> print(write_name("day"), write_name("Amount (EUR)"))
     day "Amount (EUR)"
     """
     plain = name.isascii() and name.isidentifier()

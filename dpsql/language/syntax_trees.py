@@ -10,11 +10,11 @@ from sqlglot import exp
 _Node = TypeVar("_Node", bound=exp.Expr)
 
 
-def all_of(node: exp.Expr, *types: type[_Node]) -> list[_Node]:
+def find_nodes(node: exp.Expr, *types: type[_Node]) -> list[_Node]:
     """Return the nodes of some types in a tree, in the order of `Expr.find_all`, in less time.
 
     >>> from dpsql.language import parse
-    >>> [node.name for node in all_of(parse("SELECT a + b FROM t").tree, exp.Column, exp.Table)]
+    >>> [node.name for node in find_nodes(parse("SELECT a + b FROM t").tree, exp.Column, exp.Table)]
     ['a', 'b', 't']
     """
     return [each for each in walk_tree(node) if isinstance(each, types)]
@@ -24,7 +24,7 @@ def walk_tree(node: exp.Expr, ends: Callable[[exp.Expr], bool] | None = None) ->
     """Return the nodes of a tree, in the order of `Expr.walk`, in less time; none below those that end it.
 
     >>> from dpsql.language import parse
-    >>> [type(node).__name__ for node in walked(parse("SELECT a + 1").tree.selects[0])]
+    >>> [type(node).__name__ for node in walk_tree(parse("SELECT a + 1").tree.selects[0])]
     ['Add', 'Column', 'Literal', 'Identifier']
     """
     found = [node]
@@ -49,12 +49,12 @@ def copy_tree(node: _Node, *without: str) -> _Node:
 
     >>> from dpsql.language import parse
     >>> tree = parse("SELECT a + 1 FROM t").tree
-    >>> copied(tree) == tree, copied(tree) is tree
+    >>> copy_tree(tree) == tree, copy_tree(tree) is tree
     (True, False)
-    >>> copied(tree, "from_").sql()
+    >>> copy_tree(tree, "from_").sql()
     'SELECT a + 1'
     """
-    made = _alone(node)
+    made = _copy_node(node)
     if without:
         made._hash = None  # noqa: SLF001  it is no longer that of the original
     kind: type[exp.Expr] = exp.Expr
@@ -66,7 +66,7 @@ def copy_tree(node: _Node, *without: str) -> _Node:
             if old is node and key in without:
                 args[key] = None
             elif isinstance(value, kind):
-                args[key] = child = _alone(value)
+                args[key] = child = _copy_node(value)
                 child.parent, child.arg_key = new, key
                 waiting.append((value, child))
             elif type(value) is list:
@@ -74,7 +74,7 @@ def copy_tree(node: _Node, *without: str) -> _Node:
                 args[key] = listed
                 for part in value:
                     if isinstance(part, kind):
-                        child = _alone(part)
+                        child = _copy_node(part)
                         child.parent, child.arg_key, child.index = new, key, len(listed)
                         waiting.append((part, child))
                         listed.append(child)
@@ -96,8 +96,8 @@ def transform_tree(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> ex
         return whole
     if isinstance(node, exp.Query):
         return copy_tree(node)
-    made = _alone(node)
-    waiting = [*_places(node, made)][::-1]
+    made = _copy_node(node)
+    waiting = [*_fill_copy(node, made)][::-1]
     while waiting:
         old, parent, key, index = waiting.pop()
         new = change(old)
@@ -108,8 +108,8 @@ def transform_tree(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> ex
         elif isinstance(old, exp.Query):
             new = copy_tree(old)
         else:
-            new = _alone(old)
-            waiting += [*_places(old, new)][::-1]
+            new = _copy_node(old)
+            waiting += [*_fill_copy(old, new)][::-1]
         new.parent, new.arg_key, new.index = parent, key, index
         if index is None:
             parent.args[key] = new
@@ -118,7 +118,7 @@ def transform_tree(node: exp.Expr, change: Callable[[exp.Expr], exp.Expr]) -> ex
     return made
 
 
-def _places(node: exp.Expr, made: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, str, int | None]]:
+def _fill_copy(node: exp.Expr, made: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr, str, int | None]]:
     """Give the copy of a node what it holds beside nodes; yield its nodes and their places in the copy."""
     for key, value in node.args.items():
         made.args[key] = [*value] if type(value) is list else value
@@ -130,7 +130,7 @@ def _places(node: exp.Expr, made: exp.Expr) -> Iterator[tuple[exp.Expr, exp.Expr
                     yield each, made, key, i
 
 
-def _alone(node: _Node) -> _Node:
+def _copy_node(node: _Node) -> _Node:
     """Return the copy of a node without its parts."""
     made = type(node)()
     if node.comments is not None:
@@ -142,24 +142,24 @@ def _alone(node: _Node) -> _Node:
     return made
 
 
-def tables_in(tree: exp.Expr, databases: Collection[str] = ("main",)) -> Iterator[exp.Table]:
+def find_tables(tree: exp.Expr, databases: Collection[str] = ("main",)) -> Iterator[exp.Table]:
     """Yield the nodes of a query that mean tables: no function, no common table expression.
 
     `databases` are the names in lower case that may stand before a table's.
 
     >>> from dpsql.language import parse
     >>> tree = parse("WITH t AS (SELECT * FROM t, u) SELECT * FROM t, main.t, range(3)").tree
-    >>> sorted(node.sql() for node in tables_in(tree))
+    >>> sorted(node.sql() for node in find_tables(tree))
     ['main.t', 't', 'u']
     """
     for node in tree.find_all(exp.Table):
         above = [part.name.lower() for part in node.parts[:-1]]
         plain = isinstance(node.this, exp.Identifier) and not isinstance(node.parent, exp.Into)
-        if plain and set(above) <= set(databases) and (above or not _means_cte(node)):
+        if plain and set(above) <= set(databases) and (above or not _is_cte(node)):
             yield node
 
 
-def in_main(tree: exp.Expr) -> exp.Expr:
+def rename_public_schema(tree: exp.Expr) -> exp.Expr:
     """Return a parsed statement in which PostgreSQL's default schema, `public`, is DuckDB's: `main`.
 
     The name of a database before it is left out: there is one.
@@ -168,24 +168,24 @@ def in_main(tree: exp.Expr) -> exp.Expr:
     >>> parse("SELECT public.t.x FROM clinic.public.t AS t").tree.sql()
     'SELECT main.t.x FROM main.t AS t'
     """
-    named: list[exp.Expr] = [n for n in all_of(tree, exp.Table) if _is_public(n.args.get("db"))]
+    named: list[exp.Expr] = [n for n in find_nodes(tree, exp.Table) if _is_public(n.args.get("db"))]
     if named:  # else the word before a column may be the alias of a table, and its table a struct
-        named += [n for n in all_of(tree, exp.Column) if _is_public(n.args.get("db"))]
+        named += [n for n in find_nodes(tree, exp.Column) if _is_public(n.args.get("db"))]
     for node in named:
         node.args["db"].set("this", "main")
         node.set("catalog", None)
     return tree
 
 
-def _means_cte(node: exp.Table) -> bool:
-    return any(cte.alias.lower() == node.name.lower() for cte in visible_ctes(node))
+def _is_cte(node: exp.Table) -> bool:
+    return any(cte.alias.lower() == node.name.lower() for cte in list_visible_ctes(node))
 
 
 def _is_public(name: exp.Expr | None) -> bool:
     return name is not None and name.name.lower() == "public"
 
 
-def visible_ctes(node: exp.Expr) -> Iterator[exp.CTE]:
+def list_visible_ctes(node: exp.Expr) -> Iterator[exp.CTE]:
     """Yield the common table expressions that a name at a node may mean, those that go before others first.
 
     Of each query around the node these are all, or those before the one that the node stands in.

@@ -36,7 +36,7 @@ def split_tokens(text: str, dialect: type[Dialect] = DuckDB) -> list[Token]:
     """
     if text.count("$") < 2:
         return list(dialect().tokenize(text))
-    ends = _ends(text)
+    ends = _find_ends(text)
     parts = [text[start:end] for start, end in zip([0, *ends], [*ends, len(text)], strict=True)]
     tokens: list[Token] = list(dialect().tokenize(" ".join(parts)))
     added = [end + number for number, end in enumerate(ends)]
@@ -46,14 +46,14 @@ def split_tokens(text: str, dialect: type[Dialect] = DuckDB) -> list[Token]:
     return [_move(token, count) for token, (count, _) in zip(tokens, before, strict=True)]
 
 
-def _ends(text: str) -> list[int]:
+def _find_ends(text: str) -> list[int]:
     """Return the indices behind the parameters that something other than a space follows."""
     found: list[int] = []
     i = 0
     while match := _NUMBERED.search(text, i):
         i = match.end()
         if match[0] == "/*":
-            i = after_comment(text, i)
+            i = find_comment_end(text, i)
         elif match[0][0] == "$" and match[0][1:].isdecimal():
             found.append(i)
     return found
@@ -66,7 +66,7 @@ def _move(token: Token, back: int) -> Token:
     return Token(token.token_type, token.text, token.line, token.col, start, end, token.comments)
 
 
-def after_comment(text: str, i: int) -> int:
+def find_comment_end(text: str, i: int) -> int:
     """Return the end of the comment that was opened before `i`; comments may be nested."""
     depth = 1
     while depth:
@@ -146,7 +146,7 @@ def tokenize(source: StatementText) -> list[Token]:
         tokens = split_tokens(source.text)
     except TokenError:
         raise source.syntax(
-            "a quoted text, name or comment is not closed", _last_quote(source.text)
+            "a quoted text, name or comment is not closed", _find_last_quote(source.text)
         ) from None
     if len(tokens) > MAX_TOKENS:
         raise source.refuse(f"the statement has more than {MAX_TOKENS:,} tokens")
@@ -167,28 +167,28 @@ def tokenize(source: StatementText) -> list[Token]:
     return tokens
 
 
-def _last_quote(text: str) -> int:
+def _find_last_quote(text: str) -> int:
     return max(text.rfind("'"), text.rfind('"'), text.rfind("/*"), text.rfind("$$"), 0)
 
 
 def split_script(script: str) -> list[str]:
     r"""Split a script into its statements, without semicolons; empty statements are left out.
 
-    >>> split("SELECT ';'; -- done;\nSELECT 2;")
+    >>> split_script("SELECT ';'; -- done;\nSELECT 2;")
     ["SELECT ';'", '-- done;\nSELECT 2']
     """
-    return [text for _, text in split_with_places(script)]
+    return [text for _, text in split_script_with_places(script)]
 
 
-def split_with_places(script: str) -> list[tuple[int, str]]:
+def split_script_with_places(script: str) -> list[tuple[int, str]]:
     """Split a script into its statements; each comes with the index of its first character.
 
-    >>> pieces("SELECT 1; SELECT 2;")
+    >>> split_script_with_places("SELECT 1; SELECT 2;")
     [(0, 'SELECT 1'), (10, 'SELECT 2')]
     """
     parts: list[tuple[int, str]] = []
     begin = 0
-    for end in [*_semicolons(script), len(script)]:
+    for end in [*_find_semicolons(script), len(script)]:
         part = script[begin:end]
         text = part.strip()
         if text and _has_code(text):
@@ -197,7 +197,7 @@ def split_with_places(script: str) -> list[tuple[int, str]]:
     return parts
 
 
-def _semicolons(script: str) -> list[int]:
+def _find_semicolons(script: str) -> list[int]:
     """Return the positions of the semicolons outside quotes and comments.
 
     The tokenizer cannot be used, because it does not split the text after EXPLAIN.
@@ -209,7 +209,7 @@ def _semicolons(script: str) -> list[int]:
         if match[0] == ";":
             found.append(match.start())
         elif match[0] == "/*":
-            i = after_comment(script, i)
+            i = find_comment_end(script, i)
     return found
 
 
@@ -223,7 +223,7 @@ def _has_code(part: str) -> bool:
         return True
 
 
-def closing_parenthesis(tokens: Sequence[Token], opening: int) -> int:
+def find_closing_parenthesis(tokens: Sequence[Token], opening: int) -> int:
     """Return the index of the parenthesis that closes the one at `opening`; -1 if there is none."""
     depth = 0
     for i in range(opening, len(tokens)):
@@ -236,11 +236,11 @@ def closing_parenthesis(tokens: Sequence[Token], opening: int) -> int:
     return -1
 
 
-def named_first(tokens: Sequence[Token]) -> list[Token]:
+def move_named_first(tokens: Sequence[Token]) -> list[Token]:
     """Move a named argument behind DISTINCT to the front of its call, where the parser reads it.
 
     >>> text = "COUNT(DISTINCT x, contribution_bounds_per_group => (0, 5))"
-    >>> " ".join(t.text for t in named_first(tokenize(Source(text))))
+    >>> " ".join(t.text for t in move_named_first(tokenize(StatementText(text))))
     'COUNT ( contribution_bounds_per_group => ( 0 , 5 ) , DISTINCT x )'
     """
     found = list(tokens)
@@ -251,7 +251,7 @@ def named_first(tokens: Sequence[Token]) -> list[Token]:
         elif token.token_type == TokenType.R_PAREN and opened:
             opened.pop()
         elif token.token_type == TokenType.FARROW and opened and i + 1 < len(tokens):
-            first, end = opened[-1] + 1, closing_parenthesis(tokens, opened[-1])
+            first, end = opened[-1] + 1, find_closing_parenthesis(tokens, opened[-1])
             distinct = tokens[first].token_type == TokenType.DISTINCT
             if distinct and end > i and tokens[i - 2].token_type == TokenType.COMMA and first < i - 2:
                 found[first:end] = [*tokens[i - 1 : end], tokens[i - 2], *tokens[first : i - 2]]
@@ -261,23 +261,24 @@ def named_first(tokens: Sequence[Token]) -> list[Token]:
 def mark_functions(tokens: Sequence[Token]) -> list[Token]:
     """Put `MARK` before the name of every function call (not before aliases or CTE names with columns).
 
-    >>> [t.text for t in mark_functions(tokenize(Source("WITH v(a) AS (SELECT lower(x)) FROM v")))][8:10]
+    >>> source = StatementText("WITH v(a) AS (SELECT lower(x)) FROM v")
+    >>> [t.text for t in mark_functions(tokenize(source))][8:10]
     ['dpsql_fn_lower', '(']
     """
     return [
-        _with_text(token, MARK + token.text) if _is_call(tokens, i) else token
+        _rename_token(token, MARK + token.text) if _is_call(tokens, i) else token
         for i, token in enumerate(tokens)
     ]
 
 
-def _with_text(token: Token, text: str) -> Token:
+def _rename_token(token: Token, text: str) -> Token:
     return Token(TokenType.VAR, text, token.line, token.col, token.start, token.end)
 
 
 def _has_keywords(tokens: Sequence[Token], opening: int) -> bool:
     """Return whether a call has keywords among its arguments: SUBSTRING(x FROM 2), POSITION(a IN b)."""
     depth = 0
-    for token in tokens[opening : closing_parenthesis(tokens, opening)]:
+    for token in tokens[opening : find_closing_parenthesis(tokens, opening)]:
         depth += (token.token_type == TokenType.L_PAREN) - (token.token_type == TokenType.R_PAREN)
         if depth == 1 and token.text.upper() in ("FROM", "IN", "PLACING", "BOTH", "LEADING", "TRAILING"):
             return token.token_type != TokenType.STRING
@@ -311,6 +312,6 @@ def _is_call(tokens: Sequence[Token], i: int) -> bool:
             return False
         if before.token_type == TokenType.STAR and name in _STAR_MODIFIERS:
             return False
-    end = closing_parenthesis(tokens, i + 1)
+    end = find_closing_parenthesis(tokens, i + 1)
     after = [t.token_type for t in tokens[end + 1 : end + 3]] if end > 0 else []
     return after != [TokenType.ALIAS, TokenType.L_PAREN]

@@ -9,9 +9,9 @@ from contextlib import suppress
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpsql.analysis.bound_ladders import ROWS, columns_of, counted_by, total_of
+from dpsql.analysis.bound_ladders import ROWS, columns_of, subject_of_measure, total_of
 from dpsql.analysis.group_rules import MANY_GROUPS
-from dpsql.analysis.table_measures import group_measure
+from dpsql.analysis.table_measures import compile_group_measure
 from dpsql.errors import ProgrammingError
 from dpsql.estimates import KeptLadder, count_offset, decimal, figure, plural
 from dpsql.estimates.noise_quantiles import NoiseTerm, quantiles
@@ -83,7 +83,7 @@ class KeptBound:
     @property
     def measured(self) -> str:
         """What is measured of a unit: `rows`, `groups`, or the column whose total it is."""
-        return counted_by(self.ladder.measure)
+        return subject_of_measure(self.ladder.measure)
 
     @property
     def units(self) -> str:
@@ -189,7 +189,7 @@ def describe_ladder(database: Database, ladder: KeptLadder) -> KeptBound:
     if columns_of(ladder.measure) and of != OTHER and table is not None:
         catalog = database.engines().schema_database
         with suppress(ProgrammingError):  # a column is none of the table any more
-            measure = group_measure(database.policy, catalog, table, columns_of(ladder.measure))
+            measure = compile_group_measure(database.policy, catalog, table, columns_of(ladder.measure))
     if measure is None:
         return KeptBound(ladder, unit, of, epsilon)
     return KeptBound(ladder, unit, of, epsilon, measure.groups, measure.declared)
@@ -267,7 +267,7 @@ def _many_groups(database: Database, table: Table) -> list[str]:
         if name not in table.domain or "," in name:
             continue
         try:
-            measure = group_measure(database.policy, catalog, table, [name])
+            measure = compile_group_measure(database.policy, catalog, table, [name])
         except ProgrammingError:  # it is no key, or a unit is in one group
             continue
         if measure.groups >= MANY_GROUPS:

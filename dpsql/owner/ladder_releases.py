@@ -19,10 +19,10 @@ from dpsql.analysis.bound_ladders import ROWS, total_of
 from dpsql.analysis.table_measures import (
     UnitMeasure,
     ValueMeasure,
-    declared_bounds,
-    group_measure,
-    unit_measure,
-    value_measure,
+    compile_group_measure,
+    compile_unit_measure,
+    compile_value_measure,
+    find_declared_bounds,
 )
 from dpsql.database import run_sealed
 from dpsql.errors import InternalError, OperationalError, ProgrammingError
@@ -81,7 +81,7 @@ def beyond_asked(database: Database, measures: Sequence[UnitMeasure]) -> list[bo
 def _is_beyond_asked(database: Database, measure: UnitMeasure, *, rows_asked: bool) -> bool:
     column, table = column_of(measure), database.policy.tables[measure.table]
     catalog = database.engines().schema_database
-    if column is None or declared_bounds(catalog, table, column) is None:
+    if column is None or find_declared_bounds(catalog, table, column) is None:
         return False
     return rows_asked or _rows_that_count(database, table, Fraction(1)) is not None
 
@@ -92,7 +92,7 @@ def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[
     found = []
     for each, asked in zip(measures, beyond_asked(database, measures), strict=True):
         column = column_of(each)
-        if not asked and column and declared_bounds(catalog, tables[each.table], column) is not None:
+        if not asked and column and find_declared_bounds(catalog, tables[each.table], column) is not None:
             found.append(f"{each.table}.{column}")
     return found
 
@@ -109,7 +109,7 @@ def beyond_measure(
     rows = rows or _rows_that_count(database, table, epsilon)
     assert column is not None  # noqa: S101  `beyond_asked` says so
     assert rows is not None  # noqa: S101  likewise
-    return value_measure(policy, catalog, table, column, rows)
+    return compile_value_measure(policy, catalog, table, column, rows)
 
 
 def _rows_that_count(database: Database, table: Table, epsilon: Fraction) -> int | None:
@@ -126,7 +126,7 @@ def _rows_that_count(database: Database, table: Table, epsilon: Fraction) -> int
 
 def noise_of(measure: ValueMeasure, epsilon: Fraction) -> Laplace:
     """Return the noise of the three numbers, of which one unit moves all together by the measure's bound."""
-    return Laplace.plan(3, epsilon, groups_per_unit=1, sensitivity=measure.moved, resolution=0)
+    return Laplace.plan(3, epsilon, groups_per_unit=1, sensitivity=measure.unit_change, resolution=0)
 
 
 def measure_beyond(
@@ -172,7 +172,7 @@ def measure_named(database: Database, name: str) -> UnitMeasure:
     grouped = re.fullmatch(r"\s*(\S+)\s+by\s+(\S.*)", name, re.IGNORECASE | re.DOTALL)
     if grouped is not None:
         table = _named_table(policy, grouped[1])
-        return group_measure(policy, catalog, table, _named_keys(catalog, table, grouped[2]))
+        return compile_group_measure(policy, catalog, table, _named_keys(catalog, table, grouped[2]))
     table_name, _, column_name = name.partition(".")
     table, column = _named_table(policy, table_name), None
     if column_name:
@@ -192,7 +192,7 @@ def measure_named(database: Database, name: str) -> UnitMeasure:
             raise ProgrammingError(
                 f"{table.name} has no column {column_name} with numbers\nHint: one of {', '.join(known)}"
             )
-    return unit_measure(policy, catalog, table, column)
+    return compile_unit_measure(policy, catalog, table, column)
 
 
 def _named_table(policy: Policy, name: str) -> Table:

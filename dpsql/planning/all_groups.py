@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.analysis import CommonNoise, Output, Plan, common_noise
+from dpsql.analysis import CommonNoise, Output, Plan, choose_common_noise
 from dpsql.estimates import Combined, distinguishable_gap, error_words
 from dpsql.estimates.noise_laws import Linear
 from dpsql.estimates.predictions import difference_half_width, difference_stddev, half_width, stddev
@@ -42,8 +42,8 @@ from dpsql.planning.shown_groups import measure_all_groups, notes, places_to_rel
 
 def needs_laplace(plan: Plan, places: Sequence[int]) -> bool:
     """Return whether numbers have one bound together: moments, or a sum with a bound in all groups."""
-    sums = [place for place in places if plan.counts[place].share is not None]
-    return len(sums) > 1 or any(plan.counts[place].total is not None for place in sums)
+    sums = [place for place in places if plan.counts[place].noise_group is not None]
+    return len(sums) > 1 or any(plan.counts[place].l1_over_groups is not None for place in sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class WholeDomain(KeepsQuote):
         places = places_to_release(plan)
         if needs_laplace(plan, places):
             raise ValueError("sums that are bounded in all groups together have Laplace noise")
-        noise = common_noise(plan.counts, places, plan.groups)
+        noise = choose_common_noise(plan.counts, places, plan.groups)
         mechanism = mechanisms.Box.plan(
             len(noise.measured) * plan.groups,
             plan.epsilon,
@@ -98,7 +98,7 @@ class WholeDomain(KeepsQuote):
             self.tells_apart(plan_requests.confidence_of(plan)),
             self.notes,
             errors=self.errors,
-            divided=None if plan.layout.order is None else self.mechanism.loss,
+            divided=None if plan.epsilon_division.order is None else self.mechanism.loss,
         )
 
     def predicted(self) -> Iterator[tuple[float, float]]:
@@ -211,7 +211,7 @@ class GaussianDomain(WholeDomain):
         places = places_to_release(plan)
         if needs_laplace(plan, places) and len(places) > 1:
             raise ValueError("sums that are bounded in all groups together have Laplace noise")
-        noise = common_noise(plan.counts, places, plan.groups)
+        noise = choose_common_noise(plan.counts, places, plan.groups)
         mechanism = gaussian_noise(
             plan, noise.measured, plan.groups, plan.epsilon, by_group=True, monotone=noise.monotone
         )
@@ -284,7 +284,7 @@ class EveryCount(KeepsQuote):
             self.tells_apart(plan_requests.confidence_of(plan)),
             self.notes,
             errors=self.errors,
-            divided=None if plan.layout.order is None else self._loss,
+            divided=None if plan.epsilon_division.order is None else self._loss,
         )
 
     def stddev(self, place: int) -> float:
@@ -375,13 +375,13 @@ def takes_all(plan: Plan, place: int) -> bool:
     By cost it suits any number of groups: its variance grows with their number, not with its square.
     """
     given = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
-    few = plan.groups <= MOST_GROUPS or plan.layout.order is not None
-    return few or plan.counts[place].total is not None or given
+    few = plan.groups <= MOST_GROUPS or plan.epsilon_division.order is not None
+    return few or plan.counts[place].l1_over_groups is not None or given
 
 
 def _total(plan: Plan, place: int) -> int:
     """Return the most by which a unit changes a count in all groups; refuse one of too many groups."""
-    total = plan.total(place)
+    total = plan.l1_over_groups(place)
     if total is None or not takes_all(plan, place):
         raise plan.query.source.refuse(
             "Laplace noise on all groups needs a bound on how many of them one unit may touch",

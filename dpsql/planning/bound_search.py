@@ -8,7 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.analysis import Contribution, Plan, ReleasedAggregate
-from dpsql.analysis.cut_contributions import Excess, clipped_step, excesses
+from dpsql.analysis.cut_contributions import Excess, find_clipped_step, find_excesses
 from dpsql.errors import InternalError
 from dpsql.estimates import Average, with_noun
 from dpsql.kernel import mechanisms
@@ -68,21 +68,21 @@ class BoundSearches(KeepsQuote):
     @classmethod
     def of(cls, plan: Plan, choose: Callable[[Plan], Method]) -> BoundSearches:
         """Divide the statement's epsilon between the searches and the answer."""
-        share, layout = _share(plan), plan.layout
-        rest, each = layout.part(1 - share), layout.ranged(share, times=len(plan.ladders))
-        largest = excesses(plan, plan.ladders, [len(s.ladder.bounds) - 1 for s in plan.ladders])
+        share, layout = _share(plan), plan.epsilon_division
+        rest, each = layout.epsilon_of(1 - share), layout.ranged_epsilon(share, times=len(plan.ladders))
+        largest = find_excesses(plan, plan.ladders, [len(s.ladder.bounds) - 1 for s in plan.ladders])
         return cls(plan, choose, choose_with_excess(_rest(plan, rest), largest, choose), each, rest)
 
     def compute_quote(self) -> Quote:
         """Return the price; the errors depend on the bounds, which are not known yet."""
         plan, found = self.plan, f"{float(self.epsilon) * len(self.plan.ladders):.4g}"
-        if plan.layout.order is not None:
+        if plan.epsilon_division.order is not None:
             found = f"{float(_share(plan)):g} of its cost"
         notes = tuple(self._note(place) for place in range(len(plan.ladders)))
         return replace(
             self.first.quote,
             charge=Charge(plan.price, self.first.quote.charge.delta),
-            divided=None if plan.layout.order is None else self._loss,
+            divided=None if plan.epsilon_division.order is None else self._loss,
             scale=0.0,
             split=f"{found} for finding bounds, then {self.first.quote.split}",
             predicted_stddev=None,
@@ -117,7 +117,7 @@ class BoundSearches(KeepsQuote):
         size, noise = len(searched.ladder.bounds), self._groups / self.first_epsilon
         if searched.ladder.of is Contribution.ROWS and self._averages:
             noise *= AVERAGES
-        ranged = self.plan.layout.order is not None
+        ranged = self.plan.epsilon_division.order is not None
         most = score_change(changes_of(compiled.certificate, compiled.counts))
         return mechanisms.Ladder.plan(size, self.epsilon, noise=noise, sensitivity=most, ranged=ranged)
 
@@ -166,7 +166,7 @@ class BoundSearches(KeepsQuote):
     def _clip(self, count: ReleasedAggregate, found: Sequence[int]) -> Figure | None:
         for place, (search, at) in enumerate(zip(self.plan.ladders, found, strict=True)):
             ladder = search.ladder
-            step = clipped_step(count, ladder, ladder.bounds[at])
+            step = find_clipped_step(count, ladder, ladder.bounds[at])
             if step is not None:
                 size = Fraction(step)
                 return Figure(Of.CLIPPED, place, tuple(ladder.bounds), at, size=size, fine=ladder.fine)
@@ -176,7 +176,7 @@ class BoundSearches(KeepsQuote):
         self, plan: Plan, found: Sequence[int], searches: Sequence[Run], run: Run, spending: Spending
     ) -> NoisyResult:
         """Answer the plan with the bounds that were found, given what the searches have counted."""
-        beyond = excesses(plan, self.plan.ladders, found)
+        beyond = find_excesses(plan, self.plan.ladders, found)
         method = self.within_quote(plan, beyond)
         if isinstance(method, (WithExcess, ExcessApart)):
             leads = method.leads if isinstance(method, WithExcess) else frozenset[int]()
@@ -192,9 +192,13 @@ class BoundSearches(KeepsQuote):
         """
         first = self.first.quote.loss
         for part in _PARTS_OF_REST:
-            epsilon = self.first_epsilon if part == 1 else self.plan.layout.part(part * (1 - _share(plan)))
+            epsilon = (
+                self.first_epsilon
+                if part == 1
+                else self.plan.epsilon_division.epsilon_of(part * (1 - _share(plan)))
+            )
             method = choose_with_excess(_rest(plan, epsilon), beyond, self.choose)
-            if self.plan.layout.order is None or is_within(method.quote.loss, first):
+            if self.plan.epsilon_division.order is None or is_within(method.quote.loss, first):
                 return method
         raise InternalError("no part of what was quoted is enough for these bounds")
 
@@ -203,7 +207,7 @@ class BoundSearches(KeepsQuote):
 
         What was predicted of the bounds is not told: the answer has what was found.
         """
-        beyond = excesses(plan, self.plan.ladders, found)
+        beyond = find_excesses(plan, self.plan.ladders, found)
         measured = {each.search for each in beyond}
         low = [each for each in beyond if result.units_above.get(each.search, 0) > self._most_above(each)]
         pairs = enumerate(zip(self.plan.ladders, found, strict=True))
@@ -241,7 +245,7 @@ def figure_of(excess: Excess, *, lead: bool) -> Figure:
 
 def _share(plan: Plan) -> Fraction:
     """Return the part of what the statement divides that finds bounds."""
-    return plan.options.bound_share or (SHARE if plan.layout.order is None else SHARE_OF_COST)
+    return plan.options.bound_share or (SHARE if plan.epsilon_division.order is None else SHARE_OF_COST)
 
 
 def _rest(plan: Plan, epsilon: Fraction) -> Plan:

@@ -21,7 +21,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.analysis import CellRows, Output, Plan, Quantile
-from dpsql.analysis.epsilon_division import Layout
+from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, decimal, figure, with_noun
 from dpsql.kernel import mechanisms
@@ -72,20 +72,20 @@ class OfCells(KeepsQuote):
                 "a condition in WHERE on the keys, or fewer keys",
             )
         if plan.existence is not None:
-            epsilon, m = plan.layout.part(Fraction(1, 2)), plan.total(plan.existence)
+            epsilon, m = plan.epsilon_division.epsilon_of(Fraction(1, 2)), plan.l1_over_groups(plan.existence)
             if m is None or plan.options.delta is None:
                 raise InternalError("undeclared keys need a delta and a bound on each unit's groups")
             existing = mechanisms.Existing.plan(epsilon, plan.options.delta, groups_per_unit=m)
-        size, layout = part.cells.number, Layout(epsilon, plan.layout.order)
+        size, layout = part.cells.number, EpsilonDivision(epsilon, plan.epsilon_division.order)
         if part.extreme:
             lowest = part.extreme == "least"
             found = mechanisms.Extreme.plan(
-                size, layout.ranged(), lowest=lowest, groups_per_unit=_groups(plan)
+                size, layout.ranged_epsilon(), lowest=lowest, groups_per_unit=_groups(plan)
             )
             return cls(plan, found, existing)
         asked = [quantile.q for _, quantile in _quantiles_of(plan)]
         levels = len(set(asked)).bit_length()
-        each = layout.ranged(times=levels)
+        each = layout.ranged_epsilon(times=levels)
         made = mechanisms.Quantile.plan(size, levels * each, quantiles=asked, rows_per_unit=part.most)
         return cls(plan, made, existing)
 
@@ -121,7 +121,7 @@ class OfCells(KeepsQuote):
             notes,
             self._errors(),
             outlook=outlook,
-            divided=None if self.plan.layout.order is None else loss,
+            divided=None if self.plan.epsilon_division.order is None else loss,
         )
 
     def _sampled(self) -> tuple[str, ...]:

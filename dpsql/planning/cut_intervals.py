@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpsql.analysis import BoundSearch, Contribution, Plan
-from dpsql.analysis.cut_contributions import Excess, excesses, worth_of
+from dpsql.analysis.cut_contributions import Excess, bound_worth, find_excesses
 from dpsql.estimates import (
     Average,
     Combined,
@@ -56,7 +56,7 @@ def widen_numbers(
     counts, beyond = list(answer.counts), [] if outside is None else list(outside.counts)
     for place in places:
         found, last = counts[place], beyond[place] if beyond else None
-        if found is None or plan.counts[place].share not in (None, plan.counts[place].parts[0]):
+        if found is None or plan.counts[place].noise_group not in (None, plan.counts[place].parts[0]):
             continue
         whole = found if last is None else _join_groups(found, last)
         wider, size = widen(place, whole), len(found.value)
@@ -212,7 +212,7 @@ class MeasuredCut:
 
 def estimates_of(plan: Plan, cuts: Sequence[MeasuredCut]) -> dict[int, float]:
     """Return estimates of what is left out of numbers with nothing below 0, by their places."""
-    worths = {place: worth_of(plan.counts[place]) for cut in cuts for place in cut.excess.places}
+    worths = {place: bound_worth(plan.counts[place]) for cut in cuts for place in cut.excess.places}
     return {
         place: cut.estimate * float(worths[place][1])
         for cut in cuts
@@ -281,7 +281,7 @@ def describe_unknown_cuts(plan: Plan, searches: Iterable[tuple[BoundSearch, int]
 def describe_bounds_to_find(plan: Plan) -> list[str]:
     """Return what EXPLAIN says of bounds that are still to be found."""
     largest = [len(search.ladder.bounds) - 1 for search in plan.ladders]
-    measured = {excess.search: excess for excess in excesses(plan, plan.ladders, largest)}
+    measured = {excess.search: excess for excess in find_excesses(plan, plan.ladders, largest)}
     said = []
     for place, search in enumerate(plan.ladders):
         if search.ladder.of in _VALUES:
@@ -340,6 +340,6 @@ def _assumed(plan: Plan, excess: Excess) -> list[str]:
     name = _name(plan, excess.of, excess.places)
     counted = "rows that count" if excess.rows else name
     found = [f"no {plan.unit} has more than {most} {counted}"]
-    signed = any(worth_of(plan.counts[place])[0] < 0 for place in excess.places)
+    signed = any(bound_worth(plan.counts[place])[0] < 0 for place in excess.places)
     averages = any(isinstance(o.formula, Average) and {*o.uses} & {*excess.places} for o in plan.outputs)
     return found + assumptions_on_shares(plan, signed=signed, averages=averages)

@@ -15,7 +15,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.analysis import Partitions, Plan, laplace_is_less
+from dpsql.analysis import Partitions, Plan, is_laplace_less
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined
 from dpsql.estimates.noise_laws import Made, join_laws
@@ -98,7 +98,7 @@ def _quote_parts(plan: Plan, parts: Sequence[OneShare]) -> Quote:
     """Return the quote of several methods; its figures are of what orders the groups, else of the counts."""
     place = plan_requests.quoted_place(plan)
     first = next((part for part in parts if _has(part, place)), parts[0])
-    undivided = plan.layout.order is None
+    undivided = plan.epsilon_division.order is None
     return replace(
         first.quote,
         charge=Charge(plan.price),
@@ -115,12 +115,12 @@ def _method(plan: Plan, preferred: type[OneShare]) -> OneShare:
     places = places_to_release(plan)
     if needs_laplace(plan, places):
         return _of_one_bound(plan, preferred)
-    if plan.options.mechanism in (None, "AUTO") and plan.counts[places[0]].share is not None:
+    if plan.options.mechanism in (None, "AUTO") and plan.counts[places[0]].noise_group is not None:
         if preferred is GaussianDomain:
             return _less_noise(plan)
-        totals = [plan.total(place) for place in places]
+        totals = [plan.l1_over_groups(place) for place in places]
         known = [total for total in totals if total is not None]
-        less = len(known) == len(totals) and laplace_is_less(plan.counts, places, known, plan.groups)
+        less = len(known) == len(totals) and is_laplace_less(plan.counts, places, known, plan.groups)
         return (EveryCount if less else WholeDomain).of(plan)
     return preferred.of(plan)
 
@@ -186,8 +186,10 @@ class LargestOfPartitions:
         first = choose(plan_of_partition(plan, partitions.size))
         quote = replace(
             first.quote,
-            charge=partitions.charged(plan.price, first.quote.charge),
-            divided=None if plan.layout.order is None else first.quote.loss.repeated(partitions.per_unit),
+            charge=partitions.find_charge(plan.price, first.quote.charge),
+            divided=None
+            if plan.epsilon_division.order is None
+            else first.quote.loss.repeated(partitions.per_unit),
             mechanism=f"{first.quote.mechanism}, in each of {partitions.number:,} partitions",
             split=f"{first.quote.split}, in each partition" if partitions.per_unit > 1 else first.quote.split,
             notes=(_note(plan, partitions), *first.quote.notes),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dpsql.analysis.bound_ladders import ROWS, columns_of, counted_by, total_of
+from dpsql.analysis.bound_ladders import ROWS, columns_of, subject_of_measure, total_of
 from dpsql.estimates import (
     Average,
     Combined,
@@ -237,7 +237,7 @@ def _assumptions_on_rows(plan: Plan, left: LeftOut) -> list[str]:
 
 
 def _name_of_measure(left: LeftOut) -> str:
-    return counted_by(left.kept.ladder.measure)
+    return subject_of_measure(left.kept.ladder.measure)
 
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ def _widen_sums(plan: Plan, known: dict[int, ValuesBeyond], answer: NoisyResult)
     counts, values = list(answer.counts), dict(answer.values)
     for place, beyond in known.items():
         found, rows, count = counts[place], _number_of_rows(plan, place), plan.counts[place]
-        if found is not None and rows is not None and count.share is count.parts[0]:
+        if found is not None and rows is not None and count.noise_group is count.parts[0]:
             counts[place] = _widen_sum(plan, beyond, found, rows / float(count.step))
     for (uses, formula), each in answer.values.items():
         rows = _number_of_rows(plan, uses[0])

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.cut_contributions import Excess, worth_of
+from dpsql.analysis.cut_contributions import Excess, bound_worth
 from dpsql.errors import InternalError
 from dpsql.estimates import Combined, Formula
 from dpsql.estimates.noise_laws import Linear
@@ -69,7 +69,7 @@ class ExcessApart(KeepsQuote):
     @classmethod
     def of(cls, plan: Plan, found: Sequence[Excess], choose: Callable[[Plan], Method]) -> ExcessApart:
         """Divide epsilon between the excesses, equally, and the numbers."""
-        epsilon = plan.layout.part(SHARE / len(found))
+        epsilon = plan.epsilon_division.epsilon_of(SHARE / len(found))
         noise = tuple(mechanisms.Laplace.plan(1, epsilon, sensitivity=each.most) for each in found)
         return cls(plan, tuple(found), noise, choose(plan.with_share(1 - SHARE)))
 
@@ -81,7 +81,7 @@ class ExcessApart(KeepsQuote):
             first,
             charge=Charge(plan.price, first.charge.delta),
             split=f"{float(SHARE):g} of the rest for the excess to {beyond}, then {first.split}",
-            divided=None if plan.layout.order is None else self._loss,
+            divided=None if plan.epsilon_division.order is None else self._loss,
         )
 
     @property
@@ -113,7 +113,7 @@ class ExcessApart(KeepsQuote):
 
         def number(place: int, found: Combined) -> Combined:
             step = float(plan.counts[place].step)
-            return self._number(found.scaled(step), cut, *worth_of(plan.counts[place])).scaled(1 / step)
+            return self._number(found.scaled(step), cut, *bound_worth(plan.counts[place])).scaled(1 / step)
 
         def of_formula(uses: tuple[int, ...], formula: Formula, found: Combined) -> Combined:
             return widen_formula(
@@ -128,7 +128,7 @@ class ExcessApart(KeepsQuote):
     def _is_added(self, cut: MeasuredCut) -> bool:
         """Return whether each number under a bound has what is cut of it, by the shares of its groups."""
         many = self.plan.groups >= MANY_GROUPS and self.plan.options.cut != "WHOLE"
-        worths = (worth_of(self.plan.counts[place]) for place in cut.excess.places)
+        worths = (bound_worth(self.plan.counts[place]) for place in cut.excess.places)
         return many and all(least >= 0 and most == 1 for least, most in worths)
 
     def _number(self, found: Combined, cut: MeasuredCut, least: Fraction, most: Fraction) -> Combined:
@@ -164,7 +164,7 @@ def choose_with_excess(
     """Return the method of a plan whose bounds were found, which measures what is beyond them if it can."""
     if not found:
         return choose(plan)
-    moments = any(plan.counts[p].share is not None for own, _ in _divided(plan) for p in own[1:])
+    moments = any(plan.counts[p].noise_group is not None for own, _ in _divided(plan) for p in own[1:])
     options = plan.options
     named = options.mechanism not in (None, "AUTO") or options.measure_strategy not in (None, "AUTO")
     if isinstance(plan.selection, Scalar) and not moments and not named:
@@ -228,7 +228,7 @@ class WithExcess(KeepsQuote):
             charge=Charge(plan.price),
             mechanism=", ".join(dict.fromkeys(pair.noise.name for pair in self.pairs)),
             split=f"noise and excess to 2B: {first.split}",
-            divided=None if plan.layout.order is None else self._loss,
+            divided=None if plan.epsilon_division.order is None else self._loss,
         )
 
     @property
@@ -311,7 +311,7 @@ class WithExcess(KeepsQuote):
         if beyond is None or not self.found[beyond].times:
             return found
         count, own, last = self.plan.counts[place], self.found[beyond], pair.excesses.index(beyond)
-        least, most = worth_of(count)
+        least, most = bound_worth(count)
         # What 1 of the excess is worth is what makes both move by as much.
         worth = float(max(-least, most) * own.step / count.step)
         value, excess = found.value, noise.excess_of(noisy, last, at, worth) * worth

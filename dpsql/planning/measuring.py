@@ -6,8 +6,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpsql.analysis import laplace_is_less
-from dpsql.analysis.epsilon_division import Layout
+from dpsql.analysis import is_laplace_less
+from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.estimates import (
     Combined,
     ErrorModel,
@@ -86,12 +86,12 @@ class ShareMeasuring:
     ) -> ShareMeasuring:
         """Plan measurements of at most `most` groups; raises `ValueError` if the noise would be too large."""
         strategy, measured = strategy_of(plan), places if epsilon else []
-        if any(plan.counts[place].share is not None for place in measured[1:]):
+        if any(plan.counts[place].noise_group is not None for place in measured[1:]):
             return cls(plan, ordering, measured, epsilon, "EACH", most=most)
         moves = [largest_change(plan, place, most) for place in measured]
         chosen = is_simultaneous(plan) or (plan.options.measure_strategy or "AUTO") != "AUTO"
         less = any(move < most * plan.counts[p].bound for p, move in zip(measured, moves, strict=True))
-        if less and not chosen and laplace_is_less(plan.counts, measured, moves, most):
+        if less and not chosen and is_laplace_less(plan.counts, measured, moves, most):
             strategy = "EACH"
         made = cls(plan, ordering, measured, epsilon, strategy, most=most)
         if made.places and (plan.options.measure_strategy or "AUTO") == "AUTO":
@@ -103,7 +103,11 @@ class ShareMeasuring:
     def with_less_noise(self, most: int) -> ShareMeasuring:
         """Return the same with the noise by cost, for so many groups, that is less, or is asked for."""
         plan, found = self.plan, self
-        if plan.layout.order is not None and not is_simultaneous(plan) and not asks_for_gaussian(plan):
+        if (
+            plan.epsilon_division.order is not None
+            and not is_simultaneous(plan)
+            and not asks_for_gaussian(plan)
+        ):
             found = found.or_less(replace(self, strategy="EACH"), most)
         if not may_be_gaussian(plan):
             return found
@@ -135,7 +139,7 @@ class ShareMeasuring:
     @property
     def _by_cost(self) -> bool:
         """Whether a cost is divided among all counts of all groups, of which those selected are charged."""
-        return self.strategy == "EACH" and not self.together and self.plan.layout.order is not None
+        return self.strategy == "EACH" and not self.together and self.plan.epsilon_division.order is not None
 
     def box(self, size: int) -> mechanisms.Box | mechanisms.Gaussian:
         """Return the one noise of all counts of so many groups, the groups of a count together."""
@@ -180,12 +184,12 @@ class ShareMeasuring:
         """The noise of each count, for the most groups."""
         moves = [largest_change(self.plan, place, self.most) for place in self.places]
         bounds = [self.plan.counts[place].bound for place in self.places]
-        return laplace_shares(Layout(self.epsilon, self.plan.layout.order), moves, bounds)
+        return laplace_shares(EpsilonDivision(self.epsilon, self.plan.epsilon_division.order), moves, bounds)
 
     @property
     def together(self) -> bool:
         """Whether the numbers are moments of one column."""
-        return any(self.plan.counts[place].share is not None for place in self.places[1:])
+        return any(self.plan.counts[place].noise_group is not None for place in self.places[1:])
 
     def block(self, size: int) -> LaplaceBlock:
         """Return the moments of one column, for so many groups."""
@@ -268,7 +272,7 @@ class ShareMeasuring:
 
     def errors(self, size: int, gaps: GapNoise | None) -> dict[Output, str]:
         """Return the predicted errors of sums and averages, in words."""
-        if not self.places or all(self.plan.counts[place].share is None for place in self.places):
+        if not self.places or all(self.plan.counts[place].noise_group is None for place in self.places):
             return {}
         if self.together:
             level = level_at_once(self.plan, size) if self.plan.wide else confidence_of(self.plan)

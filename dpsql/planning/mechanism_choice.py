@@ -63,7 +63,7 @@ def quote_candidates(plan: Plan) -> list[Considered]:
         return []
     if plan.partitions is not None:
         return [
-            replace(each, charge=plan.partitions.charged(plan.price, each.charge))
+            replace(each, charge=plan.partitions.find_charge(plan.price, each.charge))
             for each in quote_candidates(plan_of_partition(plan, plan.partitions.size))
         ]
     chosen, fact = _choose_candidate(plan)
@@ -210,8 +210,8 @@ def _less_of_both(plan: Plan, most: Fraction | None) -> Fraction | None:
             epsilon = least_epsilon(named, most)
         except QueryRefused:
             continue
-        own = replace(plan, options=replace(plan.options, epsilon=epsilon)).layout
-        if own.way == way.lower():
+        own = replace(plan, options=replace(plan.options, epsilon=epsilon)).epsilon_division
+        if own.accounting == way.lower():
             found.append(epsilon)
     return min(found, default=None)
 

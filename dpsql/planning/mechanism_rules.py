@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
-from dpsql.analysis import Plan, laplace_is_less
+from dpsql.analysis import Plan, is_laplace_less
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.estimates import with_noun
 from dpsql.language import AboveThreshold, AllGroups, Scalar, TopK, TopPerPartition
@@ -70,11 +70,11 @@ def _choose_least_noise(plan: Plan) -> tuple[str, str]:
     places = next((own for own, _ in together if not needs_laplace(plan, own)), [])
     if not places:
         return "LAPLACE", "sums have one bound in all groups"
-    totals = [total for place in places if (total := plan.total(place)) is not None]
+    totals = [total for place in places if (total := plan.l1_over_groups(place)) is not None]
     taken = not plan_requests.is_simultaneous(plan) and all(takes_all(plan, place) for place in places)
-    if taken and plan.layout.order is not None:
+    if taken and plan.epsilon_division.order is not None:
         return ("BOX" if _errs_less(plan, BOX, _LAPLACE) else "LAPLACE"), "a larger standard deviation"
-    less = taken and laplace_is_less(plan.counts, places, totals, plan.groups)
+    less = taken and is_laplace_less(plan.counts, places, totals, plan.groups)
     bounded = plan.groups_per_unit is not None or plan.options.max_groups_contributed is not None
     why = "no less noise" if bounded or less else "needs max_groups_contributed"
     return ("LAPLACE" if less else "BOX"), why
@@ -181,7 +181,7 @@ def _whole(plan: Plan) -> Candidate:
 
 def _is_laplace_by_cost(plan: Plan) -> bool:
     """Whether Laplace noise on every group divides a cost, and the statement wants nothing else."""
-    return plan.layout.order is not None and not plan_requests.is_simultaneous(plan)
+    return plan.epsilon_division.order is not None and not plan_requests.is_simultaneous(plan)
 
 
 def _errs_less(plan: Plan, one: Candidate, other: Candidate) -> bool:
@@ -200,7 +200,9 @@ def _errs_less(plan: Plan, one: Candidate, other: Candidate) -> bool:
 def _choose_nearer(plan: Plan, other: str) -> tuple[str, str]:
     """Take what selects right at the smaller distance: box noise on all groups, or the other mechanism."""
     level = replace(plan, options=replace(plan.options, confidence=CONFIDENCE))
-    whole = (BOX if level.layout.order is None else _whole(level)).of(level).quote.tells_apart or 0.0
+    whole = (BOX if level.epsilon_division.order is None else _whole(level)).of(
+        level
+    ).quote.tells_apart or 0.0
     selecting = _plan_largest(level).quote.tells_apart or 0.0
     return ("BOX" if whole <= selecting else other), _FAR
 
@@ -354,7 +356,7 @@ def _over_sparse(plan: Plan, *, order: bool) -> CandidateMechanisms:
 
 def candidates_of(plan: Plan) -> CandidateMechanisms:
     """Return the mechanisms that can answer the selection of a plan, and the rule of AUTO among them."""
-    order = plan.layout.order is not None
+    order = plan.epsilon_division.order is not None
     match selection := plan.selection:
         case _ if plan.cells is not None:
             return _QUANTILES

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Output, Plan
-from dpsql.analysis.epsilon_division import Layout
+from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.estimates import (
     Average,
     Combined,
@@ -141,7 +141,9 @@ class LaplaceShare:
         )
 
 
-def laplace_shares(layout: Layout, moves: Sequence[int], bounds: Sequence[int]) -> tuple[LaplaceShare, ...]:
+def laplace_shares(
+    layout: EpsilonDivision, moves: Sequence[int], bounds: Sequence[int]
+) -> tuple[LaplaceShare, ...]:
     """Divide a layout among numbers so that the sum of their variances is least.
 
     `moves` are the most by which one unit changes each number in all groups together, `bounds` the most in
@@ -166,7 +168,7 @@ def laplace_shares(layout: Layout, moves: Sequence[int], bounds: Sequence[int]) 
     found = []
     for move, c, root in zip(moves, known, roots, strict=True):
         share, times = Fraction(root, sum(roots)), -(-move // c)
-        ways = [(layout.pure(share), move, 1), (layout.pure(share, times), c, times)]
+        ways = [(layout.pure_epsilon(share), move, 1), (layout.pure_epsilon(share, times), c, times)]
         if not all(epsilon for epsilon, *_ in ways):
             raise ValueError("epsilon is too small to be divided")
         found.append(min((LaplaceShare(*way) for way in ways), key=lambda each: each.scale))
@@ -182,13 +184,17 @@ def gaussian_cost(plan: Plan, epsilon: Fraction, numbers: int) -> Fraction | Non
 
     It depends on neither the bounds nor the data, so that before and after a search the noise is of one kind.
     """
-    rho = Layout(epsilon, plan.layout.order).gaussian() if may_be_gaussian(plan) else None
+    rho = (
+        EpsilonDivision(epsilon, plan.epsilon_division.order).gaussian_rho()
+        if may_be_gaussian(plan)
+        else None
+    )
     return rho if rho and rho >= LEAST_GAUSSIAN_SHARE * numbers else None
 
 
 def may_be_gaussian(plan: Plan) -> bool:
     """Whether counts may have Gaussian noise: costs are divided, and the statement names no other noise."""
-    return plan.layout.order is not None and plan.options.noise in (None, "EXPONENTIAL", "GAUSSIAN")
+    return plan.epsilon_division.order is not None and plan.options.noise in (None, "EXPONENTIAL", "GAUSSIAN")
 
 
 def asks_for_gaussian(plan: Plan) -> bool:
@@ -204,7 +210,7 @@ def gaussian_noise(
     The counts of a group stand together if `by_group`, else the groups of a count. Raises `ValueError` if the
     noise would be too large.
     """
-    rho = Layout(epsilon, plan.layout.order).gaussian()
+    rho = EpsilonDivision(epsilon, plan.epsilon_division.order).gaussian_rho()
     if not rho:
         raise ValueError("epsilon is too small for Gaussian noise")
     bounds = [plan.counts[place].bound for place in places]
@@ -225,7 +231,7 @@ def _groups_changed(plan: Plan, place: int, size: int) -> int:
     Where all of its changes together are bounded, their squares add up to at most those of so many changes by
     the bound.
     """
-    total, bound = plan.total(place), plan.counts[place].bound
+    total, bound = plan.l1_over_groups(place), plan.counts[place].bound
     return size if total is None else min(size, max(1, -(-total // bound)))
 
 
@@ -237,8 +243,8 @@ def divide_among(plan: Plan, places: Iterable[int], epsilon: Fraction) -> list[t
     """Return the places of numbers that are measured together, each list with its part of epsilon."""
     found: dict[object, list[int]] = {}
     for place in places:
-        found.setdefault(plan.counts[place].share, []).append(place)
-    part = Layout(epsilon, plan.layout.order).part(Fraction(1, max(len(found), 1)))
+        found.setdefault(plan.counts[place].noise_group, []).append(place)
+    part = EpsilonDivision(epsilon, plan.epsilon_division.order).epsilon_of(Fraction(1, max(len(found), 1)))
     return [(together, part) for together in found.values()]
 
 
@@ -347,7 +353,7 @@ def errors_of_blocks(plan: Plan, made: Iterable[LaplaceBlock], level: Fraction) 
 
 def is_counts_only(plan: Plan) -> bool:
     """Return whether all numbers are plain counts, so that one predicted error stands for them."""
-    return all(count.share is None for count in plan.counts)
+    return all(count.noise_group is None for count in plan.counts)
 
 
 def divide_into_blocks(
@@ -356,13 +362,15 @@ def divide_into_blocks(
     """Return the blocks of numbers; `move` says by how much one unit moves a number in all groups."""
     made = []
     for together, part in divide_among(plan, places, epsilon):
-        if plan.counts[together[0]].share is not None:
+        if plan.counts[together[0]].noise_group is not None:
             moved = move(together[0])
             made.append(LaplaceBlock(plan, tuple(together), LaplaceShare(part, moved), moved))
             continue
         moves = [move(place) for place in together]
         own = laplace_shares(
-            Layout(part, plan.layout.order), moves, [plan.counts[place].bound for place in together]
+            EpsilonDivision(part, plan.epsilon_division.order),
+            moves,
+            [plan.counts[place].bound for place in together],
         )
         made += [
             LaplaceBlock(plan, (place,), share, moved)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-from dpsql.analysis import OF_NUMBERS, Plan, max_candidates, shows_all
+from dpsql.analysis import OF_NUMBERS, Plan, count_candidates, is_selection_of_all
 from dpsql.errors import Fix
 from dpsql.estimates import Strategy
 from dpsql.language import AboveThreshold, AllGroups, Scalar, Selection, TopK
@@ -81,7 +81,7 @@ def asked_share(plan: Plan) -> Fraction | None:
 
 def largest_change(plan: Plan, place: int, groups: int) -> int:
     """Return the most by which one unit can change a count in so many groups together."""
-    every, total = max(groups, 1) * plan.counts[place].bound, plan.total(place)
+    every, total = max(groups, 1) * plan.counts[place].bound, plan.l1_over_groups(place)
     return every if total is None else min(every, total)
 
 
@@ -114,7 +114,7 @@ MAX_CANDIDATES = 1_000_000
 
 _USES: dict[str, Callable[[Selection], bool]] = {
     "base_hits": lambda selection: isinstance(selection, AboveThreshold),
-    "max_groups_contributed": shows_all,
+    "max_groups_contributed": is_selection_of_all,
 }
 _EVERY_GROUP = {"BOX": "box", "LAPLACE": "laplace", "GAUSSIAN": "Gaussian"}
 """Mechanisms that release every group, and their noise; a selection then only shows some of them."""
@@ -151,7 +151,7 @@ def check_layout(plan: Plan) -> None:
     """Refuse a layout, or Gaussian noise, that the budget does not have."""
     options, source = plan.options, plan.query.source
     try:
-        order = plan.layout.order
+        order = plan.epsilon_division.order
     except ValueError:
         name = "layout" if options.layout else "noise" if options.noise == "GAUSSIAN" else "mechanism"
         raise source.refuse(
@@ -176,7 +176,9 @@ def check_options(plan: Plan) -> None:
             raise source.refuse(
                 f"option {name} has no meaning for this selection", options.at.get(name), "leave it out"
             )
-    if options.max_rows_contributed is not None and all(count.total is None for count in plan.counts):
+    if options.max_rows_contributed is not None and all(
+        count.l1_over_groups is None for count in plan.counts
+    ):
         raise source.refuse(
             "option max_rows_contributed is for counts of rows that have no bound of their own",
             options.at.get("max_rows_contributed"),
@@ -219,7 +221,7 @@ def _check_candidates(plan: Plan, selection: TopK) -> None:
     source, options = plan.query.source, plan.options
     if options.candidates is not None and options.candidates < selection.k:
         raise source.refuse("candidates must be at least k", options.at.get("candidates"))
-    if max_candidates(selection.k, options) > MAX_CANDIDATES:
+    if count_candidates(selection.k, options) > MAX_CANDIDATES:
         raise source.refuse(
             f"over keys without a declared domain at most {MAX_CANDIDATES:,} groups can take part",
             options.at.get("candidates"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dpsql.analysis import layout, rows_of
+from dpsql.analysis import bound_on_rows, place_columns
 from dpsql.analysis.released.unit_counts import BoundedRows, SingleRows, Units, WeightedRows
 from dpsql.estimates import Average, Deviation, Variance
 from dpsql.estimates.noise_laws import Linear, Noises, NumberNoise
@@ -77,10 +77,10 @@ def bound_of(plan: Plan, output: Output) -> float | None:
     if left is not None:
         return left.bound * float(left.kept.ladder.step)
     count = plan.counts[place]
-    rows = rows_of(count)
+    rows = bound_on_rows(count)
     if rows is not None:
         return float(rows)
-    return None if count.total is None else float(count.total * count.step)
+    return None if count.l1_over_groups is None else float(count.l1_over_groups * count.step)
 
 
 _INSTANT = pa.timestamp("us", "UTC")
@@ -105,7 +105,7 @@ def build_details(plan: Plan, answer: NoisyResult, shown: pa.Table) -> tuple[pa.
         free["gap"] = _gap(plan, answer.gap)
     if answer.p_value is not None:
         free["p_value"] = answer.p_value
-    names, places = layout(outputs, free, getattr(plan.selection, "count", None))
+    names, places = place_columns(outputs, free, getattr(plan.selection, "count", None))
     columns: dict[int, pa.Array] = dict(enumerate(shown.columns))
 
     def add(place: int | None, values: NDArray[np.float64]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpsql.analysis import Plan
-from dpsql.analysis.epsilon_division import Layout
+from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.estimates import (
     Combined,
     GapNoise,
@@ -62,7 +62,7 @@ class SparseVectors:
 
         With `rounds`, each hit has a threshold of its own.
         """
-        if plan.counts[selection.count].share is not None:
+        if plan.counts[selection.count].noise_group is not None:
             raise ValueError("a sparse vector compares counts, not sums")
         shown = plan_requests.places_to_measure(plan, selection.count)
         others = [p for p in shown if plan.equal[p] != plan.equal[selection.count]]
@@ -76,7 +76,7 @@ class SparseVectors:
                 "leave measure out",
             )
         asked = plan.options.measure not in (None, "AUTO")
-        selecting, measured = (plan.layout.part(each) for each in (1 - share, share))
+        selecting, measured = (plan.epsilon_division.epsilon_of(each) for each in (1 - share, share))
         mechanism = _mechanism(plan, selection, selecting, branches, rounds=rounds)
         limit = selection.limit if isinstance(selection, AboveThreshold) else selection.k
         most = min(limit or plan.groups, plan.groups)
@@ -150,7 +150,7 @@ def _mechanism(
     hits = plan.options.base_hits or selection.limit or 1
     if rounds:
         k = min(selection.limit or hits, plan.groups)
-        each = Layout(epsilon, plan.layout.order).pure(times=k)
+        each = EpsilonDivision(epsilon, plan.epsilon_division.order).pure_epsilon(times=k)
         return mechanisms.SparseVectorByRounds.plan(plan.groups, threshold, k, k * each, **options)
     return mechanisms.AdaptiveSparseVector.plan(
         plan.groups, threshold, hits, epsilon, limit=selection.limit, branches=branches, **options
@@ -203,7 +203,7 @@ def _quote(
     split = f"{float(threshold):.4g} for the threshold, {float(selecting - threshold):.4g} for the groups"
     if measured:
         split += f", {float(measured):.4g} for measuring"
-    if plan.layout.order is not None:
+    if plan.epsilon_division.order is not None:
         share = plan_requests.asked_share(plan)
         rest = Fraction(1, 2) if share is None else share
         split = f"{float(1 - rest):g} of its cost for selecting, {float(rest):g} for measuring"
@@ -238,7 +238,7 @@ def _quote(
         second.errors(most, None),
         second.measured_by,
         outlook,
-        None if plan.layout.order is None else mechanism.loss + second.loss,
+        None if plan.epsilon_division.order is None else mechanism.loss + second.loss,
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.analysis import Plan
-from dpsql.analysis.epsilon_division import Layout
+from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.estimates import (
     Combined,
     GapNoise,
@@ -56,7 +56,7 @@ def plan_joint(plan: Plan, selection: TopK, epsilon: Fraction) -> Joint:
     return Joint.plan(
         plan.groups,
         selection.k,
-        Layout(epsilon, plan.layout.order).ranged(),
+        EpsilonDivision(epsilon, plan.epsilon_division.order).ranged_epsilon(),
         sensitivity=sensitivity,
         monotone=monotone,
         lowest=selection.lowest,
@@ -67,7 +67,7 @@ def plan_rounds(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> 
     """Plan a top-k by rounds at the cost of an epsilon; refuse outputs that it does not have."""
     sensitivity, monotone = plan.counts[selection.count].difference
     layout, rounds, options = (
-        Layout(epsilon, plan.layout.order),
+        EpsilonDivision(epsilon, plan.epsilon_division.order),
         max(1, min(selection.k, groups - 1)),
         plan.options,
     )
@@ -75,7 +75,7 @@ def plan_rounds(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> 
         return PeeledTopK.plan(
             groups,
             selection.k,
-            rounds * layout.pure(times=rounds),
+            rounds * layout.pure_epsilon(times=rounds),
             sensitivity=sensitivity,
             monotone=monotone,
             noise="laplace"
@@ -95,7 +95,7 @@ def plan_rounds(plan: Plan, selection: TopK, groups: int, epsilon: Fraction) -> 
     return GumbelTopK.plan(
         groups,
         selection.k,
-        rounds * layout.ranged(times=rounds),
+        rounds * layout.ranged_epsilon(times=rounds),
         sensitivity=sensitivity,
         monotone=monotone,
         lowest=selection.lowest,
@@ -140,7 +140,7 @@ class LargestGroups:
         """Divide the statement's epsilon between selecting and measuring, and predict the error."""
         shown, most = plan_requests.places_to_measure(plan, selection.count), _most(plan, selection)
         share = _share(plan, selection, shown)
-        first, second = (plan.layout.part(each) for each in (1 - share, share))
+        first, second = (plan.epsilon_division.epsilon_of(each) for each in (1 - share, share))
         if plan.domain_size is None:
             mechanism: Selecting = unknown_keys.plan_unknown(plan, selection, first)
         else:
@@ -273,12 +273,13 @@ def _share(plan: Plan, selection: TopK, shown: list[int]) -> Fraction:
         )
     if share is not None:
         return share
-    if plan.layout.order is not None or (strategy == "ANCHOR" and len(shown) > 1):
+    if plan.epsilon_division.order is not None or (strategy == "ANCHOR" and len(shown) > 1):
         return Fraction(1, 2)
     return measuring_share(
         strategy,
         _most(plan, selection),
-        monotone=plan.counts[selection.count].monotone or plan.counts[selection.count].share is not None,
+        monotone=plan.counts[selection.count].monotone
+        or plan.counts[selection.count].noise_group is not None,
         noise=NOISE[options.noise or "EXPONENTIAL"] if known else "exponential",
         # With a threshold there is one more item, so that all groups are never all that takes part.
         domain_size=plan.domain_size if selection.threshold is None else None,
@@ -293,7 +294,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         if noise is not None and isinstance(mechanism, mechanisms.HybridTopK) and most == plan.domain_size:
             noise = noise.over_threshold()  # all groups come before it, or it was reached
         first, rest, of = plan.epsilon - second.epsilon, second.epsilon, ""
-        if plan.layout.order is not None:
+        if plan.epsilon_division.order is not None:
             share = _share(plan, selection, second.places)
             first, rest, of = 1 - share, share, " of its cost"
         split = f"{float(first):g}{of} for selecting, {float(rest):g} for measuring {second.words}"
@@ -331,7 +332,7 @@ def _quote(plan: Plan, selection: TopK, mechanism: Selecting, second: Measuring)
         _in_unit(plan, selection, clear_gap(mechanism, plan_requests.confidence_of(plan))),
         errors=second.errors(_most(plan, selection), _gap_noise(mechanism)),
         measured_by=second.measured_by,
-        divided=None if plan.layout.order is None else mechanism.loss + second.loss,
+        divided=None if plan.epsilon_division.order is None else mechanism.loss + second.loss,
     )
     if not isinstance(mechanism, unknown_keys.Unknown):
         return quote
@@ -345,7 +346,7 @@ def _in_unit(plan: Plan, selection: TopK, difference: float | None) -> float | N
 
 def choose_over_unknown(plan: Plan, selection: TopK) -> tuple[str, str]:
     """Return the mechanism that AUTO takes over keys without a declared domain, and why, in a few words."""
-    first = plan.layout.part(
+    first = plan.epsilon_division.epsilon_of(
         1 - _share(plan, selection, plan_requests.places_to_measure(plan, selection.count))
     )
     return unknown_keys.choose_unknown(plan, selection, first)

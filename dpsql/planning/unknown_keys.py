@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.analysis import Plan, max_candidates
+from dpsql.analysis import Plan, count_candidates
 from dpsql.errors import Fix, InternalError
 from dpsql.estimates import Combined, LaplaceNoise, from_reached
 from dpsql.estimates.predictions import half_width, stddev
@@ -114,7 +114,7 @@ def _limited(plan: Plan, selection: TopK, epsilon: Fraction) -> LimitedDomain:
         selection.k,
         epsilon,
         _delta(plan),
-        candidates=max_candidates(selection.k, plan.options),
+        candidates=count_candidates(selection.k, plan.options),
         threshold=selection.threshold,
         sensitivity=plan.counts[selection.count].bound,
         resolution=_resolution(plan),
@@ -137,7 +137,7 @@ def plan_unknown(plan: Plan, selection: TopK, epsilon: Fraction) -> Unknown:
             selection.k,
             epsilon,
             delta,
-            candidates=max_candidates(selection.k, options),
+            candidates=count_candidates(selection.k, options),
             sensitivity=bound,
             resolution=_resolution(plan),
         )
@@ -190,20 +190,20 @@ class GroupsByUnits(KeepsQuote):
     def of(cls, plan: Plan, selection: AllGroups | TopK) -> GroupsByUnits:
         """Divide the statement's epsilon: all for the number of units, or half if other counts are shown."""
         units, delta = plan.existence, plan.options.delta
-        m = None if units is None else plan.total(units)
+        m = None if units is None else plan.l1_over_groups(units)
         if units is None or m is None or delta is None:
             raise InternalError("groups of undeclared keys need a delta and a bound on each unit's groups")
         ordering = [selection.count] if isinstance(selection, TopK) else []
         asked = plan_requests.places_to_measure(plan, units, ordering)
         others = [p for p in asked if plan.equal[p] != plan.equal[units]]
-        totals = [_total(plan, place) for place in others if plan.counts[place].share is None]
+        totals = [_total(plan, place) for place in others if plan.counts[place].noise_group is None]
         share, measure = Fraction(0), plan_requests.asked_share(plan)
         if others and measure == 0:
             raise ValueError("measure = 0 leaves no epsilon for the counts beside the number of units")
         if others:
             few = bool(totals) and len(totals) == len(others) and len(others) == len(asked)
             share = measure or (_share(m, delta, max(totals)) if few else Fraction(1, 2))
-        first, second = (plan.layout.part(each) for each in (1 - share, share))
+        first, second = (plan.epsilon_division.epsilon_of(each) for each in (1 - share, share))
         made = divide_into_blocks(plan, others, second, lambda place: _total(plan, place)) if others else []
         made = [replace(block, resolution=0, planned={}) for block in made]
         existing = mechanisms.Existing.plan(first, delta, groups_per_unit=m)
@@ -236,7 +236,7 @@ class GroupsByUnits(KeepsQuote):
             notes,
             outlook={"least_units": threshold},
             errors=errors_of_blocks(plan, self.blocks, confidence),
-            divided=None if plan.layout.order is None else self._loss,
+            divided=None if plan.epsilon_division.order is None else self._loss,
         )
 
     @property
@@ -318,7 +318,7 @@ def shown_note(existing: mechanisms.Existing) -> str:
 
 
 def _total(plan: Plan, place: int) -> int:
-    total = plan.total(place)
+    total = plan.l1_over_groups(place)
     if total is None:
         raise InternalError("a count of groups of undeclared keys has no bound")
     return total

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dpsql.errors import Error
 from dpsql.kernel.facts import fold
-from dpsql.language import Clauses, Query, parse, tables_in
+from dpsql.language import Clauses, Query, find_tables, parse
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.names import Names, check_names, key_path, same_name, suggest, wrong
 from dpsql.policy.table import Table, may_be_unit
@@ -296,4 +296,4 @@ def _check_cycles(views: Names[View]) -> None:
 
 def names_read(tree: exp.Expr) -> list[str]:
     """Return the names in a query that mean tables or views, each once."""
-    return list(dict.fromkeys(node.name for node in tables_in(tree)))
+    return list(dict.fromkeys(node.name for node in find_tables(tree)))

@@ -241,7 +241,7 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
         for n in plan.options.__dataclass_fields__
         if n not in ("at", "fresh", "error", "layout", "price")
     }
-    layout = plan.layout
+    layout = plan.epsilon_division
     if layout.order is not None:
         options["layout"] = repr(layout.order)
     if not charge.delta:

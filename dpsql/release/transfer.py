@@ -98,14 +98,14 @@ def rename_columns(release: Release, plan: Plan) -> Release:
     # Imported here: who reads answers of a server analyses no statement.
     import pyarrow as pa  # noqa: PLC0415
 
-    from dpsql.analysis import layout  # noqa: PLC0415
+    from dpsql.analysis import place_columns  # noqa: PLC0415
 
     titles = [output.name for output in plan.outputs]
     if release.rows.column_names == titles and release.places is not None:
         return release
     table, before = release.table, places_of(release)
     free = {kind: place for kind in FREE if (place := getattr(before, kind)) is not None}
-    names, after = layout(plan.outputs, free, getattr(plan.selection, "count", None))
+    names, after = place_columns(plan.outputs, free, getattr(plan.selection, "count", None))
     columns = dict(enumerate(release.rows.columns))
     moved = [(getattr(after, kind), place) for kind, place in free.items()]
     for old, new in zip(before.numbers, after.numbers, strict=True):

@@ -21,7 +21,7 @@ from dpsql.errors import (
     Unknown,
     error_from_json,
 )
-from dpsql.language import StatementText, first_words, split_script, write_parameters
+from dpsql.language import StatementText, read_first_words, split_script, write_parameters
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Outgoing:
             statement = text[: text.index(parts[0]) + len(parts[0])]
         if parameters:
             statement = write_parameters(statement, parameters)
-        return cls(statement, first_words(statement, 3))
+        return cls(statement, read_first_words(statement, 3))
 
     @property
     def priced(self) -> bool:

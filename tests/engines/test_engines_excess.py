@@ -11,7 +11,7 @@ from support.stores import Store
 from test_engines_kept_bounds import policy_of
 from test_engines_true_answers import DATA, POLICY
 
-from dpsql.analysis.cut_contributions import excesses
+from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.database import Database
 from dpsql.policy import load
 from dpsql.session import Session
@@ -54,7 +54,7 @@ def figures(session: Session, rest: str) -> list[object]:
     for rung in range(0, len(found.plan.ladders[0].ladder.bounds) - 1, 3):
         at = tuple(min(rung, len(each.ladder.bounds) - 1) for each in found.plan.ladders)
         bounded = found.counting.with_bounds(at)
-        made += [excess_of(each, counts) for each in excesses(bounded.plan, found.plan.ladders, at)]
+        made += [excess_of(each, counts) for each in find_excesses(bounded.plan, found.plan.ladders, at)]
     return made
 
 

@@ -12,7 +12,7 @@ import pytest
 from support.stores import Store
 from test_engines_true_answers import DATA, POLICY
 
-from dpsql.analysis.table_measures import value_measure
+from dpsql.analysis.table_measures import compile_value_measure
 from dpsql.database import Database
 from dpsql.kernel.mechanisms import Bins
 from dpsql.owner.ladder_releases import find_kept, measure_named, release_ladders
@@ -114,7 +114,7 @@ def test_what_lies_beyond_bounds_is_that_of_duckdb(store: Store, plain: Database
                 engines, table = database.engines(), database.policy.tables[name]
                 bounded = replace(table, domain={}, bounds={of: ColumnBounds(*ends)})
                 for most in (1, 3):
-                    made = value_measure(database.policy, engines.schema_database, bounded, of, most)
+                    made = compile_value_measure(database.policy, engines.schema_database, bounded, of, most)
                     reads = tables_read(database.policy, [name])
                     found.append([int(each[0]) for each in exact_of(engines.count(made.compiled, reads)).n])
         assert found[:2] == found[2:]

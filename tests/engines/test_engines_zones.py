@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from support.stores import PostgresStore, Store
 
-from dpsql.analysis.syntax_rules import moved_by, steps_of
+from dpsql.analysis.syntax_rules import find_steps, move_time
 from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.engines.spark.spark_connection import open_session
 from dpsql.engines.writer import write
@@ -122,8 +122,8 @@ def ran(engine: RemoteEngine, moved: list[tuple[SqlType, str]]) -> list[np.ndarr
     table = tree.Derived(tree.Select(read, tree.Scan("at", "b")), "t1")
     items = [tree.Item(tree.Column("t1", "id"), "id")]
     for i, (of, name) in enumerate(moved):
-        steps = steps_of(of, zones.zone(name), None)
-        items.append(tree.Item(moved_by(tree.Column("t1", columns[of]), steps), f"x{i}"))
+        steps = find_steps(of, zones.zone(name), None)
+        items.append(tree.Item(move_time(tree.Column("t1", columns[of]), steps), f"x{i}"))
     query = tree.Select(tuple(items), table)
     found = engine._run(write(query, engine.dialect, engine.schema_database, engine._private, {}))
     order = np.argsort(found.column(0).to_numpy())

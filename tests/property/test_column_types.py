@@ -13,8 +13,8 @@ from fuzz.check import DEFAULTS
 from fuzz.statements import statement
 from fuzz.world import World, worlds
 
-from dpsql.analysis import CompiledQuery, Plan, analyse, complete
-from dpsql.analysis.column_types import Stored, Typing, give_types
+from dpsql.analysis import CompiledQuery, Plan, analyse, complete_options
+from dpsql.analysis.column_types import ColumnTyping, Stored, give_types
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import Column, duckdb_sql, walk
@@ -30,7 +30,7 @@ from tests.unit.analysis import test_sql_fixtures as fixtures
 RANDOM = 16
 
 
-class Recorder(Typing):
+class Recorder(ColumnTyping):
     """Keeps the columns of each query that it types."""
 
     def __init__(self, stored: Stored) -> None:
@@ -107,7 +107,9 @@ def accepted(times: int, seed: int) -> Iterator[tuple[World, Plan]]:
         try:
             query = parse(statement(rng, world).text)
             assert isinstance(query, Query)
-            plan = analyse(query, world.policy, world.schema_database, complete(query.options, DEFAULTS))
+            plan = analyse(
+                query, world.policy, world.schema_database, complete_options(query.options, DEFAULTS)
+            )
         except QueryRefused:
             continue
         times -= 1

@@ -19,7 +19,7 @@ from fuzz.stage import Stage
 from fuzz.statements import statement
 from fuzz.world import worlds
 
-from dpsql.analysis import analyse, complete
+from dpsql.analysis import analyse, complete_options
 from dpsql.composition.block import separate
 from dpsql.kernel.check import NotCertified
 from dpsql.kernel.check.totality import Checked, Walk, check_total
@@ -54,7 +54,9 @@ def test_accepted_fixtures_are_total(fixtures: list[Fixture], session: Session) 
         query = parse(fixture.statement)
         assert isinstance(query, Query)
         plain, _ = separate(query, session.policy, schema_database)
-        plan = analyse(plain, session.policy, schema_database, complete(query.options, session.defaults))
+        plan = analyse(
+            plain, session.policy, schema_database, complete_options(query.options, session.defaults)
+        )
         checked = check_total(plan.compiled.query, facts)
         assert all(not value.literal for value in checked.rows.columns.values())
 

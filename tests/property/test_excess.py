@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.analysis.cut_contributions import excesses
+from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.kernel.counts import Counts
 from dpsql.planning import BoundSearches
@@ -89,7 +89,7 @@ def test_no_unit_moves_an_excess_by_more_than_its_bound(session: Session, rest: 
         for rung in range(0, len(search.ladder.bounds) - 1, 1 if search.ladder.top < 40 else 5):
             at = [min(rung, len(each.ladder.bounds) - 1) for each in whole.plan.ladders]
             bounded = whole.counting.with_bounds(tuple(at))
-            own = [e for e in excesses(bounded.plan, whole.plan.ladders, at) if e.search == place]
+            own = [e for e in find_excesses(bounded.plan, whole.plan.ladders, at) if e.search == place]
             for excess in own:
                 here = excess_of(excess, every)
                 for without in others:
@@ -113,7 +113,7 @@ def test_a_number_and_its_excess_are_all_rows(session: Session, rest: str, least
         bounded = whole.counting.with_bounds((rung,))
         counts = known_of(method, bounded.plan, (rung,), every)
         assert counts is not None
-        (excess,) = excesses(bounded.plan, whole.plan.ladders, (rung,))
+        (excess,) = find_excesses(bounded.plan, whole.plan.ladders, (rung,))
         both = int(counts.n[0][0]) + excess_of(excess, every)
         assert both == sum(min(size, 2 * bound) for size in sizes.values())
         assert (both == sizes.total()) == (2 * bound >= max(sizes.values()))

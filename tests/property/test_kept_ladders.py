@@ -23,7 +23,7 @@ from fuzz.statements import Statement
 from fuzz.world import World
 
 from dpsql.analysis.bound_ladders import Kept, KeptLadders
-from dpsql.analysis.table_measures import UnitMeasure, group_measure, unit_measure
+from dpsql.analysis.table_measures import UnitMeasure, compile_group_measure, compile_unit_measure
 from dpsql.errors import ProgrammingError
 from dpsql.estimates import KeptLadder
 from dpsql.kernel.mechanisms.ladder import thresholds
@@ -46,7 +46,9 @@ class Everything:
             if table.public or isinstance(table.unit, UnitRow):
                 continue
             columns = [name for name, kind in world.schema_database.columns(table.name) if kind.numeric]
-            totals = [unit_measure(world.policy, world.schema_database, table, c) for c in (None, *columns)]
+            totals = [
+                compile_unit_measure(world.policy, world.schema_database, table, c) for c in (None, *columns)
+            ]
             for measure in (*totals, *_of_groups(world, table)):
                 most = rng.choice(LARGEST)
                 if not measure.wide:
@@ -77,7 +79,7 @@ def _of_groups(world: World, table: Table) -> Iterator[UnitMeasure]:
     """Yield the measures of in how many groups of one or two columns a unit is, if it may be in several."""
     for columns in (*itertools.combinations(table.domain, 1), *itertools.combinations(table.domain, 2)):
         with suppress(ProgrammingError):
-            yield group_measure(world.policy, world.schema_database, table, columns)
+            yield compile_group_measure(world.policy, world.schema_database, table, columns)
 
 
 def whole_statement(rng: Random, world: World) -> Statement:

@@ -15,7 +15,7 @@ from kernel.completeness import Share, share_of
 from kernel.grounds import FixtureGround, Ground, grounds
 
 from dpsql.analysis.bound_ladders import Ladder
-from dpsql.analysis.counting_query import Rows, rungs_query
+from dpsql.analysis.counting_query import ProjectedRows, score_rungs
 from dpsql.kernel.tree import Query
 
 SEED = 36
@@ -29,9 +29,9 @@ def made() -> Iterator[list[Ground]]:
         ground.close()
 
 
-def rungs_of_servers(rows: Rows, ladder: Ladder, *, server: bool) -> Query:
+def rungs_of_servers(rows: ProjectedRows, ladder: Ladder, *, server: bool) -> Query:
     assert not server
-    return rungs_query(rows, ladder, server=True)
+    return score_rungs(rows, ladder, server=True)
 
 
 def shown(share: Share) -> str:

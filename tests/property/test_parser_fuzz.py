@@ -18,7 +18,7 @@ from fuzz.world import worlds
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import TokenError
 
-from dpsql.analysis import analyse, complete, is_private, survey
+from dpsql.analysis import analyse, complete_options, is_private, survey
 from dpsql.errors import Error, InternalError, QueryRefused, QuerySyntaxError
 from dpsql.language import Query, parse, split_script
 from dpsql.session import Session
@@ -246,7 +246,7 @@ def test_a_statement_with_an_obstacle_is_not_accepted(session: Session, stage: S
             continue
         if not isinstance(query, Query) or not is_private(query, session.policy):
             continue
-        options = complete(query.options, session.defaults)
+        options = complete_options(query.options, session.defaults)
         found = survey(query, session.policy, catalog, options)
         accepted = True
         try:

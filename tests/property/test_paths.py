@@ -20,7 +20,7 @@ import duckdb
 import pytest
 from fuzz.mutant import Mutant
 
-from dpsql.analysis import Plan, analyse, complete, from_tables
+from dpsql.analysis import Plan, analyse, complete_options, from_tables
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.errors import OperationalError
@@ -151,7 +151,7 @@ class Databases:
         for form, (text, _) in FORMS.items():
             query = of_type(parse(text), Query)
             self.plans[form] = analyse(
-                query, session.policy, schema_database, complete(query.options, options)
+                query, session.policy, schema_database, complete_options(query.options, options)
             )
 
     def close(self) -> None:
@@ -286,8 +286,10 @@ WALKS = {"notes": PATH, "results": SHORT, "orders": NEAR}
 def relation(databases: Databases, table: str) -> str:
     """Return the SQL of a table's rows with their units, compiled anew."""
     query = of_type(parse(f"SELECT COUNT(*) AS n FROM {table}"), Query)
-    compiler = Provenance(query.source, databases.policy, databases.schema_database).compiler()
-    return duckdb_sql(from_tables._base_table(compiler, databases.policy.tables[table], query.tree).query)
+    compiler = Provenance(query.source, databases.policy, databases.schema_database).make_compiler()
+    return duckdb_sql(
+        from_tables._compile_declared_table(compiler, databases.policy.tables[table], query.tree).query
+    )
 
 
 def rows_of(databases: Databases, sql: str) -> list[tuple[object, ...]]:
@@ -319,24 +321,24 @@ def test_every_row_with_a_unit_stands_once(databases: Databases) -> None:
 
 
 MUTANTS = {
-    "a LEFT JOIN hop": ("_to_owners", 'Join(source, "",', 'Join(source, "LEFT",'),
+    "a LEFT JOIN hop": ("_join_owners", 'Join(source, "",', 'Join(source, "LEFT",'),
     "a row for each parent, in the middle": (
-        "_owners",
+        "_find_owners",
         'listed = (Item(key, "k"), Item(Aggregate("MIN", (tree.Column("q", "u"),)), "u"))\n'
-        "        return Select(listed, _to_owners(parent.unit, source, above), group=(key,)), sql_type",
+        "        return Select(listed, _join_owners(parent.unit, source, above), group=(key,)), sql_type",
         'listed = (Item(key, "k"), Item(tree.Column("q", "u"), "u"))\n'
-        "        return Select(listed, _to_owners(parent.unit, source, above)), sql_type",
+        "        return Select(listed, _join_owners(parent.unit, source, above)), sql_type",
     ),
     "a row for each parent, at the end": (
-        "_owners",
+        "_find_owners",
         'listed = (Item(key, "k"), Item(Aggregate("MIN", (up,)), "u"))\n'
         "    chosen = Select(listed, source, IsNull(up, negated=True), group=(key,))",
         'listed = (Item(key, "k"), Item(up, "u"))\n'
         "    chosen = Select(listed, source, IsNull(up, negated=True))",
     ),
     "the first hop alone": (
-        "_owners",
-        "return Select(listed, _to_owners(parent.unit, source, above), group=(key,)), sql_type",
+        "_find_owners",
+        "return Select(listed, _join_owners(parent.unit, source, above), group=(key,)), sql_type",
         'return Select((Item(key, "k"), Item(tree.Column("p", parent.unit.via, stored=True), "u")), source), '
         "sql_type",
     ),
@@ -347,7 +349,7 @@ MUTANTS = {
 def test_a_slip_in_a_hop_is_noticed(
     mutant: str, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Mutant(mutant, (("analysis.tables", *MUTANTS[mutant]),)).apply(monkeypatch)
+    Mutant(mutant, (("analysis.from_tables", *MUTANTS[mutant]),)).apply(monkeypatch)
     with pytest.raises(AssertionError):
         check_relations(databases)
 
@@ -386,7 +388,12 @@ def test_a_key_that_occurs_twice_is_refused(table: str, tmp_path: Path) -> None:
 
 
 UNVERIFIED = {
-    "the path is not vetted": ("analysis.from_tables", "_table", "compiler.used.update(", "set().update("),
+    "the path is not vetted": (
+        "analysis.from_tables",
+        "_compile_table",
+        "compiler.used.update(",
+        "set().update(",
+    ),
     "keys of a path are not tested": (
         "engines.duckdb.duckdb_engine",
         "DuckDBEngine.vet",

@@ -191,7 +191,7 @@ class Databases:
         """Return the most that a unit moves: of rows in all groups, of values in a group."""
         part = self.plans[form].cells
         if part is None:
-            assert self.plans[form].counts[0].move == (0, DISTINCT)
+            assert self.plans[form].counts[0].unit_change == (0, DISTINCT)
             return DISTINCT
         if part.extreme:
             return len(GROUPS)

@@ -314,14 +314,14 @@ MUTANTS = {
     "NULL is no candidate": (
         (
             "analysis.key_candidates",
-            "_Finder._or_null",
-            "made = with_null(values)",
+            "_Finder._add_null_of_key",
+            "made = add_null(values)",
             "made = values.without_null()",
         ),
         lambda one: "t.x > 1 AS g0" in one.tight and one.keys == 2,
     ),
     "NULL of a column is no candidate": (
-        ("analysis.key_candidates", "_Finder._with_null", "else with_null(base)", "else base.without_null()"),
+        ("analysis.key_candidates", "_Finder._add_null", "else add_null(base)", "else base.without_null()"),
         lambda one: " t.k AS g0" in one.tight and one.keys == 2,
     ),
     "the rows in no group are none of the groups that noise is for": (
@@ -336,32 +336,37 @@ MUTANTS = {
     "a unit is kept to its groups by their keys alone": (
         (
             "analysis.counting_query",
-            "CountedGroups.counting",
-            "rows if self.most is None else rows.bounded(self.most, ())",
-            "rows if self.most is None else rows.bounded(self.most, (), range(rows.keys - 1))",
+            "CountedGroups.build_query",
+            "rows if self.most is None else rows.bound_groups(self.most, ())",
+            "rows if self.most is None else rows.bound_groups(self.most, (), range(rows.keys - 1))",
         ),
         lambda one: "max_groups_contributed = 1" in one.tight and " t.k AS g0" in one.tight and one.keys == 2,
     ),
     "the first hop alone": (
         (
             "analysis.from_tables",
-            "_owners",
-            "return Select(listed, _to_owners(parent.unit, source, above), group=(key,)), sql_type",
+            "_find_owners",
+            "return Select(listed, _join_owners(parent.unit, source, above), group=(key,)), sql_type",
             'return Select((Item(key, "k"), Item(tree.Column("p", parent.unit.via, stored=True), "u")), '
             "source), sql_type",
         ),
         lambda one: "notes" in one.saw or "results" in one.saw,
     ),
     "an offset the other way": (
-        ("analysis.conversions", "instant", 'if offset[1] == "-"', 'if offset[1] == "+"'),
+        ("analysis.conversions", "convert_to_instant", 'if offset[1] == "-"', 'if offset[1] == "+"'),
         lambda one: "offset" in one.saw,
     ),
     "a zone the other way": (
-        ("analysis.syntax_rules", "_chosen", "Moved(value, offset)", "Moved(value, -offset)"),
+        ("analysis.syntax_rules", "_choose_offset", "Moved(value, offset)", "Moved(value, -offset)"),
         lambda one: "AT TIME ZONE" in one.saw,
     ),
     "a change of the clocks one step later": (
-        ("analysis.syntax_rules", "_chosen", 'Binary("<", value, change)', 'Binary("<=", value, change)'),
+        (
+            "analysis.syntax_rules",
+            "_choose_offset",
+            'Binary("<", value, change)',
+            'Binary("<=", value, change)',
+        ),
         lambda one: "'Europe/Berlin'" in one.tight,
     ),
     "texts without their offsets": (

@@ -78,7 +78,7 @@ SLIPS = (
         "AVG",
         (
             "analysis.grids",
-            "Grid.steps",
+            "Grid.write_steps",
             "return self._nearest(value, self.type, self._size, base)",
             "there = self._nearest(value, self.type, self._size, base)\n"
             "    return Case(((IsNull(value), whole(self.low - base)),), there)",

@@ -127,7 +127,7 @@ def test_a_pattern_that_splits_characters_is_refused(hostile: Hostile, text: str
 def test_a_pattern_that_splits_characters_stands_behind_the_wall(
     hostile: Hostile, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(scalar_functions, "splits_characters", lambda pattern: False)
-    monkeypatch.setattr(scalar_functions, "fails_on_samples", lambda *given: False)
+    monkeypatch.setattr(scalar_functions, "is_splitting_characters", lambda pattern: False)
+    monkeypatch.setattr(scalar_functions, "is_failing_on_samples", lambda *given: False)
     for place in (WHERE, BY_NAME["key"], BY_NAME["window"]):
         assert not hostile.failing([text], place)

@@ -17,7 +17,7 @@ from fuzz.data import FEW, big_data, small_data
 from fuzz.stage import UNITS, Stage
 
 from dpsql.analysis import grids, table_measures
-from dpsql.analysis.table_measures import ValueMeasure, value_measure
+from dpsql.analysis.table_measures import ValueMeasure, compile_value_measure
 from dpsql.kernel.check import Certificate
 from dpsql.kernel.tree import Beyond, Query
 from dpsql.policy import ColumnBounds, Table
@@ -53,12 +53,14 @@ def measures(rng: Random, stage: Stage) -> Iterator[ValueMeasure]:
                 continue
             low, high = sorted(rng.sample(ENDS, 2))
             if kind != DOUBLE:
-                least, most = (end // 10**kind.scale for end in grids._range(kind))
+                least, most = (end // 10**kind.scale for end in grids._ends_of_type(kind))
                 low, high = max(low, least + 1), min(high, most)
             if low < high:
                 ends = (Decimal(low), Decimal(high)) if kind.name in ("DECIMAL", "DOUBLE") else (low, high)
                 bounded: Table = replace(table, domain={}, bounds={column: ColumnBounds(*ends)})
-                yield value_measure(world.policy, world.schema_database, bounded, column, rng.choice(BOUNDS))
+                yield compile_value_measure(
+                    world.policy, world.schema_database, bounded, column, rng.choice(BOUNDS)
+                )
 
 
 def numbers(stage: Stage, measure: ValueMeasure, database: str) -> list[int]:
@@ -84,8 +86,8 @@ def violations(campaign: Campaign) -> tuple[int, list[str]]:
         for i in range(len(stage.data.units)):
             moved = [a - b for a, b in zip(every, numbers(stage, measure, f"minus{i}"), strict=True)]
             removals += 1
-            if min(moved) < 0 or sum(moved) > measure.moved:
-                wrong.append(f"{moved} beyond {measure.moved}: {measure.compiled.sql}")
+            if min(moved) < 0 or sum(moved) > measure.unit_change:
+                wrong.append(f"{moved} beyond {measure.unit_change}: {measure.compiled.sql}")
     return removals, wrong
 
 
@@ -119,5 +121,5 @@ def test_rows_that_are_not_weighted_are_noticed(campaign: Campaign, monkeypatch:
 def test_the_bound_is_reached(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     for check in ("check_numbers", "check_together"):
         monkeypatch.setattr(table_measures, check, _check_nothing)
-    monkeypatch.setattr(ValueMeasure, "moved", property(lambda self: self.rows * self.width - 1))
+    monkeypatch.setattr(ValueMeasure, "unit_change", property(lambda self: self.rows * self.width - 1))
     assert any(violations(campaign)[1] for _ in range(8))

@@ -17,7 +17,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import chi2, chi2_contingency
 
-from dpsql.analysis.epsilon_division import Layout
+from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.kernel.loss import BoundedRange, PureDP
 from dpsql.kernel.mechanisms import Noise, NoiseSource, SparseVectorByRounds
 from dpsql.kernel.public_order import in_public_order
@@ -221,10 +221,13 @@ def test_prices(k: int, e: str) -> None:
     A large epsilon costs less than its square says: at 0.1 and below 1.1% are enough.
     """
     near = 0.08 if e == "0.3" else 0.011
-    layout = Layout(Fraction(e), Fraction(255, 64))
-    assert float(layout.pure(times=k) * root(k) / Fraction(e)) == pytest.approx(1, rel=near)
-    assert float(layout.ranged(times=k) * root(k) / Fraction(e)) == pytest.approx(2, rel=near)
-    for each, part in ((layout.pure(times=k), PureDP), (layout.ranged(times=k), BoundedRange)):
+    layout = EpsilonDivision(Fraction(e), Fraction(255, 64))
+    assert float(layout.pure_epsilon(times=k) * root(k) / Fraction(e)) == pytest.approx(1, rel=near)
+    assert float(layout.ranged_epsilon(times=k) * root(k) / Fraction(e)) == pytest.approx(2, rel=near)
+    for each, part in (
+        (layout.pure_epsilon(times=k), PureDP),
+        (layout.ranged_epsilon(times=k), BoundedRange),
+    ):
         assert part(each, k).cost(Fraction(255, 64)) <= layout.cost
 
 

@@ -14,7 +14,7 @@ import pytest
 import dpsql.kernel.check.certificate as sealed
 from dpsql.analysis import Plan, compiled_query
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.statement_plan import lower_claims
+from dpsql.analysis.statement_plan import find_lower_claims
 from dpsql.kernel.check import Certificate, Change, Keys, NotCertified, Together, certify
 from dpsql.kernel.tree import Query
 from dpsql.policy import Policy
@@ -49,7 +49,7 @@ def _certificate(
 
 def _claim(plan: Plan) -> None:
     """Give the query of a plan the certificate that it claims, if it claims less than what was proved."""
-    if any(lower_claims(plan, plan.compiled.certificate)):
+    if any(find_lower_claims(plan, plan.compiled.certificate)):
         object.__setattr__(plan.compiled, "certificate", _claimed(plan))
 
 
@@ -60,7 +60,7 @@ def _claimed(plan: Plan) -> Certificate:
             f"n{place + offset}",
             0 if count.monotone else -count.bound,
             1 if place == plan.existence else count.bound,
-            plan.total(place),
+            plan.l1_over_groups(place),
         )
         for place, count in enumerate(plan.counts)
     )
@@ -84,13 +84,13 @@ def _claimed_together(plan: Plan, offset: int) -> tuple[Together, ...]:
     """What a plan claims of numbers with one noise: they have one bound together."""
     shares: dict[object, list[int]] = {}
     for place, count in enumerate(plan.counts):
-        if count.share is not None:
-            shares.setdefault(count.share, []).append(place)
+        if count.noise_group is not None:
+            shares.setdefault(count.noise_group, []).append(place)
     return tuple(
         Together(
             frozenset(f"n{place + offset}" for place in places),
             plan.counts[places[0]].bound,
-            plan.total(places[0]),
+            plan.l1_over_groups(places[0]),
         )
         for places in shares.values()
     )

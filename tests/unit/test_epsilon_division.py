@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.analysis.epsilon_division import Layout, lay_out
+from dpsql.analysis.epsilon_division import EpsilonDivision, divide_epsilon
 from dpsql.kernel.loss import Charge, Filter
 from dpsql.kernel.loss.charge import DECIMALS, largest_epsilon, pure_cost, range_cost
 
@@ -22,29 +22,33 @@ ORDERS = st.integers(1, 65535).map(lambda i: 1 + Fraction(i, 64))
     ("epsilon", "way"), [("1/100", "order"), ("367/1000", "order"), ("369/1000", "basic")]
 )
 def test_small_statements_are_laid_out_by_cost(epsilon: str, way: str) -> None:
-    assert lay_out(Fraction(epsilon), POLICY).way == way
+    assert divide_epsilon(Fraction(epsilon), POLICY).accounting == way
 
 
 def test_every_scope_must_have_the_order_way() -> None:
     small = Fraction(1, 10)
-    assert lay_out(small, POLICY, POLICY).way == "order"
-    assert lay_out(small, POLICY, BASIC).way == lay_out(small, BASIC).way == "basic"
-    assert lay_out(small, POLICY, way="basic").way == "basic"
-    assert lay_out(Fraction(5), POLICY, way="order").way == "order"
+    assert divide_epsilon(small, POLICY, POLICY).accounting == "order"
+    assert (
+        divide_epsilon(small, POLICY, BASIC).accounting == divide_epsilon(small, BASIC).accounting == "basic"
+    )
+    assert divide_epsilon(small, POLICY, accounting="basic").accounting == "basic"
+    assert divide_epsilon(Fraction(5), POLICY, accounting="order").accounting == "order"
     for scopes in ((BASIC,), (POLICY, BASIC)):
         with pytest.raises(ValueError, match="limit of costs"):
-            lay_out(small, *scopes, way="order")
+            divide_epsilon(small, *scopes, accounting="order")
 
 
 def test_basic_shares_are_those_of_epsilon() -> None:
-    layout = Layout(Fraction(3))
-    assert layout.pure() == layout.cost == 3
-    assert layout.pure(Fraction(1, 2), 5) == layout.ranged(Fraction(1, 2), 5) == Fraction(3, 10)
-    assert layout.gaussian() is None
+    layout = EpsilonDivision(Fraction(3))
+    assert layout.pure_epsilon() == layout.cost == 3
+    assert (
+        layout.pure_epsilon(Fraction(1, 2), 5) == layout.ranged_epsilon(Fraction(1, 2), 5) == Fraction(3, 10)
+    )
+    assert layout.gaussian_rho() is None
 
 
 def test_a_single_mechanism_has_the_statements_epsilon() -> None:
-    assert lay_out(Fraction(1, 10), POLICY).pure() == Fraction(1, 10)
+    assert divide_epsilon(Fraction(1, 10), POLICY).pure_epsilon() == Fraction(1, 10)
 
 
 @given(COSTS, ORDERS)
@@ -63,10 +67,14 @@ def test_the_largest_epsilon_of_a_cost(cost: Fraction, order: Fraction) -> None:
 def test_what_is_divided_fits_and_nearly_fills_its_share(
     epsilon: Fraction, share: Fraction, times: int
 ) -> None:
-    layout = Layout(epsilon, ORDER)
+    layout = EpsilonDivision(epsilon, ORDER)
     most = share * pure_cost(epsilon, ORDER)
     assert layout.cost == pure_cost(epsilon, ORDER)
-    pure, ranged, rho = layout.pure(share, times), layout.ranged(share, times), layout.gaussian(share)
+    pure, ranged, rho = (
+        layout.pure_epsilon(share, times),
+        layout.ranged_epsilon(share, times),
+        layout.gaussian_rho(share),
+    )
     assert rho is not None
     for each, cost in ((pure, pure_cost), (ranged, range_cost)):
         assert times * cost(each, ORDER) <= most
@@ -77,15 +85,15 @@ def test_what_is_divided_fits_and_nearly_fills_its_share(
 
 def test_rounds_and_noise_have_more_of_epsilon_in_the_order_way() -> None:
     """50 rounds get about epsilon/sqrt 50 each, a selection without gaps twice that."""
-    layout = lay_out(Fraction(1, 10), POLICY)
-    assert float(layout.pure(times=50)) == pytest.approx(0.1 / 50**0.5, rel=0.02)
-    assert float(layout.ranged(times=50)) == pytest.approx(0.2 / 50**0.5, rel=0.02)
-    rho = layout.gaussian()
+    layout = divide_epsilon(Fraction(1, 10), POLICY)
+    assert float(layout.pure_epsilon(times=50)) == pytest.approx(0.1 / 50**0.5, rel=0.02)
+    assert float(layout.ranged_epsilon(times=50)) == pytest.approx(0.2 / 50**0.5, rel=0.02)
+    rho = layout.gaussian_rho()
     assert rho is not None
     assert float(rho) == pytest.approx(0.1**2 / 2, rel=0.03)
 
 
 def test_a_share_too_small_for_twelve_decimals_buys_nothing() -> None:
-    layout = Layout(Fraction(1, 10**8), ORDER)
-    assert layout.gaussian(Fraction(1, 10**3)) == 0
-    assert layout.pure(Fraction(1, 10**6)) <= Fraction(1, 10**8)
+    layout = EpsilonDivision(Fraction(1, 10**8), ORDER)
+    assert layout.gaussian_rho(Fraction(1, 10**3)) == 0
+    assert layout.pure_epsilon(Fraction(1, 10**6)) <= Fraction(1, 10**8)

@@ -207,7 +207,12 @@ def test_what_a_statement_says_comes_first(session: Session, said: str) -> None:
 def test_where_one_noise_for_all_groups_errs_less_no_unit_is_cut(session: Session) -> None:
     """Neither by the ladder nor by the policy's number: at a large epsilon what is cut would matter more."""
     plan = plan_of(session, BY_DAY, "epsilon = 1000")
-    assert (plan.groups_kept, plan.left_out, plan.counts[0].total, plan.assumed) == (None, (None,), None, ())
+    assert (plan.groups_kept, plan.left_out, plan.counts[0].l1_over_groups, plan.assumed) == (
+        None,
+        (None,),
+        None,
+        (),
+    )
 
 
 def test_one_unit_moves_all_groups_together_by_at_most_the_bound(

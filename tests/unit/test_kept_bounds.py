@@ -513,7 +513,7 @@ def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: st
             with closing(Session(opened, "alice")) as asked:
                 fewer = private(asked.prepare(statement(f"SUM({of}) AS s FROM orders", "epsilon = 0.01")))
                 assert replace(fewer.plan.counts[0].parts[0]) == whole.plan.counts[0].parts[0]
-                low, high = count.move
+                low, high = count.unit_change
                 assert low <= full - int(exact_of(fewer.counting.count()).n[0][0]) <= high
             pq.write_table(table, path)
 

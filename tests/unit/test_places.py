@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dpsql.analysis import Output, layout
+from dpsql.analysis import Output, place_columns
 from dpsql.errors import DataError, Error, InternalError, QueryRefused
 from dpsql.places import NumberPlace, Places, make_distinct, renamed_columns
 from dpsql.release import opening, telling_opening
@@ -25,7 +25,7 @@ NUMBERS = [
 
 
 def test_columns_stand_where_they_are_said_to_be() -> None:
-    names, found = layout(NUMBERS, ["gap"], ordering=1)
+    names, found = place_columns(NUMBERS, ["gap"], ordering=1)
     assert names[:7] == [output.name for output in NUMBERS]
     assert len({*names[7:]}) == len(names[7:])
     assert not {*names[7:]} & {*names[:7]}

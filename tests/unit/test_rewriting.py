@@ -143,5 +143,5 @@ def test_a_statement_without_a_select_has_no_place_for_options() -> None:
     ],
 )
 def test_spellings_of_other_dialects(written: str, read: str) -> None:
-    assert Outline(written).respelled() == read
-    assert Outline(read).respelled() == read
+    assert Outline(written).respell() == read
+    assert Outline(read).respell() == read

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.analysis.table_measures import value_measure
+from dpsql.analysis.table_measures import compile_value_measure
 from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.loss import PrivacyLoss
@@ -126,7 +126,7 @@ def test_the_numbers_are_those_of_every_unit(
 ) -> None:
     engines = database.engines()
     table = database.policy.tables["orders"]
-    measure = value_measure(database.policy, engines.schema_database, table, column, most)
+    measure = compile_value_measure(database.policy, engines.schema_database, table, column, most)
     counts = exact_of(engines.count(measure.compiled, (table,))).n
     found = [int(number[0]) for number in counts]
     assert found == expected(place, low, high, most, float(measure.step))

@@ -14,19 +14,19 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.advice import better_calls, unknown_names
-from dpsql.analysis.advice.unknown_names import Advice, Named, Statement, clause_at
+from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
-from dpsql.analysis.compiler import conjuncts, function_name
+from dpsql.analysis.compiler import function_name, list_conjuncts
 from dpsql.analysis.released.released_calls import is_released
-from dpsql.analysis.scalar_functions import nearest_function
+from dpsql.analysis.scalar_functions import find_nearest_function
 from dpsql.errors import Fix, Obstacle, QueryRefused
-from dpsql.language import BlockText, all_of, replacement_fix, walk_tree
+from dpsql.language import BlockText, find_nodes, replace_name, walk_tree
 from dpsql.policy import fold
 
-__all__ = ["Statement", "advise"]
+__all__ = ["RefusedStatement", "advise"]
 
 
-def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def group_by_items(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Add to GROUP BY what the select list has besides counts."""
     select = node.find_ancestor(exp.Select)
     if select is None or any(isinstance(i, exp.Star) for i in select.expressions):
@@ -44,20 +44,20 @@ def plain_item(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     if of.query.source.position(node) > block.from_.start:
         return None  # it is in ORDER BY or HAVING
     text = of.text
-    if not all(_whole_item(text, s) for s in spans if s is not None):
+    if not all(_is_whole_item(text, s) for s in spans if s is not None):
         return None
     keys = ", ".join(text[s[0] : s[1]] for s in spans if s is not None)
     if group is None:
         # Without the clause the statement has no meaning that this could change.
         at = block.before(TokenType.GROUP_BY)
-        return f"GROUP BY {keys}", clause_at(text, at, f"GROUP BY {keys}")
+        return f"GROUP BY {keys}", add_clause(text, at, f"GROUP BY {keys}")
     last = of.outline.span(known[-1]) if known else None
     if last is None:
         return None
     return f"GROUP BY {text[last[0] : last[1]]}, {keys}", Fix(f", {keys}", last[1], last[1])
 
 
-def _whole_item(text: str, span: tuple[int, int]) -> bool:
+def _is_whole_item(text: str, span: tuple[int, int]) -> bool:
     """Return whether an expression is an item of the select list, and not a part of one."""
     before = text[: span[0]].split()
     first = bool(before) and before[-1].upper() in ("SELECT", "DISTINCT")
@@ -66,7 +66,7 @@ def _whole_item(text: str, span: tuple[int, int]) -> bool:
     return begins and (after[:1] in (",", '"') or after[:1].isalpha())
 
 
-def without_key(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def drop_key(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Leave a group key out of the select list and of GROUP BY."""
     named = re.match(r"each value of (.*) belongs to one ", one.message)
     select, block = node.find_ancestor(exp.Select), of.outermost(node)
@@ -103,11 +103,11 @@ def without_key(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     return one.hint, replace(fix, also=(Fix(grouped, clause.start, block.stop(clause)),))
 
 
-def in_where(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def move_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an unknown function with DISTINCT or `*`, or on an aggregate in WHERE."""
-    close = nearest_function(function_name(node) or "")
+    close = find_nearest_function(function_name(node) or "")
     if close is not None:
-        return f"did you mean {close}?", replacement_fix(node, close)
+        return f"did you mean {close}?", replace_name(node, close)
     where = node.find_ancestor(exp.Where) if aggregate_name(node) is not None else None
     if where is None or where.find_ancestor(exp.Select) is not node.find_ancestor(exp.Select):
         return None
@@ -118,14 +118,14 @@ def in_where(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     text = of.text
     stop = block.stop(clause)
     condition = text[clause.end + 1 : stop].strip()
-    if len(conjuncts(where.this)) != 1:
+    if len(list_conjuncts(where.this)) != 1:
         return "HAVING filters groups by a count: move this condition there", None
     at = block.before(TokenType.HAVING)
     removed = Fix("", clause.start, stop)
-    return f"HAVING {condition}", replace(clause_at(text, at, f"HAVING {condition}"), also=(removed,))
+    return f"HAVING {condition}", replace(add_clause(text, at, f"HAVING {condition}"), also=(removed,))
 
 
-def advise_on_distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_distinct(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise to select declared values instead of SELECT DISTINCT, or else to count the groups."""
     if not isinstance(node, exp.Select):
         node = node.find_ancestor(exp.Select) or node
@@ -133,7 +133,7 @@ def advise_on_distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice |
         aggregate_name(n) for e in node.expressions for n in walk_tree(e)
     ):
         return None
-    named, spans = of.named(node), [of.outline.span(i.unalias()) for i in node.expressions]
+    named, spans = of.list_tables(node), [of.outline.span(i.unalias()) for i in node.expressions]
     places = [s for s in spans if s is not None]
     block = of.outline.block(places[0][0]) if places else None
     if len(places) < len(spans) or block is None or node.args.get("group") is not None:
@@ -146,15 +146,15 @@ def advise_on_distinct(of: Statement, node: exp.Expr, one: Obstacle) -> Advice |
     return _read_declared_values(node, named, plain) or _count_units(of, named, places, block, plain)
 
 
-def advise_declared_values(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_private_distinct(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise to select declared values instead of SELECT DISTINCT; None where none are declared."""
     found = advise_on_distinct(of, node, one)
     return found if found is not None and "dp_domain" in (found[0] or "") else None
 
 
-def advise_declared_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_joined_distinct(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise to select declared values instead of the SELECT DISTINCT that a release is joined with."""
-    listed = [n for n in all_of(of.query.tree, exp.Select) if n.args.get("distinct") is not None]
+    listed = [n for n in find_nodes(of.query.tree, exp.Select) if n.args.get("distinct") is not None]
     found = [
         advice
         for n in listed
@@ -163,7 +163,7 @@ def advise_declared_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice
     return found[0] if found else None
 
 
-def _read_declared_values(select: exp.Select, named: list[Named], plain: Fix) -> Advice | None:
+def _read_declared_values(select: exp.Select, named: list[FromTable], plain: Fix) -> Advice | None:
     """Return the change that reads the declared values of the only column."""
     column = select.expressions[0].unalias()
     read = [name for name, value in select.args.items() if value]
@@ -184,7 +184,7 @@ def _read_declared_values(select: exp.Select, named: list[Named], plain: Fix) ->
 
 
 def _count_units(
-    of: Statement, named: list[Named], places: list[tuple[int, int]], block: BlockText, plain: Fix
+    of: RefusedStatement, named: list[FromTable], places: list[tuple[int, int]], block: BlockText, plain: Fix
 ) -> Advice | None:
     """Return the change that counts the units of each group."""
     units = {n.unit for n in named if n.unit is not None}
@@ -193,19 +193,19 @@ def _count_units(
     (unit,), text = units, of.text
     keys, count = ", ".join(text[a:b] for a, b in places), f"COUNT(DISTINCT {unit})"
     last, at = places[-1][1], block.before(TokenType.GROUP_BY)
-    also = (Fix(f", {count}", last, last), clause_at(text, at, f"GROUP BY {keys}"))
+    also = (Fix(f", {count}", last, last), add_clause(text, at, f"GROUP BY {keys}"))
     asks = f"which {keys} have how many {unit}"
     return f"SELECT {keys}, {count} ... GROUP BY {keys}", replace(plain, also=also, asks=asks)
 
 
-def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def count_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count rows that would be shown."""
     select = of.query.tree
     counted = any(
         aggregate_name(n) or isinstance(n, exp.WithinGroup) for e in select.expressions for n in walk_tree(e)
     )
     block = of.outermost(node)
-    named = of.named(select) if isinstance(select, exp.Select) else []
+    named = of.list_tables(select) if isinstance(select, exp.Select) else []
     units = {n.unit for n in named if n.unit is not None}
     if counted or select.args.get("group") is not None or block is None or block.from_ is None:
         return None
@@ -221,7 +221,7 @@ def single_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     return whole, Fix(before + whole, 0, len(text), asks=f"how many {unit} there are"), message
 
 
-def by_unit(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Count the units that have each number, instead of one line a unit."""
     select, block = of.query.tree, of.outermost(node)
     if not isinstance(select, exp.Select) or block is None or of.has_options or select.args.get("with_"):
@@ -237,39 +237,39 @@ def by_unit(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     return whole, Fix(text[: block.select.start] + whole, 0, len(text), guess="10", asks=asks)
 
 
-_ADVICE: tuple[tuple[str, Callable[[Statement, exp.Expr, Obstacle], Advice | None]], ...] = (
+_ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", unknown_names.advise_on_column),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
     (" is not allowed", better_calls.advise_on_function),
     (" is not among the functions allowed", better_calls.advise_on_function),
-    (" is not allowed with (", better_calls.parts_of_dates),
+    (" is not allowed with (", better_calls.advise_on_date_part),
     (" is not allowed with (", unknown_names.advise_on_types),
     (" is not among the functions allowed", better_calls.advise_on_aggregate),
     (" are compared only after a conversion", unknown_names.advise_on_comparison),
     (" over many units is not released", better_calls.advise_on_values),
-    ("a window over private rows must PARTITION BY", better_calls.in_units),
-    ("a window over private rows must PARTITION BY", better_calls.of_all_rows),
-    ("a private table is only counted", better_calls.of_all_rows),
-    ("a private table is only counted", single_rows),
-    ("ORDER BY and LIMIT select groups", single_rows),
-    ("this is neither a group key nor a count", plain_item),
-    (" is not allowed in this form", in_where),
-    (", so no group has enough of them to be shown", without_key),
+    ("a window over private rows must PARTITION BY", better_calls.partition_by_unit),
+    ("a window over private rows must PARTITION BY", better_calls.advise_on_window),
+    ("a private table is only counted", better_calls.advise_on_window),
+    ("a private table is only counted", count_rows),
+    ("ORDER BY and LIMIT select groups", count_rows),
+    ("this is neither a group key nor a count", group_by_items),
+    (" is not allowed in this form", move_condition),
+    (", so no group has enough of them to be shown", drop_key),
     ("SELECT DISTINCT would release", advise_on_distinct),
-    ("DISTINCT over private rows must select", advise_declared_values),
-    ("released and private rows do not meet", advise_declared_rows),
-    ("the privacy unit cannot be a group key", by_unit),
+    ("DISTINCT over private rows must select", advise_on_private_distinct),
+    ("released and private rows do not meet", advise_on_joined_distinct),
+    ("the privacy unit cannot be a group key", count_units_by_number),
     ("two private tables are joined only", unknown_names.advise_on_private_join),
 )
 """Words of a message, and what gives advice about it."""
 
 
-def advise(of: Statement, refused: QueryRefused) -> None:
+def advise(of: RefusedStatement, refused: QueryRefused) -> None:
     """Give the obstacle of a refusal a better hint or a fix, where there is one."""
     one, node = refused.obstacles[0], refused.node
     if len(refused.obstacles) > 1 or not isinstance(node, exp.Expr) or one.fix is not None:
         return
-    view = next((each.meta["view"] for each in (node, *_around(node)) if "view" in each.meta), None)
+    view = next((each.meta["view"] for each in (node, *_ancestors(node)) if "view" in each.meta), None)
     if view is not None:  # the analyst cannot change its text
         hint = one.hint and f"in the policy, {one.hint}"
         refused.obstacles = (replace(one, message=f"{one.message}, in the view {view[1]}", hint=hint),)
@@ -283,7 +283,7 @@ def advise(of: Statement, refused: QueryRefused) -> None:
             return
 
 
-def _around(node: exp.Expr) -> Iterator[exp.Expr]:
+def _ancestors(node: exp.Expr) -> Iterator[exp.Expr]:
     while node.parent is not None:
         node = node.parent
         yield node

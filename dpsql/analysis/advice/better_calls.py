@@ -9,7 +9,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice.unknown_names import Advice, Statement, clause_at
+from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.analysis.released.released_calls import is_released
@@ -31,7 +31,7 @@ _LISTS = frozenset({"histogram", "mode"})
 """Aggregates of the values of a column and how often each occurs."""
 
 
-def advise_on_values(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an aggregate that is not released; None where nothing released is like it."""
     name, at = (aggregate_name(node) or "").lower(), of.query.source.position(node)
     call = of.outline.call_around(at, name)
@@ -39,9 +39,9 @@ def advise_on_values(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | N
         return None
     start, end, arguments = call
     if name in _OF_PAIRS and len(arguments) == 2:
-        return _pair(name, arguments, start, end)
+        return _write_pair(name, arguments, start, end)
     if name in _VALUES and arguments and "privacy unit" not in one.message:
-        return _group_by_value(of, node, arguments[0].split(" ORDER BY ")[0], start, end)
+        return _add_group_key(of, node, arguments[0].split(" ORDER BY ")[0], start, end)
     if arguments and arguments[0][:9].upper() == "DISTINCT ":
         text = of.text[start:end]
         written = text.replace(arguments[0], arguments[0][9:].strip(), 1)
@@ -56,25 +56,25 @@ def advise_on_values(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | N
     return _count_values(of, node, name, arguments[0]) if name in _LISTS else None
 
 
-def advise_on_aggregate(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an aggregate that is no known function."""
     name, at = one.message.split(" ", 1)[0].lower(), of.query.source.position(node)
     call = of.outline.call_around(at, name) if name in _OF_PAIRS or name in _VALUES else None
     if call is not None and name in _VALUES and call[2]:
-        return _group_by_value(of, node, call[2][0], call[0], call[1])
+        return _add_group_key(of, node, call[2][0], call[0], call[1])
     if call is None or len(call[2]) != 2:
         return None
-    return _pair(name, call[2], call[0], call[1])
+    return _write_pair(name, call[2], call[0], call[1])
 
 
-def _pair(name: str, arguments: tuple[str, ...], start: int, end: int) -> Advice:
+def _write_pair(name: str, arguments: tuple[str, ...], start: int, end: int) -> Advice:
     x, y = (text if text.replace(".", "_").isidentifier() else f"({text})" for text in arguments)
     only = f" FILTER (WHERE {x} IS NOT NULL AND {y} IS NOT NULL)"
     written = _OF_PAIRS[name].format(x=x, y=y, only=only)
     return written, Fix(written if name == "corr" else f"({written})", start, end)
 
 
-def _group_by_value(of: Statement, node: exp.Expr, value: str, start: int, end: int) -> Advice | None:
+def _add_group_key(of: RefusedStatement, node: exp.Expr, value: str, start: int, end: int) -> Advice | None:
     """Make the expression a group key: one row for each of its values."""
     select, block = node.find_ancestor(exp.Select), of.outline.block(start)
     group = select.args.get("group") if select is not None else None
@@ -82,15 +82,15 @@ def _group_by_value(of: Statement, node: exp.Expr, value: str, start: int, end: 
     plain = select is not None and any(i.unalias() is node for i in select.expressions)
     if select is None or block is None or not plain or select.args.get("having") is not None:
         return None
-    units = {n.unit for n in of.named(select) if n.unit is not None}
+    units = {n.unit for n in of.list_tables(select) if n.unit is not None}
     counted = any(is_released(c) for i in select.expressions for c in aggregate_calls(i) if c is not node)
     if not counted and len(units) != 1:
         return None
-    count = "" if counted else f", COUNT(DISTINCT {_qualify(of, select, *units)}) AS n"
+    count = "" if counted else f", COUNT(DISTINCT {_qualify_unit(of, select, *units)}) AS n"
     fix = Fix(value + count, start, end, asks=f"one row for each {value}")
     if group is None:
         at = block.before(TokenType.GROUP_BY)
-        return f"GROUP BY {value}", replace(fix, also=(clause_at(of.text, at, f"GROUP BY {value}"),))
+        return f"GROUP BY {value}", replace(fix, also=(add_clause(of.text, at, f"GROUP BY {value}"),))
     clause = block.clause(TokenType.GROUP_BY)
     if clause is None or not group.expressions or group.args.get("rollup") or group.args.get("cube"):
         return None
@@ -98,13 +98,13 @@ def _group_by_value(of: Statement, node: exp.Expr, value: str, start: int, end: 
     return f"GROUP BY .., {value}", replace(fix, also=(Fix(f", {value}", at, at),))
 
 
-def _qualify(of: Statement, select: exp.Select, unit: str) -> str:
+def _qualify_unit(of: RefusedStatement, select: exp.Select, unit: str) -> str:
     """Return a unit's column, with its table where there are several."""
-    named = of.named(select)
+    named = of.list_tables(select)
     return next(f"{n.alias}.{unit}" for n in named if n.unit == unit) if len(named) > 1 else unit
 
 
-def _count_values(of: Statement, node: exp.Expr, name: str, value: str) -> Advice | None:
+def _count_values(of: RefusedStatement, node: exp.Expr, name: str, value: str) -> Advice | None:
     """Count the rows of each value: MODE is the most frequent one, HISTOGRAM all of them."""
     select, block = node.find_ancestor(exp.Select), of.outermost(node)
     if select is None or block is None or block.from_ is None or of.has_options:
@@ -139,11 +139,11 @@ _SUNDAYS = ("dayofweek", "weekday", "dow")
 _NUMBER = re.compile(r"\d+")
 
 
-def advise_on_function(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_function(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Write what a function computes that is not known, with functions that are."""
     name = (function_name(node) or "").lower()
     if name in _PER_DAY:
-        return _day_of_number(of, node, name)
+        return _write_day(of, node, name)
     write = _WRITTEN.get(name)
     call = of.outline.call_around(of.query.source.position(node), name) if write is not None else None
     if write is None or call is None:
@@ -153,7 +153,7 @@ def advise_on_function(of: Statement, node: exp.Expr, one: Obstacle) -> Advice |
     return (written, Fix(written, start, end)) if written is not None else None
 
 
-def _width_bucket(arguments: tuple[str, ...]) -> str | None:
+def _write_width_bucket(arguments: tuple[str, ...]) -> str | None:
     """Write the number of the bucket, from 0 below the first to n + 1 behind the last, as SQL defines it."""
     if len(arguments) != 4:
         return None
@@ -164,7 +164,7 @@ def _width_bucket(arguments: tuple[str, ...]) -> str | None:
     )
 
 
-def _make_timestamp(arguments: tuple[str, ...]) -> str | None:
+def _write_timestamp(arguments: tuple[str, ...]) -> str | None:
     """Write a point of time of year, month, day, hour, minute and second."""
     if len(arguments) != 6 or not all(_NUMBER.fullmatch(text) for text in arguments[3:]):
         return None
@@ -183,12 +183,12 @@ _PER_DAY = {"make_timestamp": 86_400_000_000, "epoch_ms": 86_400_000, "to_timest
 """Functions that make a point of time of a number since 1970, and what of it is a day."""
 
 
-def _day_of_number(of: Statement, node: exp.Expr, name: str) -> Advice | None:
+def _write_day(of: RefusedStatement, node: exp.Expr, name: str) -> Advice | None:
     """Write the day of a point of time that is a number, `CAST(MAKE_TIMESTAMP(x) AS DATE)`."""
     at = of.query.source.position(node)
     call = of.outline.call_around(at, name)
     if call is None or len(call[2]) != 1:
-        written = None if call is None or name != "make_timestamp" else _make_timestamp(call[2])
+        written = None if call is None or name != "make_timestamp" else _write_timestamp(call[2])
         return None if written is None or call is None else (written, Fix(written, call[0], call[1]))
     start, end, (number,) = call
     after = re.match(r"\s*::\s*DATE\b", of.text[end:], re.IGNORECASE)
@@ -206,11 +206,11 @@ def _day_of_number(of: Statement, node: exp.Expr, name: str) -> Advice | None:
 
 
 _WRITTEN: dict[str, Callable[[tuple[str, ...]], str | None]] = {
-    "width_bucket": _width_bucket,
+    "width_bucket": _write_width_bucket,
 }
 
 
-def parts_of_dates(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_date_part(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Name a part of a date as it is called here, and write the years of AGE as complete years between."""
     at = of.query.source.position(node)
     of_dates = one.message.lower().startswith(("date_part is", "datepart is", "age is"))
@@ -224,10 +224,10 @@ def parts_of_dates(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | Non
     if split is None:
         return None
     part, value = split[1].lower(), whole[split.end() :].strip()
-    return _years(of, part, value, start, end) or _part(of, part, value, start, end)
+    return _write_years(of, part, value, start, end) or _rename_part(of, part, value, start, end)
 
 
-def _years(of: Statement, part: str, value: str, start: int, end: int) -> Advice | None:
+def _write_years(of: RefusedStatement, part: str, value: str, start: int, end: int) -> Advice | None:
     """`EXTRACT(YEAR FROM AGE(later, earlier))` is nearly the number of complete years between the two."""
     age = of.outline.call_around(of.text.find(value, start), "age")
     if part not in ("year", "years") or age is None or of.text[age[0] : age[1]] != value:
@@ -241,7 +241,7 @@ def _years(of: Statement, part: str, value: str, start: int, end: int) -> Advice
     return written, Fix(written, start, end, asks=asks)
 
 
-def _part(of: Statement, part: str, value: str, start: int, end: int) -> Advice | None:
+def _rename_part(of: RefusedStatement, part: str, value: str, start: int, end: int) -> Advice | None:
     if part in _SAME_PARTS:
         written = f"EXTRACT({_SAME_PARTS[part].upper()} FROM {value})"
         return written, Fix(written, start, end)
@@ -255,33 +255,33 @@ _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_di
 _ROWS = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
 
 
-def of_all_rows(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_window(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Release what a window over all rows is used for: a quantile of the order, or the aggregate itself."""
     window = next((n for n in (node, *node.find_all(exp.Window)) if isinstance(n, exp.Window)), None)
     select = window.find_ancestor(exp.Select) if window is not None else None
     if window is None or select is None or window.args.get("alias"):
         return None
     block = of.outline.block(of.query.source.position(window))
-    named = of.named(select)
+    named = of.list_tables(select)
     joins = select.args.get("joins") or ()
     if block is None or block.from_ is None or not named or len(named) != 1 + len(joins):
         return None  # rows of a subquery, which the statement alone has
     stop = min((t.start for t in block.clauses if t.token_type != TokenType.WHERE), default=block.end)
     rows, name = of.text[block.from_.start : stop].strip(), (function_name(window.this) or "").lower()
     if name in _RANKS:
-        return _quantile(of, one, window, rows)
+        return _ask_quantile(of, one, window, rows)
     return (
-        _aggregate(of, one, window, rows)
+        _ask_aggregate(of, one, window, rows)
         if is_released(window.this) and aggregate_name(window.this)
         else None
     )
 
 
-def _whole(of: Statement, one: Obstacle, statement: str, asks: str) -> Advice:
+def _replace_statement(of: RefusedStatement, one: Obstacle, statement: str, asks: str) -> Advice:
     return one.hint, Fix(statement, 0, len(of.text), asks=asks)
 
 
-def _quantile(of: Statement, one: Obstacle, window: exp.Window, rows: str) -> Advice | None:
+def _ask_quantile(of: RefusedStatement, one: Obstacle, window: exp.Window, rows: str) -> Advice | None:
     """`PERCENT_RANK() OVER (ORDER BY x)` is compared with a share: the value there is a quantile."""
     order = window.args.get("order")
     terms = order.expressions if order is not None else []
@@ -290,10 +290,10 @@ def _quantile(of: Statement, one: Obstacle, window: exp.Window, rows: str) -> Ad
         return None
     value = of.text[span[0] : span[1]]
     statement = f"SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {value}) {rows}"
-    return _whole(of, one, statement, f"the {value} that half of the rows are below")
+    return _replace_statement(of, one, statement, f"the {value} that half of the rows are below")
 
 
-def _aggregate(of: Statement, one: Obstacle, window: exp.Window, rows: str) -> Advice | None:
+def _ask_aggregate(of: RefusedStatement, one: Obstacle, window: exp.Window, rows: str) -> Advice | None:
     """`AVG(x) OVER (PARTITION BY k)` is one number a group, without the rows beside it."""
     at = of.query.source.position(window.this)
     call = of.outline.call_around(at, aggregate_name(window.this) or "")
@@ -302,21 +302,21 @@ def _aggregate(of: Statement, one: Obstacle, window: exp.Window, rows: str) -> A
         return None
     text = of.text[call[0] : call[1]]
     if not keys:
-        return _whole(of, one, f"SELECT {text} {rows}", "one number, without the rows beside it")
+        return _replace_statement(of, one, f"SELECT {text} {rows}", "one number, without the rows beside it")
     by = ", ".join(of.text[key[0] : key[1]] for key in keys if key is not None)
-    return _whole(of, one, f"SELECT {by}, {text} {rows} GROUP BY {by}", f"one row for each {by}")
+    return _replace_statement(of, one, f"SELECT {by}, {text} {rows} GROUP BY {by}", f"one row for each {by}")
 
 
-def in_units(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def partition_by_unit(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Look at the rows of one unit: LAG and the like are of its own rows."""
     select = node.find_ancestor(exp.Select)
-    named = of.named(select) if select is not None else []
+    named = of.list_tables(select) if select is not None else []
     units = {f"{n.alias}.{n.unit}" if len(named) > 1 else n.unit for n in named if n.unit is not None}
     name = (function_name(node.this) or "").lower() if isinstance(node, exp.Window) else ""
     if len(units) != 1 or name not in _ROWS or not isinstance(node, exp.Window):
         return None
     at = of.query.source.position(node.this)
-    over = next((c for c in _overs(of) if c[0] > at), None)
+    over = next((c for c in _find_overs(of) if c[0] > at), None)
     if over is None or node.args.get("alias"):
         return None
     (unit,), inside = units, of.text[over[0] : over[1]]
@@ -330,7 +330,7 @@ def in_units(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
     return f"PARTITION BY {unit}", fix
 
 
-def _overs(of: Statement) -> list[tuple[int, int]]:
+def _find_overs(of: RefusedStatement) -> list[tuple[int, int]]:
     """Return where the OVER clauses with parentheses stand, in the order of the text."""
     found = (of.outline.call_around(t.start, "over") for t in of.outline.tokens if t.text.upper() == "OVER")
     return [(c[0], c[1]) for c in found if c is not None]

@@ -21,7 +21,7 @@ from dpsql.analysis.compiler import RecoveryPoint, StatementCompiler
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import Fix, Obstacle, QueryRefused
-from dpsql.language import Outline, Query, all_of, walk_tree, written_name
+from dpsql.language import Outline, Query, find_nodes, walk_tree, write_name
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, fold
 
@@ -36,7 +36,7 @@ class Obstructed(QueryRefused):
     """What is compiled depends on a part that was refused before, so nothing is known about it."""
 
 
-class _Surveyed(RecoveryPoint):
+class _SurveyedPart(RecoveryPoint):
     """A part whose refusal is written down."""
 
     def __init__(self, surveyor: Surveyor, name: str, *, of_from: bool) -> None:
@@ -70,15 +70,15 @@ class Surveyor(StatementCompiler):
     """What refusals point at, with their message; "" for refused expressions, of which nothing is known."""
 
     def part(self, name: str = "", *, of_from: bool = False) -> RecoveryPoint:
-        """See `StatementCompiler`."""
-        return _Surveyed(self, name, of_from=of_from)
+        """Return the block for an independent part, behind whose refusal the survey goes on."""
+        return _SurveyedPart(self, name, of_from=of_from)
 
     def report(self, refused: QueryRefused) -> None:
-        """See `StatementCompiler`; the caller goes on."""
+        """Write a refusal down that leaves the meaning of the other parts as it is; the caller goes on."""
         self.record(refused)
 
     def give_up(self) -> NoReturn:
-        """See `StatementCompiler`."""
+        """Stop where a part is missing whose refusal is written down already."""
         raise Obstructed("a part of this was refused")
 
     def record(self, refused: QueryRefused) -> None:
@@ -90,14 +90,14 @@ class Surveyor(StatementCompiler):
             known = self.refused.get(node)
             if known is not None and refused.message in self.missing:
                 self.found.append(refused)  # with the first one it is one obstacle, and one change
-            if known in ("", refused.message) or self._uncertain(node):
+            if known in ("", refused.message) or self._is_uncertain(node):
                 return
             self.refused[node] = refused.message
             if refused.message.startswith(_NO_NAME):
                 self.missing.add(refused.message)
         self.found.append(refused)
 
-    def _uncertain(self, node: exp.Expr) -> bool:
+    def _is_uncertain(self, node: exp.Expr) -> bool:
         """Return whether a node contains a refused expression, or the name of a refused part."""
         if self.open and isinstance(node, exp.Column):
             return True
@@ -108,7 +108,7 @@ class Surveyor(StatementCompiler):
         )
 
     def expression(self, node: exp.Expr, scope: Scope) -> Typed:
-        """See `StatementCompiler`; the operands beside a refused one are compiled as well."""
+        """Compile an expression; where an operand is refused, the operands beside it are compiled as well."""
         key = (id(node), id(scope))
         if key in self.failed:
             raise Obstructed("this was refused")
@@ -120,20 +120,20 @@ class Surveyor(StatementCompiler):
         self.failed[key] = (node, scope)
         self.refused[node] = ""
         if of_operand and isinstance(node, _OPERATORS) and aggregate_name(node) is None:
-            self._operands(node, scope)
+            self._compile_operands(node, scope)
         raise Obstructed("this was refused")
 
-    def _operands(self, node: exp.Expr, scope: Scope) -> None:
+    def _compile_operands(self, node: exp.Expr, scope: Scope) -> None:
         """Compile the operands of a node, of which one was refused before the others were reached."""
         for operand in node.iter_expressions():
             if isinstance(operand, exp.If):  # a branch of CASE
-                self._operands(operand, scope)
+                self._compile_operands(operand, scope)
             elif id(operand) not in scope.memo and not isinstance(operand, _NO_OPERANDS):
                 with self.part():
                     self.expression(operand, scope)
 
     def tentative(self, node: exp.Expr, scope: Scope) -> Typed:
-        """See `StatementCompiler`."""
+        """Compile an expression that may also mean something else; its refusal is no obstacle."""
         before, failed, known = len(self.found), dict(self.failed), dict(self.refused)
         try:
             return self.expression(node, scope)
@@ -144,7 +144,7 @@ class Surveyor(StatementCompiler):
             raise
 
     def query(self, node: exp.Expr, ctes: tuple[Cte, ...], depth: int) -> Relation:
-        """See `StatementCompiler`; a refused subquery leaves the block around it without columns."""
+        """Compile a subquery to a relation; a refused one leaves the block around it without columns."""
         try:
             return StatementCompiler.query(self, node, ctes, depth)
         except QueryRefused as refused:
@@ -162,11 +162,11 @@ def order_obstacles(found: Iterable[QueryRefused]) -> tuple[Obstacle, ...]:
         named = one.message.startswith(_NO_NAME)
         first = kept.setdefault(one.message if named else (one.message, one.line, one.col), one)
         if named and first is not one:
-            kept[one.message] = _with_fix(first, one.fix)
+            kept[one.message] = _add_fix(first, one.fix)
     return tuple(sorted(kept.values(), key=lambda o: (o.line or 0, o.col or 0)))
 
 
-def _with_fix(one: Obstacle, other: Fix | None) -> Obstacle:
+def _add_fix(one: Obstacle, other: Fix | None) -> Obstacle:
     """Return an obstacle whose fix makes the changes of another use of the name as well."""
     fix = one.fix
     if fix is None or other is None:
@@ -185,19 +185,19 @@ def adapt_hints(
     found: Sequence[Obstacle], query: Query, policy: Policy, catalog: Catalog
 ) -> tuple[Obstacle, ...]:
     """Return the obstacles with hints that name what the policy has, without hints that were typed."""
-    names = _names_of_examples(query, policy, catalog)
-    typed = _words_of_outline(Outline.of(query.source.text))
+    names = _map_examples(query, policy, catalog)
+    typed = _list_words(Outline.of(query.source.text))
     hints: dict[str | None, str | None] = {None: None}
     own = {one.hint for one in found if one.fix is not None and one.fix.text == one.hint}
     hints |= {given: given for given in own}  # the whole statement, with names of its own
     for given in {one.hint for one in found if one.hint is not None} - own:
-        hint = _name_in_hint(given, names)
-        known = hint is None or _is_within(_words_of_outline(Outline(_PROSE.sub("", hint))), typed)
+        hint = _fill_hint(given, names)
+        known = hint is None or _is_within(_list_words(Outline(_PROSE.sub("", hint))), typed)
         hints[given] = None if known else hint
     return tuple(replace(one, hint=hints[one.hint]) for one in found)
 
 
-def _name_in_hint(hint: str, names: Mapping[str, str]) -> str | None:
+def _fill_hint(hint: str, names: Mapping[str, str]) -> str | None:
     """Return a hint with the names that exist; None if one of its examples has no counterpart.
 
     Where each row is a privacy unit, units are counted by COUNT(*).
@@ -209,13 +209,13 @@ def _name_in_hint(hint: str, names: Mapping[str, str]) -> str | None:
     return _EXAMPLE.sub(lambda match: names[match[0]], hint)
 
 
-def _names_of_examples(query: Query, policy: Policy, catalog: Catalog) -> dict[str, str]:
+def _map_examples(query: Query, policy: Policy, catalog: Catalog) -> dict[str, str]:
     """Return what examples' names are called in a statement's tables, or else in those of the policy.
 
     A name that exists stands for itself.
     """
     tables = []
-    for node in all_of(query.tree, exp.Table):
+    for node in find_nodes(query.tree, exp.Table):
         table = policy.table(node.name) if node.name.isascii() else None
         if table is not None and not table.public and table not in tables:
             tables.append(table)
@@ -227,7 +227,7 @@ def _names_of_examples(query: Query, policy: Policy, catalog: Catalog) -> dict[s
     if not tables:
         return own
     first = tables[0]
-    unit = _unit_of_examples(tables, policy)
+    unit = _find_unit(tables, policy)
     columns = [(name, kind) for name, kind in catalog.columns(first.name) if name != unit]
     days = [name for name, kind in columns if kind.moment or kind.name == "DATE"]
     others = [name for name, _ in columns if name not in days]
@@ -236,10 +236,10 @@ def _names_of_examples(query: Query, policy: Policy, catalog: Catalog) -> dict[s
     found |= {"user_id": unit} if unit is not None else {}
     found |= {"page": keys[0], "country": keys[-1]} if keys else {}
     found |= {"day": (days or keys)[0]} if days or keys else {}
-    return {word: written_name(name) for word, name in found.items()} | own
+    return {word: write_name(name) for word, name in found.items()} | own
 
 
-def _unit_of_examples(tables: Sequence[Table], policy: Policy) -> str | None:
+def _find_unit(tables: Sequence[Table], policy: Policy) -> str | None:
     """Return the unit's column of the first table that has one; None if each row is a unit."""
     names: dict[str, str] = {}
     for given in tables:
@@ -251,7 +251,7 @@ def _unit_of_examples(tables: Sequence[Table], policy: Policy) -> str | None:
     return next(iter(names.values()), None)
 
 
-def _words_of_outline(outline: Outline) -> list[str]:
+def _list_words(outline: Outline) -> list[str]:
     return [token.text.upper() for token in outline.tokens]
 
 

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import Fix, Obstacle
-from dpsql.language import BlockText, Outline, Query, call_end, replacement_fix, walk_tree, written_name
+from dpsql.language import BlockText, Outline, Query, call_end, replace_name, walk_tree, write_name
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import CsvSource, Policy, Table, TableDomain, UnitColumn, fold
 
@@ -21,7 +21,7 @@ Advice = tuple[str | None, Fix | None] | tuple[str | None, Fix | None, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class FromTable:
     """A declared table in a FROM clause, under its alias."""
 
     alias: str
@@ -40,8 +40,8 @@ class Named:
 
 
 @dataclass(slots=True)
-class Statement:
-    """A refused statement."""
+class RefusedStatement:
+    """A refused statement, with its text and what the policy and the tables' schema say."""
 
     query: Query
     policy: Policy
@@ -61,7 +61,7 @@ class Statement:
         """Whether the clause of options was typed."""
         return any(t.text.upper() == "DIFFERENTIAL_PRIVACY" for t in self.outline.tokens)
 
-    def named(self, select: exp.Select) -> list[Named]:
+    def list_tables(self, select: exp.Select) -> list[FromTable]:
         """Return the declared tables of a FROM clause."""
         first = select.args.get("from_")
         nodes = [first.this if first is not None else None, *(j.this for j in select.args.get("joins") or ())]
@@ -71,7 +71,7 @@ class Statement:
                 self.policy.table(node.name) if isinstance(node, exp.Table) and node.name.isascii() else None
             )
             if table is not None and isinstance(node, exp.Table):
-                found.append(Named(node.alias_or_name, table, node, self.columns(table)))
+                found.append(FromTable(node.alias_or_name, table, node, self.columns(table)))
         return found
 
     def outermost(self, node: exp.Expr) -> BlockText | None:
@@ -85,39 +85,39 @@ class Statement:
         return tuple(name for name, _ in self.catalog.columns(table.name))
 
 
-def clause_at(text: str, at: int, clause: str) -> Fix:
+def add_clause(text: str, at: int, clause: str) -> Fix:
     """Return the fix that adds a clause at a place, with blanks around it."""
     before = "" if at and text[at - 1].isspace() else " "
     after = " " if at < len(text) and not text[at].isspace() and text[at] not in ");" else ""
     return Fix(f"{before}{clause}{after}", at, at)
 
 
-def advise_on_column(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on a column that does not exist."""
     select = node.find_ancestor(exp.Select)
     if not isinstance(node, exp.Column) or select is None or (one.hint or "").startswith("did you mean"):
         return None
-    named = of.named(select)
+    named = of.list_tables(select)
     here = [n for n in named if not node.table or fold(n.alias) == fold(node.table)] or named
     if any(n.column(node.name) for n in here if not node.table):
         return None  # it exists, but not in this place
     return (
         advise_on_renamed_column(of, node, one)
-        or _of_a_list(of, node, select)
-        or _text_in_quotes(of, node)
-        or _same_as_other_side(of, node, here)
-        or _of_a_table(of, node, named)
-        or _word_of_a_name(of, node, here)
-        or _unit_of(of, node, here)
+        or _name_list(of, node, select)
+        or _quote_text(of, node)
+        or _copy_other_side(of, node, here)
+        or _find_in_tables(of, node, named)
+        or _find_by_word(of, node, here)
+        or _use_unit(of, node, here)
     )
 
 
-def advise_on_renamed_column(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_renamed_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on a column that the policy calls otherwise than the header of its file."""
     select = node.find_ancestor(exp.Select)
     if not isinstance(node, exp.Column) or select is None:
         return None
-    for named in of.named(select):
+    for named in of.list_tables(select):
         source = named.table.source
         new = dict(source.format.rename).get(node.name) if isinstance(source, CsvSource) else None
         if new is not None and named.column(new) is not None:
@@ -125,11 +125,11 @@ def advise_on_renamed_column(of: Statement, node: exp.Expr, one: Obstacle) -> Ad
     return None
 
 
-def _replace_name(of: Statement, node: exp.Column, name: str) -> Advice:
-    return f"did you mean {written_name(name)}?", replacement_fix(node.this, name)
+def _replace_name(of: RefusedStatement, node: exp.Column, name: str) -> Advice:
+    return f"did you mean {write_name(name)}?", replace_name(node.this, name)
 
 
-def _of_a_list(of: Statement, node: exp.Column, select: exp.Select) -> Advice | None:
+def _name_list(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
     """Advise to name the column of a list: `SELECT item FROM UNNEST(['a', 'b'])` lacks `AS t(item)`."""
     first, found = select.args.get("from_"), [m.start() for m in re.finditer(r"(?i)\bunnest\b", of.text)]
     if first is None or not isinstance(first.this, exp.Unnest) or select.args.get("joins"):
@@ -140,7 +140,7 @@ def _of_a_list(of: Statement, node: exp.Column, select: exp.Select) -> Advice | 
     return (f"AS t({node.name})", Fix(f" AS t({node.name})", end + 1, end + 1)) if end >= 0 else None
 
 
-def _text_in_quotes(of: Statement, node: exp.Column) -> Advice | None:
+def _quote_text(of: RefusedStatement, node: exp.Column) -> Advice | None:
     """Advise to write a value in single quotes: double quotes stand around names."""
     compared = isinstance(node.parent, (exp.EQ, exp.NEQ, exp.In, exp.Like, exp.ILike))
     if node.table or not node.this.args.get("quoted") or not compared or "start" not in node.this.meta:
@@ -149,7 +149,7 @@ def _text_in_quotes(of: Statement, node: exp.Column) -> Advice | None:
     return f"{text} is a text", Fix(text, node.this.meta["start"], node.this.meta["end"] + 1)
 
 
-def _same_as_other_side(of: Statement, node: exp.Column, here: list[Named]) -> Advice | None:
+def _copy_other_side(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
     """`a.id = b.user_id`, where a has a user_id."""
     parent = node.parent
     if not isinstance(parent, exp.EQ):
@@ -161,14 +161,14 @@ def _same_as_other_side(of: Statement, node: exp.Column, here: list[Named]) -> A
     return _replace_name(of, node, known[0]) if len(known) == 1 and node.table else None
 
 
-def _word_of_a_name(of: Statement, node: exp.Column, here: list[Named]) -> Advice | None:
+def _find_by_word(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
     """`date`, where the only such column is `visit_date`."""
     word = fold(node.name)
     known = [c for n in here for c in n.columns if word in fold(c).split("_")]
     return _replace_name(of, node, known[0]) if len(known) == 1 else None
 
 
-def _unit_of(of: Statement, node: exp.Column, here: list[Named]) -> Advice | None:
+def _use_unit(of: RefusedStatement, node: exp.Column, here: list[FromTable]) -> Advice | None:
     """`COUNT(DISTINCT user_id)`, where the unit is called otherwise."""
     units = [n.unit for n in here if n.unit is not None]
     counted = isinstance(node.parent, exp.Distinct)
@@ -177,12 +177,12 @@ def _unit_of(of: Statement, node: exp.Column, here: list[Named]) -> Advice | Non
     return _replace_name(of, node, units[0])
 
 
-def _of_a_table(of: Statement, node: exp.Column, named: list[Named]) -> Advice | None:
+def _find_in_tables(of: RefusedStatement, node: exp.Column, named: list[FromTable]) -> Advice | None:
     """Find a column of another table: of FROM under another alias, or one that can be joined."""
     for other in named:
         name = other.column(node.name)
         if name is not None and node.table:
-            return f"did you mean {other.alias}.{name}?", replacement_fix(node.args["table"], other.alias)
+            return f"did you mean {other.alias}.{name}?", replace_name(node.args["table"], other.alias)
     joins = []
     for table in of.policy.tables.values():
         known = {fold(c) for c in of.columns(table)}
@@ -194,7 +194,7 @@ def _of_a_table(of: Statement, node: exp.Column, named: list[Named]) -> Advice |
     return f"{node.name} is a column of {table.name}: {join}", Fix(f" {join}", at, at)
 
 
-def _join_clause(of: Statement, table: Table, to: Named) -> tuple[str, int] | None:
+def _join_clause(of: RefusedStatement, table: Table, to: FromTable) -> tuple[str, int] | None:
     """Return the clause that joins a table to one of FROM, and the place behind that."""
     ends = [n.meta["end"] + 1 for n in walk_tree(to.node) if "end" in n.meta]
     if not ends or table is to.table:
@@ -214,18 +214,18 @@ def _join_clause(of: Statement, table: Table, to: Named) -> tuple[str, int] | No
     return None
 
 
-def advise_on_private_join(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_private_join(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Join private tables on the unit besides."""
     select = node.find_ancestor(exp.Select)
     if not isinstance(node, exp.Join) or select is None:
         return None
-    named = of.named(select)
+    named = of.list_tables(select)
     right = next((n for n in named if n.node is node.this or n.node == node.this), None)
     left = next((n for n in named if n is not right and n.unit is not None), None)
     if right is None or left is None or right.unit is None:
         return None
     same = f"{left.alias}.{left.unit} = {right.alias}.{right.unit}"
-    mistaken = _wrong_key(of, node, named)
+    mistaken = _correct_key(of, node, named)
     if mistaken is not None:
         return mistaken
     asks = f"rows of one {left.unit} are joined"
@@ -234,12 +234,12 @@ def advise_on_private_join(of: Statement, node: exp.Expr, one: Obstacle) -> Advi
         return None
     place, form = at
     change = form.format(same=same, unit=right.unit)
-    fix = clause_at(text, place, change) if change.startswith("WHERE") else Fix(change, place, place)
+    fix = add_clause(text, place, change) if change.startswith("WHERE") else Fix(change, place, place)
     word = "ON" if node.args.get("on") is not None or change.startswith(" ON") else "WHERE"
     return f"{word} {same}", replace(fix, asks=asks)
 
 
-def _wrong_key(of: Statement, join: exp.Join, named: list[Named]) -> Advice | None:
+def _correct_key(of: RefusedStatement, join: exp.Join, named: list[FromTable]) -> Advice | None:
     """`a.visit_id = b.user_id`, where a has the unit too: one side names the wrong key."""
     on = join.args.get("on")
     sides = [on.this, on.expression] if isinstance(on, exp.EQ) else []
@@ -252,12 +252,12 @@ def _wrong_key(of: Statement, join: exp.Join, named: list[Named]) -> Advice | No
     ((side, unit),) = wrong
     written = f"{side.table}.{unit}"
     asks = f"rows of one {unit} are joined"
-    fix = replacement_fix(side.this, str(unit))
+    fix = replace_name(side.this, str(unit))
     return f"did you mean {written}?", replace(fix, asks=asks) if fix is not None else None
 
 
 def _place_of_condition(
-    of: Statement, join: exp.Join, select: exp.Select, right: Named
+    of: RefusedStatement, join: exp.Join, select: exp.Select, right: FromTable
 ) -> tuple[int, str] | None:
     """Return where a condition of a join can be added, and its form there."""
     start = right.node.this.meta.get("start", 0)
@@ -284,24 +284,27 @@ _CASTS = frozenset({"VARCHAR", "DATE", "TIMESTAMP", "BIGINT", "DOUBLE"})
 _NUMBERS = frozenset({"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "DOUBLE"})
 
 
-def _fits(given: str, wanted: str) -> bool:
+def _is_fitting(given: str, wanted: str) -> bool:
     """Return whether an argument fits as it is; a word in small letters is a literal text."""
     return given == wanted or wanted.islower() or {given, wanted} <= _NUMBERS
 
 
-def _types(call: str) -> list[str]:
+def _read_types(call: str) -> list[str]:
     """Return the types in the parentheses of a call that a message shows."""
     inside = call.partition("(")[2].rpartition(")")[0].partition(") (")[0]
     return inside.split(", ") if inside else []
 
 
-def advise_on_types(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_types(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Convert the arguments that do not fit a function or operator."""
-    given = _types(one.message.partition(" with ")[2])
+    given = _read_types(one.message.partition(" with ")[2])
     operands = [node.this, node.expression] if isinstance(node, exp.Binary) else list(node.expressions)
-    allowed = [_types(form) for form in (one.hint or "").split("; ") if len(_types(form)) == len(given)]
+    allowed = [
+        _read_types(form) for form in (one.hint or "").split("; ") if len(_read_types(form)) == len(given)
+    ]
     ways = [
-        [i for i, (a, b) in enumerate(zip(given, form, strict=True)) if not _fits(a, b)] for form in allowed
+        [i for i, (a, b) in enumerate(zip(given, form, strict=True)) if not _is_fitting(a, b)]
+        for form in allowed
     ]
     fitting = [
         (places, form)
@@ -323,7 +326,7 @@ def advise_on_types(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | No
     return ", ".join(c.text for c in casts), replace(casts[0], also=tuple(casts[1:]))
 
 
-def advise_on_comparison(of: Statement, node: exp.Expr, one: Obstacle) -> Advice | None:
+def advise_on_comparison(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Convert a text that is compared with a number or a date."""
     first, _, rest = one.message.partition(" and ")
     target = one.message.partition("CAST(... AS ")[2].partition(")")[0] or rest.partition(" ")[0]

@@ -1,7 +1,13 @@
 """The aggregates that a private statement may release, from their SQL to what the engine computes.
 
-``aggregate`` has the types, ``counts`` the counts. ``sums`` has sums on the grid of `analysis.grids`,
-``value_rules`` the calls of SUM and AVG, ``values`` which sums are released for them. ``quantile_rules`` has
-the calls of quantiles and extremes, ``cells`` the rows that are counted for them. A further count is a
-subclass of `Part`, the function that compiles a call of it, and its name in `RULES` of ``calls``.
+``released_calls``       which calls are released; those of SUM, AVG, VARIANCE and STDDEV, with their bounds
+``unit_counts``          counts, of units, rows or different values
+``unit_values``          the numbers that are released for sums, averages and variances, on `analysis.grids`
+``quantiles``            the calls of quantiles and extremes, and the cells of which the rows are counted
+``contribution_bounds``  bounds on what one unit contributes: as declared, by default, or found privately
+``indicator_counts``     sums and means of zeros and ones, which are counts
+``released_numbers``     the types: `UnitNumber`, `ReleasedAggregate`, `AggregateCall`
+
+A further count is a subclass of `UnitNumber`, the function that compiles a call of it, and its name in
+`RULES` of ``released_calls``.
 """

@@ -13,9 +13,9 @@ from sqlglot import Dialect, exp
 
 from dpsql.analysis.bound_ladders import Contribution, Ladder
 from dpsql.analysis.compiled_relation import From
-from dpsql.analysis.compiler import StatementCompiler, call_arguments
-from dpsql.analysis.grids import in_search, near_and_far
-from dpsql.analysis.released.unit_numbers import AggregateCall
+from dpsql.analysis.compiler import StatementCompiler, split_arguments
+from dpsql.analysis.grids import prepare_for_search, split_steps
+from dpsql.analysis.released.released_numbers import AggregateCall
 from dpsql.analysis.typed_expression import Bounds, Typed
 from dpsql.errors import Fix
 from dpsql.estimates import decimal
@@ -26,7 +26,7 @@ from dpsql.policy import Assumed, Policy
 from dpsql.types import DOUBLE, HUGEINT, SqlType
 
 
-def rows_per_unit(compiler: StatementCompiler, source: From, *, beyond: str = "weighted down") -> int | None:
+def bound_rows(compiler: StatementCompiler, source: From, *, beyond: str = "weighted down") -> int | None:
     """Return how many rows of a unit count in all groups together: as written, else as the policy says.
 
     A bound of the policy is noted as an assumption, with what is done to rows `beyond` it. None: nobody said
@@ -36,42 +36,42 @@ def rows_per_unit(compiler: StatementCompiler, source: From, *, beyond: str = "w
         return compiler.max_rows
     known = compiler.rows_per_unit.get(id(source))
     if known is None:
-        default = _default(compiler.policy, source.source, "rows_per_unit")
+        default = _find_default(compiler.policy, source.source, "rows_per_unit")
         known = compiler.rows_per_unit[id(source)] = source, default, {}
     _, found, assumed = known
     if found is not None and beyond not in assumed:
         rows, verb = ("row", "counts") if found == 1 else ("rows", "count")
-        of = f"{rows} of a {unit_name(source)} {verb}, rows beyond are {beyond}"
+        of = f"{rows} of a {name_unit(source)} {verb}, rows beyond are {beyond}"
         assumed[beyond] = Assumed(of, f"at most {found:,}", "policy")
     if found is not None:
         compiler.assume(assumed[beyond])
     return found
 
 
-def values_per_unit(compiler: StatementCompiler, source: From, *, declared: int | None = None) -> int | None:
+def bound_values(compiler: StatementCompiler, source: From, *, declared: int | None = None) -> int | None:
     """Return how many different values of a unit count in a group, as the policy says; None: it does not.
 
     No more are counted than are `declared`: a unit with more has some that no key can have.
     """
-    found = _default(compiler.policy, source.source, "rows_per_unit")
+    found = _find_default(compiler.policy, source.source, "rows_per_unit")
     if found is not None:
         found = found if declared is None else max(1, min(found, declared))
-        of = f"different value{'s' * (found != 1)} of a {unit_name(source)} in a group"
+        of = f"different value{'s' * (found != 1)} of a {name_unit(source)} in a group"
         compiler.assume(Assumed(of, f"at most {found:,}", "policy"))
     return found
 
 
-def default_rows(policy: Policy, source: From) -> int | None:
+def find_default_rows(policy: Policy, source: From) -> int | None:
     """Return how many rows of a unit count, as the policy says; None if it does not."""
-    return _default(policy, source.source, "rows_per_unit")
+    return _find_default(policy, source.source, "rows_per_unit")
 
 
-def default_groups(compiler: StatementCompiler, source: From, selection: Selection) -> int | None:
+def find_default_groups(compiler: StatementCompiler, source: From, selection: Selection) -> int | None:
     """Return in how many groups a unit counts where the statement does not say it; None: nobody does."""
-    return groups_by_ladder(compiler, selection) or _default(compiler.policy, source.source, "groups")
+    return find_ladder_groups(compiler, selection) or _find_default(compiler.policy, source.source, "groups")
 
 
-def groups_by_ladder(compiler: StatementCompiler, selection: Selection) -> int | None:
+def find_ladder_groups(compiler: StatementCompiler, selection: Selection) -> int | None:
     """Return in how many groups of undeclared keys a unit counts, as a kept ladder of the keys says.
 
     It is for all groups. None: there is no such ladder.
@@ -81,19 +81,21 @@ def groups_by_ladder(compiler: StatementCompiler, selection: Selection) -> int |
     return whole.groups_bound() if whole is not None and every else None
 
 
-def groups_of_unit(
+def bound_groups(
     compiler: StatementCompiler, source: From, selection: Selection, options: Options, *, one_group: bool
 ) -> int | None:
     """Return in at most how many groups a unit is, or may count; None if nobody says it."""
-    return 1 if one_group else options.max_groups_contributed or default_groups(compiler, source, selection)
+    return (
+        1 if one_group else options.max_groups_contributed or find_default_groups(compiler, source, selection)
+    )
 
 
-def assumed_groups(source: From, groups: int) -> Assumed:
+def state_groups(source: From, groups: int) -> Assumed:
     """Return the assumption that a unit counts in so many groups."""
-    return Assumed(f"group{'s' * (groups != 1)} of a {unit_name(source)}", f"at most {groups:,}", "policy")
+    return Assumed(f"group{'s' * (groups != 1)} of a {name_unit(source)}", f"at most {groups:,}", "policy")
 
 
-def _default(policy: Policy, source: Node, name: str) -> int | None:
+def _find_default(policy: Policy, source: Node, name: str) -> int | None:
     """Return the largest bound of the private tables of FROM that have one, else that of `[defaults]`.
 
     None if there is no number, also where one of the tables says AUTO.
@@ -108,7 +110,7 @@ def _default(policy: Policy, source: Node, name: str) -> int | None:
     return max(known) if len(known) == len(numbers) else None
 
 
-def unit_column(source: From) -> tuple[str, str] | None:
+def find_unit_column(source: From) -> tuple[str, str] | None:
     """Return the alias of a table and the name of its column that holds the unit; None if none is visible."""
     for origin in source.scope.origins:
         for name, column in zip(origin.names, origin.columns, strict=True):
@@ -117,9 +119,9 @@ def unit_column(source: From) -> tuple[str, str] | None:
     return None
 
 
-def unit_name(source: From) -> str:
+def name_unit(source: From) -> str:
     """Return the name of the unit's column, for messages; `unit` if none is visible."""
-    found = unit_column(source)
+    found = find_unit_column(source)
     return found[1] if found is not None else "unit"
 
 
@@ -127,7 +129,7 @@ _LONGEST = 60
 """Characters after which the text of an argument is cut."""
 
 
-def argument_text(argument: exp.Expr) -> str:
+def write_argument(argument: exp.Expr) -> str:
     """Return an argument as the statement writes it, on one line and shortened."""
     text = re.sub(f"(?i){MARK}", "", _dialect().generate(copy_tree(argument), copy=False, comments=False))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 2] + ".."
@@ -138,16 +140,16 @@ def _dialect() -> Dialect:
     return Dialect.get_or_raise("duckdb")
 
 
-def ends_text(sql_type: SqlType, low: Fraction, high: Fraction) -> str:
+def write_ends(sql_type: SqlType, low: Fraction, high: Fraction) -> str:
     """Return two bounds in words: of dates and timestamps as such, from days and microseconds since 1970.
 
-    >>> ends_text(SqlType("DATE"), Fraction(0), Fraction(31))
+    >>> write_ends(SqlType("DATE"), Fraction(0), Fraction(31))
     '1970-01-01 to 1970-02-01'
     """
-    return f"{_end(sql_type, low)} to {_end(sql_type, high)}"
+    return f"{_write_end(sql_type, low)} to {_write_end(sql_type, high)}"
 
 
-def _end(sql_type: SqlType, end: Fraction) -> str:
+def _write_end(sql_type: SqlType, end: Fraction) -> str:
     match sql_type.name:
         case "DATE":
             return str(date(1970, 1, 1) + timedelta(days=int(end)))
@@ -157,14 +159,14 @@ def _end(sql_type: SqlType, end: Fraction) -> str:
     return decimal(end)
 
 
-def show_bounds(call: AggregateCall, bound: str, ends: str, guess: str) -> tuple[str, Fix | None]:
+def write_bound(call: AggregateCall, bound: str, ends: str, guess: str) -> tuple[str, Fix | None]:
     """Return an aggregate's call with a bound added, for a hint, and the fix that adds it to the statement.
 
     There is no fix for a call that has a named argument already.
     """
     source, start = call.compiler.source, call.compiler.source.position(call.node)
     end, added = call_end(source, start), f", {bound} => {ends}"
-    if end < 0 or call_arguments(call.node)[0]:
+    if end < 0 or split_arguments(call.node)[0]:
         value = "*" if call.name.startswith("count") else "x"
         return f"{call.name.upper()}({value}{added})", None
     text = " ".join(source.text[start:end].split())
@@ -176,7 +178,7 @@ def show_bounds(call: AggregateCall, bound: str, ends: str, guess: str) -> tuple
 def assume_cut(call: AggregateCall, argument: str, sql_type: SqlType, bounds: Bounds) -> None:
     """Note that values are cut, if the policy declares the bounds: other bounds no value exceeds."""
     if bounds.declared:
-        ends = ends_text(sql_type, bounds.low, bounds.high)
+        ends = write_ends(sql_type, bounds.low, bounds.high)
         call.compiler.assume(Assumed(f"values of {argument} outside {ends} are cut", where="policy"))
 
 
@@ -193,7 +195,7 @@ def is_auto(named: Sequence[exp.Expr]) -> bool:
     return len(named) == 1 and named[0].name.lower() == "contribution_bounds" and word.upper() == "AUTO"
 
 
-def rows_ladder(call: AggregateCall, most: int | None = None) -> Ladder:
+def make_rows_ladder(call: AggregateCall, most: int | None = None) -> Ladder:
     """Return the bounds on how many rows of a unit count, up to the least power of two from `most` on."""
     row = kept(whole(1), call.condition())
     top = HIGHEST_ROWS if most is None else min(HIGHEST_ROWS, (most - 1).bit_length())
@@ -201,14 +203,14 @@ def rows_ladder(call: AggregateCall, most: int | None = None) -> Ladder:
     return Ladder(Contribution.ROWS, row, 0, Fraction(1), top, call.by_row, ends)
 
 
-def searched_rows(call: AggregateCall, most: int | None) -> int:
+def search_rows(call: AggregateCall, most: int | None) -> int:
     """Return how many rows of a unit count, found privately; at most as many as somebody said.
 
     A bound that the statement writes is taken as it is.
     """
     if most is not None and (call.compiler.max_rows is not None or most == 1):
         return most
-    found = call.compiler.bound(rows_ladder(call, most))
+    found = call.compiler.bound(make_rows_ladder(call, most))
     return found if most is None else min(most, found)
 
 
@@ -225,20 +227,20 @@ def is_signed(value: Typed) -> bool:
     return (value.bounds is None or value.bounds.low < 0) and has_negatives(value.type)
 
 
-def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
+def make_ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     """Return the bounds on what one unit contributes to an aggregate of values."""
-    row, scale, step = in_search(value.guarded_node, value.type)
+    row, scale, step = prepare_for_search(value.guarded_node, value.type)
     condition, total = call.condition(), of is Contribution.TOTAL
     counted = kept(row, condition)
     if value.type == DOUBLE and total:
-        near, far = (kept(each, condition) for each in near_and_far(value.guarded_node))
+        near, far = (kept(each, condition) for each in split_steps(value.guarded_node))
         made = Ladder(of, near, scale, step, HIGHEST, call.by_row, type=value.type, far=far)
         if call.compiler.policy.engine != "duckdb":
             return made
         return replace(made, small=kept(value.guarded_node, condition))
     if value.type == DOUBLE:
         return Ladder(of, counted, scale, step, HIGHEST, call.by_row, type=value.type)
-    power = power_of(value.type)
+    power = find_power(value.type)
     single = call.one_row or call.by_row
     # A value beyond BIGINT has no type in an answer.
     top = min(power + (0 if single else HIGHEST_ROWS), HIGHEST) if total else min(power, 63)
@@ -246,7 +248,7 @@ def ladder(call: AggregateCall, value: Typed, of: Contribution) -> Ladder:
     return Ladder(of, counted, scale, step, top, call.by_row, ends, value.type)
 
 
-def power_of(sql_type: SqlType) -> int:
+def find_power(sql_type: SqlType) -> int:
     """Return the least power of two that no value of an exact type exceeds, in its least steps."""
     if sql_type == HUGEINT:
         return 127
@@ -255,9 +257,9 @@ def power_of(sql_type: SqlType) -> int:
     return sql_type.bits - sql_type.signed
 
 
-def searched_ends(call: AggregateCall, value: Typed) -> tuple[Fraction, Fraction]:
+def search_ends(call: AggregateCall, value: Typed) -> tuple[Fraction, Fraction]:
     """Return the bounds of values that are found privately, within the ends of their type."""
-    highest, lowest = (ladder(call, value, of) for of in (Contribution.HIGHEST, Contribution.LOWEST))
+    highest, lowest = (make_ladder(call, value, of) for of in (Contribution.HIGHEST, Contribution.LOWEST))
     high = highest.step * call.compiler.bound(highest)
     low = -lowest.step * call.compiler.bound(lowest) if is_signed(value) else Fraction(0)
     if value.type.name == "DECIMAL":

@@ -14,9 +14,9 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from dpsql.analysis.compiler import call_arguments, function_name
+from dpsql.analysis.compiler import function_name, list_conjuncts, split_arguments
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.language import MARK, all_of, copy_tree, keep_title, transform_tree, walk_tree
+from dpsql.language import MARK, copy_tree, find_nodes, keep_title, transform_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 from dpsql.types import BOOLEAN
@@ -38,30 +38,30 @@ class _Counted:
 
 def cut_ratios(select: exp.Select) -> exp.Select:
     """Return a block with its ratios of a part and a whole cut; one without any is returned as it is."""
-    counts = _aliases(select)
-    if not any(_end(_written(node, counts)) is not None for node in _divisions(select)):
+    counts = _find_aliases(select)
+    if not any(_find_end(_substitute_aliases(node, counts)) is not None for node in _find_divisions(select)):
         return select
     changed = copy_tree(select)
-    for node in _divisions(changed):
-        end = _end(_written(node, counts))
+    for node in _find_divisions(changed):
+        end = _find_end(_substitute_aliases(node, counts))
         if end is not None:
             node.replace(keep_title(node, cut_ratio(node, end)))
     return changed
 
 
-def _aliases(select: exp.Select) -> dict[str, exp.Expr]:
+def _find_aliases(select: exp.Select) -> dict[str, exp.Expr]:
     """Return the counts of a select list by their folded aliases, without those that a key is called."""
     group = select.args.get("group")
-    keys = {fold(each.name) for each in all_of(group, exp.Column)} if group is not None else set[str]()
+    keys = {fold(each.name) for each in find_nodes(group, exp.Column)} if group is not None else set[str]()
     listed = [item for item in select.expressions if isinstance(item, exp.Alias)]
     return {
         fold(item.alias): item.this
         for item in listed
-        if fold(item.alias) not in keys and _counted(_bare(item.this)) is not None
+        if fold(item.alias) not in keys and _read_counted(_strip_casts(item.this)) is not None
     }
 
 
-def _written(node: exp.Div, counts: Mapping[str, exp.Expr]) -> exp.Div:
+def _substitute_aliases(node: exp.Div, counts: Mapping[str, exp.Expr]) -> exp.Div:
     """Return a division with counts in the place of their aliases."""
     if not counts:
         return node
@@ -91,16 +91,21 @@ def cut_ratio(ratio: exp.Expr, end: Fraction) -> exp.Expr:
 
 
 def _write_number(number: Fraction) -> exp.Expr:
+    """Return a number other than 0 as a literal."""
     whole = number.denominator == 1
     literal = exp.Literal.number(str(abs(number.numerator)) if whole else repr(float(abs(number))))
     return literal if number > 0 else exp.Paren(this=exp.Neg(this=literal))
 
 
-def _divisions(select: exp.Select) -> list[exp.Div]:
-    """Return the divisions in the parts of a block that may hold aggregates, none inside another."""
+def _find_divisions(select: exp.Select) -> list[exp.Div]:
+    """Return the divisions in the parts of a block that may hold aggregates."""
+    return [n for n in _walk_block(select) if isinstance(n, exp.Div) and not n.meta.get(_CUT)]
+
+
+def _walk_block(select: exp.Select) -> list[exp.Expr]:
+    """Return the nodes of the parts of a block that may hold aggregates, without those of queries within."""
     parts = [*select.expressions, *(select.args.get(name) for name in ("having", "qualify", "order"))]
-    nodes = [node for part in parts if part is not None for node in walk_tree(part, is_inner_query)]
-    return [node for node in nodes if isinstance(node, exp.Div) and not node.meta.get(_CUT)]
+    return [node for part in parts if part is not None for node in walk_tree(part, is_inner_query)]
 
 
 def is_inner_query(node: exp.Expr) -> bool:
@@ -108,18 +113,18 @@ def is_inner_query(node: exp.Expr) -> bool:
     return isinstance(node, (exp.Query, exp.Subquery))
 
 
-def _end(node: exp.Div) -> Fraction | None:
+def _find_end(node: exp.Div) -> Fraction | None:
     """Return what the ratio is where the part is the whole; None for ratios of other numbers."""
     factor, part = _split_factor(node.this)
-    whole = _bare(node.expression)
+    whole = _strip_casts(node.expression)
     if (function_name(whole) or "").lower() == "nullif" and len(whole.expressions) == 2:
-        whole = _bare(whole.expressions[0])
-    counted = _counted(part)
+        whole = _strip_casts(whole.expressions[0])
+    counted = _read_counted(part)
     if counted is None:
         return None
     if isinstance(whole, exp.Window):
-        return factor if _total_of(whole, part) else None
-    other = _counted(whole)
+        return factor if _is_total_of(whole, part) else None
+    other = _read_counted(whole)
     if other is None or counted.call != other.call or counted == other:
         return None
     return factor if all(_is_implied(each, counted.conditions) for each in other.conditions) else None
@@ -127,17 +132,17 @@ def _end(node: exp.Div) -> Fraction | None:
 
 def _split_factor(node: exp.Expr) -> tuple[Fraction, exp.Expr]:
     """Return a positive constant factor, 1 if there is none, and what it multiplies."""
-    node = _bare(node)
+    node = _strip_casts(node)
     if isinstance(node, exp.Mul):
         for one, other in ((node.this, node.expression), (node.expression, node.this)):
-            number = _bare(one)
+            number = _strip_casts(one)
             if isinstance(number, exp.Literal) and not number.is_string and Fraction(str(number.this)) > 0:
                 factor, inner = _split_factor(other)
                 return Fraction(str(number.this)) * factor, inner
     return Fraction(1), node
 
 
-def _bare(node: exp.Expr) -> exp.Expr:
+def _strip_casts(node: exp.Expr) -> exp.Expr:
     """Return an expression without parentheses and conversions to fractional numbers."""
     node = node.unnest()
     while isinstance(node, exp.Cast) and node.args["to"].this in exp.DataType.REAL_TYPES:
@@ -145,33 +150,24 @@ def _bare(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _counted(node: exp.Expr) -> _Counted | None:
+def _read_counted(node: exp.Expr) -> _Counted | None:
     """Return what a call counts; None for other expressions."""
     where = node.expression.this if isinstance(node, exp.Filter) else None
     call = node.this if isinstance(node, exp.Filter) else node
     condition = _COUNTS.get((function_name(call) or "").lower())
     if condition is None or not isinstance(call, exp.Anonymous):
         return None
-    bounds, arguments = call_arguments(call)
+    bounds, arguments = split_arguments(call)
     if len(arguments) > 1 or (condition and not arguments):
         return None
-    conditions = [*_conjuncts(where)]
+    conditions = [*list_conjuncts(where)]
     if condition:
-        conditions += _conjuncts(arguments[0])
+        conditions += list_conjuncts(arguments[0])
     elif arguments and isinstance(arguments[0], exp.Distinct):
         return _Counted((arguments[0], *bounds), tuple(conditions))
     elif arguments and not isinstance(arguments[0], exp.Star):
         conditions.append(exp.Not(this=exp.Is(this=arguments[0].copy(), expression=exp.Null())))
     return _Counted(tuple(bounds), tuple(conditions))
-
-
-def _conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
-    if node is None:
-        return []
-    node = node.unnest()
-    if isinstance(node, exp.And):
-        return [*_conjuncts(node.this), *_conjuncts(node.expression)]
-    return [node]
 
 
 def _is_implied(condition: exp.Expr, conditions: tuple[exp.Expr, ...]) -> bool:
@@ -183,12 +179,12 @@ def _is_implied(condition: exp.Expr, conditions: tuple[exp.Expr, ...]) -> bool:
     return there and inner is not None and inner.this.unnest() in conditions
 
 
-def _total_of(window: exp.Window, part: exp.Expr) -> bool:
+def _is_total_of(window: exp.Window, part: exp.Expr) -> bool:
     """Return whether a window sums a count over all rows of its partition."""
     call = window.this
     plain = not any(window.args.get(name) for name in ("order", "spec", "alias"))
     summed = (function_name(call) or "").lower() == "sum" and len(call.expressions) == 1
-    return plain and summed and _bare(call.expressions[0]) == part
+    return plain and summed and _strip_casts(call.expressions[0]) == part
 
 
 _NUMBERS = frozenset({*exp.DataType.NUMERIC_TYPES})
@@ -213,11 +209,11 @@ def read_as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.
     which is cut to lie between 0 and 1.
     A block without any is returned as it is.
     """
-    reader = _Reader(_boolean_columns(select, policy, catalog))
-    if not any(reader.count(node) for node in _calls(select)):
+    reader = _Reader(_find_boolean_columns(select, policy, catalog))
+    if not any(reader.read_count(node) for node in _find_calls(select)):
         return select
     changed = copy_tree(select)
-    found = [(node, reader.count(node)) for node in _calls(changed)]
+    found = [(node, reader.read_count(node)) for node in _find_calls(changed)]
     for node, made in found:
         if made is not None:
             meta = next((n.meta for n in node.walk(bfs=False) if "start" in n.meta), {})
@@ -228,14 +224,12 @@ def read_as_counts(select: exp.Select, policy: Policy, catalog: Catalog) -> exp.
     return changed
 
 
-def _calls(select: exp.Select) -> list[exp.Expr]:
+def _find_calls(select: exp.Select) -> list[exp.Expr]:
     """Return the calls in the parts of a block that may hold aggregates, with and without FILTER."""
-    parts = [*select.expressions, *(select.args.get(name) for name in ("having", "qualify", "order"))]
-    nodes = [node for part in parts if part is not None for node in walk_tree(part, is_inner_query)]
-    return [node for node in nodes if isinstance(node, (exp.Anonymous, exp.Filter))]
+    return [n for n in _walk_block(select) if isinstance(n, (exp.Anonymous, exp.Filter))]
 
 
-def _boolean_columns(select: exp.Select, policy: Policy, catalog: Catalog) -> frozenset[str]:
+def _find_boolean_columns(select: exp.Select, policy: Policy, catalog: Catalog) -> frozenset[str]:
     """Return the folded names of the columns that are BOOLEAN in every table of FROM that has them."""
     first = select.args.get("from_")
     items = [first.this] if first is not None else []
@@ -254,26 +248,26 @@ class _Reader:
 
     boolean: frozenset[str]
 
-    def count(self, node: exp.Expr) -> exp.Expr | None:
+    def read_count(self, node: exp.Expr) -> exp.Expr | None:
         """Return SUM or AVG of an indicator as an expression over counts; None for other nodes."""
         where = node.expression.this if isinstance(node, exp.Filter) else None
         call = node.this if isinstance(node, exp.Filter) else node
         name = (function_name(call) or "").lower()
         if name not in ("sum", "avg") or isinstance(node.parent, (exp.Window, exp.Filter)):
             return None
-        bounds, values = call_arguments(call)
-        found = self.indicator(values[0]) if len(values) == 1 else None
+        bounds, values = split_arguments(call)
+        found = self.read_indicator(values[0]) if len(values) == 1 else None
         if found is None:
             return None
-        number = _number(found.number)
+        number = _write_number(found.number)
         if name == "sum":
             if bounds and found.number != 1:
                 return None
-            made = _count(bounds, where, found.where)
+            made = _make_count(bounds, where, found.where)
             return made if found.number == 1 else exp.Paren(this=exp.Mul(this=number, expression=made))
         if bounds or (found.where is None and found.known is None):
             return None
-        part, whole = _count([], where, found.where), _count([], where, found.known)
+        part, whole = _make_count([], where, found.where), _make_count([], where, found.known)
         if part == whole:
             return None  # without ELSE, the mean leaves out the rows that the condition does not hold for
         zero = exp.Anonymous(this=f"{MARK}nullif", expressions=[whole, exp.Literal.number(0)])
@@ -281,19 +275,19 @@ class _Reader:
             part = exp.Mul(this=number, expression=part)
         return cut_ratio(exp.Div(this=part, expression=zero), found.number)
 
-    def indicator(self, node: exp.Expr) -> _Indicator | None:
+    def read_indicator(self, node: exp.Expr) -> _Indicator | None:
         """Return an expression as an indicator; None for other expressions."""
         node = node.unnest()
         value = _read_number(node)
         if value:
             return _Indicator(value, None, None)
-        if self.condition(node):
-            return _Indicator(Fraction(1), node, _present(node))
-        if isinstance(node, exp.Cast) and node.args["to"].this in _NUMBERS and self.condition(node.this):
-            return _Indicator(Fraction(1), node.this.unnest(), _present(node.this.unnest()))
-        return _case(node)
+        if self.is_condition(node):
+            return _Indicator(Fraction(1), node, _make_presence(node))
+        if isinstance(node, exp.Cast) and node.args["to"].this in _NUMBERS and self.is_condition(node.this):
+            return _Indicator(Fraction(1), node.this.unnest(), _make_presence(node.this.unnest()))
+        return _read_case(node)
 
-    def condition(self, node: exp.Expr) -> bool:
+    def is_condition(self, node: exp.Expr) -> bool:
         """Return whether an expression is BOOLEAN, as far as its form tells."""
         node = node.unnest()
         if isinstance(node, exp.Column):
@@ -305,7 +299,7 @@ class _Reader:
         return isinstance(node, _CONDITIONS) and not isinstance(node, exp.SubqueryPredicate)
 
 
-def _case(node: exp.Expr) -> _Indicator | None:
+def _read_case(node: exp.Expr) -> _Indicator | None:
     """Return CASE or IF among 0, NULL and one other number as an indicator."""
     if (function_name(node) or "").lower() == "if" and len(node.expressions) in (2, 3):
         test, yes, *rest = (copy_tree(argument) for argument in node.expressions)
@@ -320,7 +314,7 @@ def _case(node: exp.Expr) -> _Indicator | None:
     numbers = {value for value in values if value}
     if None in values or len(numbers) != 1:
         return None
-    where = _choice(node, [bool(value) for value in values])
+    where = _make_choice(node, [bool(value) for value in values])
     if node.args.get("this") is None and len(branches) == 1:
         where = branches[0].this
         if not values[0]:  # NOT would be NULL, where the condition is, and leave the row out
@@ -328,11 +322,11 @@ def _case(node: exp.Expr) -> _Indicator | None:
     known = None
     if any(absent):
         alike = all(gone or value for gone, value in zip(absent, values, strict=True))
-        known = where if alike else _choice(node, [not gone for gone in absent])
+        known = where if alike else _make_choice(node, [not gone for gone in absent])
     return _Indicator(numbers.pop(), where, known)
 
 
-def _choice(node: exp.Case, holds: list[bool]) -> exp.Expr:
+def _make_choice(node: exp.Case, holds: list[bool]) -> exp.Expr:
     """Return a CASE with truth values as its results."""
     made = copy_tree(node)
     for branch, value in zip(made.args["ifs"], holds, strict=False):
@@ -341,7 +335,7 @@ def _choice(node: exp.Case, holds: list[bool]) -> exp.Expr:
     return made
 
 
-def _present(node: exp.Expr) -> exp.Expr | None:
+def _make_presence(node: exp.Expr) -> exp.Expr | None:
     """Return the condition that a truth value is there; None if it always is."""
     if isinstance(node, (exp.Boolean, exp.Is)):
         return None
@@ -361,14 +355,7 @@ def _read_number(node: exp.Expr) -> Fraction | None:
         return None
 
 
-def _number(value: Fraction) -> exp.Expr:
-    """Return a number as a literal."""
-    whole = value.denominator == 1
-    literal = exp.Literal.number(str(abs(value.numerator)) if whole else repr(float(abs(value))))
-    return literal if value > 0 else exp.Paren(this=exp.Neg(this=literal))
-
-
-def _count(bounds: Sequence[exp.Expr], *conditions: exp.Expr | None) -> exp.Expr:
+def _make_count(bounds: Sequence[exp.Expr], *conditions: exp.Expr | None) -> exp.Expr:
     """Return COUNT(*) of the rows that meet all conditions."""
     call = exp.Anonymous(this=f"{MARK}count", expressions=[exp.Star(), *(copy_tree(b) for b in bounds)])
     there = [c for c in conditions if c is not None]

@@ -13,22 +13,22 @@ from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import ROWS as ROWS_OF_UNIT
 from dpsql.analysis.compiled_relation import Scope
-from dpsql.analysis.compiler import call_arguments, number
-from dpsql.analysis.conversions import to_type
+from dpsql.analysis.compiler import read_number, split_arguments
+from dpsql.analysis.conversions import convert_implicitly
 from dpsql.analysis.facts_of_values import DAY, bounds_of
 from dpsql.analysis.grids import Grid, grid_of, least_step
 from dpsql.analysis.released.contribution_bounds import (
-    argument_text,
     assume_cut,
+    bound_rows,
     is_auto,
-    rows_per_unit,
-    searched_ends,
-    searched_rows,
-    show_bounds,
-    unit_name,
+    name_unit,
+    search_ends,
+    search_rows,
+    write_argument,
+    write_bound,
 )
-from dpsql.analysis.released.unit_numbers import SEARCHED, AggregateCall, UnitNumber
-from dpsql.analysis.scalar_rules import canonical
+from dpsql.analysis.released.released_numbers import SEARCHED, AggregateCall, UnitNumber
+from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole
 from dpsql.errors import Fix, InternalError
 from dpsql.kernel.tree import Binary, Call, Case, Cast, Constant, Counted, Expr, IsNull, Paren, kept
@@ -88,10 +88,10 @@ class Cells:
         Values beyond the bounds, infinity among them, are in the cells at the ends.
         """
         if self.type.name in _SIZES:
-            return self._of_instant(value)
-        return Cast(self.grid.steps(value, shifted=True), BIGINT)
+            return self._place_instant(value)
+        return Cast(self.grid.write_steps(value, shifted=True), BIGINT)
 
-    def _of_instant(self, value: Expr) -> Expr:
+    def _place_instant(self, value: Expr) -> Expr:
         """Return the place of a date or timestamp, which is cut to the bounds before it is counted."""
         size = int(self.grid.step)
         low, high = (Constant(self.instant(end * size), self.type) for end in (self.grid.low, self.grid.high))
@@ -131,17 +131,17 @@ class CellRows(UnitNumber):
     single: bool
 
     @property
-    def move(self) -> tuple[int, int]:
-        """See `Part`: the rows of a group."""
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the rows of a group."""
         return 0, self.most
 
     @property
-    def total(self) -> int | None:
-        """See `Part`."""
+    def l1_over_groups(self) -> int | None:
+        """The most by which adding a unit can change the numbers of all groups together."""
         return None if self.extreme else self.most
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`; rows of cells are counted by `histograms`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Raise an error: rows of cells are counted by a query of their own (`counting_query.list_cells`)."""
         raise InternalError("cells are counted by a query of their own")
 
 
@@ -191,7 +191,7 @@ class QuantileCall:
     """What of a unit the bound on its rows cuts (`ReleasedAggregate.measure`)."""
 
 
-def small_bounds(value: Typed) -> Bounds | None:
+def bounds_of_small_type(value: Typed) -> Bounds | None:
     """Return the bounds of a small integer type, which needs no declared ones."""
     if not value.type.integer or value.type.bits > 16:
         return None
@@ -210,9 +210,9 @@ _EXAMPLES["TIMESTAMP"] = "(TIMESTAMP '2024-01-01 00:00:00', TIMESTAMP '2024-12-3
 Share = Literal["half", "given", "list"]
 
 
-def _quantile(call: AggregateCall, *, share: Share, between: bool) -> QuantileCall:
+def _compile_quantile(call: AggregateCall, *, share: Share, between: bool) -> QuantileCall:
     """Compile a quantile; `between` says that it may lie between two values, so of integers it is DOUBLE."""
-    named, arguments = call_arguments(call.node)
+    named, arguments = split_arguments(call.node)
     name, within = call.name.upper(), call.within
     if share == "list":
         raise call.refuse(
@@ -225,15 +225,15 @@ def _quantile(call: AggregateCall, *, share: Share, between: bool) -> QuantileCa
         form = f"{name}(x)" if share == "half" else f"{name}(x, 0.5)"
         raise call.refuse(f"{name} has other arguments: it is written {form}", call.node, form)
     value, descending = (arguments[0], False) if within is None else within
-    q = Fraction(1, 2) if share == "half" else _share(call, arguments[-1])
-    typed = canonical(call.expression(value))
-    made = _call(call, typed, named, 1 - q if descending else q, "", argument_text(value))
+    q = Fraction(1, 2) if share == "half" else _read_share(call, arguments[-1])
+    typed = make_canonical(call.expression(value))
+    made = _bound_call(call, typed, named, 1 - q if descending else q, "", write_argument(value))
     result = DOUBLE if typed.type.numeric and between else made.quantile.type
     return replace(made, quantile=replace(made.quantile, type=result))
 
 
-def _extreme(call: AggregateCall, *, extreme: Extreme) -> QuantileCall:
-    named, arguments = call_arguments(call.node)
+def _compile_extreme(call: AggregateCall, *, extreme: Extreme) -> QuantileCall:
+    named, arguments = split_arguments(call.node)
     if not call.compiler.policy.defaults.extremes:
         raise call.refuse(
             f"the policy does not release {call.name.upper()}",
@@ -242,11 +242,13 @@ def _extreme(call: AggregateCall, *, extreme: Extreme) -> QuantileCall:
         )
     if len(arguments) != 1 or isinstance(arguments[0], (exp.Star, exp.Distinct)):
         raise call.refuse(f"{call.name.upper()} takes one expression", call.node)
-    typed = canonical(call.expression(arguments[0]))
-    return _call(call, typed, named, Fraction(extreme == "greatest"), extreme, argument_text(arguments[0]))
+    typed = make_canonical(call.expression(arguments[0]))
+    return _bound_call(
+        call, typed, named, Fraction(extreme == "greatest"), extreme, write_argument(arguments[0])
+    )
 
 
-def _share(call: AggregateCall, node: exp.Expr) -> Fraction:
+def _read_share(call: AggregateCall, node: exp.Expr) -> Fraction:
     """Return the share of rows below the quantile: a literal between 0 and 1."""
     if isinstance(node, (exp.Array, exp.Bracket)):
         raise call.refuse(
@@ -254,7 +256,7 @@ def _share(call: AggregateCall, node: exp.Expr) -> Fraction:
             node,
             f"{call.name.upper()}(x, 0.25) AS q1, {call.name.upper()}(x, 0.75) AS q3",
         )
-    q = number(node)
+    q = read_number(node)
     if q is None or not 0 <= q <= 1 or q.denominator > 10**4:
         raise call.refuse(
             "the share of rows below a quantile is a number from 0 to 1 with at most 4 digits", node, "0.5"
@@ -262,13 +264,13 @@ def _share(call: AggregateCall, node: exp.Expr) -> Fraction:
     return q
 
 
-def _call(
+def _bound_call(
     call: AggregateCall, value: Typed, named: list[exp.Expr], q: Fraction, extreme: Extreme, argument: str
 ) -> QuantileCall:
     name, kind = call.name.upper(), value.type
     if not kind.numeric and kind.name not in _EXAMPLES:
         raise call.refuse(
-            f"{name} of {kind} over many units is not released: it is what one {unit_name(call.source)} has",
+            f"{name} of {kind} over many units is not released: it is what one {name_unit(call.source)} has",
             call.node,
         )
     if value.unit is not UnitRole.NONE:
@@ -276,22 +278,22 @@ def _call(
     may_search = kind.numeric and call.compiler.policy.defaults.auto_bounds
     bounds = None
     if not (named and may_search and is_auto(named)):
-        bounds = _written(call, named, kind) if named else bounds_of(value) or small_bounds(value)
+        bounds = _read_bounds(call, named, kind) if named else bounds_of(value) or bounds_of_small_type(value)
     search = bounds is None and may_search
     if search:
-        bounds = Bounds(*searched_ends(call, value), origin=SEARCHED)
+        bounds = Bounds(*search_ends(call, value), origin=SEARCHED)
     if bounds is None:
         raise call.refuse(
             f"{name} needs bounds on the values: they are public, and the answer lies between them",
             call.node,
-            *_bounded_quantile(call, kind),
+            *_hint_bounds(call, kind),
         )
     assume_cut(call, argument, kind, bounds)
     if extreme:
         single, most = call.single or call.by_row, 1
     else:
         single = call.one_row or call.by_row
-        most = 1 if single else _rows(call, search=search)
+        most = 1 if single else _bound_rows(call, search=search)
     cells = Cells.of(kind.held, bounds)
     place = cells.place(value.guarded_node)
     conditions = call.condition()
@@ -302,18 +304,18 @@ def _call(
     return QuantileCall(CellRows((row,), cells, most, extreme, single), quantile, call.measure)
 
 
-def _rows(call: AggregateCall, *, search: bool) -> int:
+def _bound_rows(call: AggregateCall, *, search: bool) -> int:
     """Return how many rows of a unit are kept: as a ladder or somebody says, or as is found privately."""
     kept = None if call.whole is None else call.whole.average_bound()
     if kept is not None:
         call.measure = ROWS_OF_UNIT
         return call.compiler.max_rows or kept
-    most = rows_per_unit(call.compiler, call.source, beyond="left out, chosen by a hash")
+    most = bound_rows(call.compiler, call.source, beyond="left out, chosen by a hash")
     if search or (most is None and call.compiler.policy.defaults.auto_bounds):
-        return searched_rows(call, most)
+        return search_rows(call, most)
     if most is None:
         raise call.refuse(
-            f"a {unit_name(call.source)} can have many rows here: say how many may count",
+            f"a {name_unit(call.source)} can have many rows here: say how many may count",
             call.node,
             f"OPTIONS (max_rows_contributed = {ROWS})",
             Fix(str(ROWS), option="max_rows_contributed", guess=str(ROWS)),
@@ -321,28 +323,28 @@ def _rows(call: AggregateCall, *, search: bool) -> int:
     return most
 
 
-def _written(call: AggregateCall, named: list[exp.Expr], kind: SqlType) -> Bounds:
+def _read_bounds(call: AggregateCall, named: list[exp.Expr], kind: SqlType) -> Bounds:
     """Return the two bounds that a call writes."""
     pair = named[0].expression
     values = pair.expressions if isinstance(pair, exp.Tuple) else []
-    ends = [end for v in values if (end := _end(call, v, kind)) is not None]
+    ends = [end for v in values if (end := _read_end(call, v, kind)) is not None]
     if len(named) > 1 or named[0].name.lower() != _BOUND or not len(values) == len(ends) == 2:
         what = "numbers" if kind.numeric else "dates"
-        raise call.refuse(f"the bounds of values are two {what}", named[0], *_bounded_quantile(call, kind))
+        raise call.refuse(f"the bounds of values are two {what}", named[0], *_hint_bounds(call, kind))
     if ends[0] >= ends[1]:
-        raise call.refuse("of two bounds, the smaller is first", named[0], *_bounded_quantile(call, kind))
+        raise call.refuse("of two bounds, the smaller is first", named[0], *_hint_bounds(call, kind))
     if kind.numeric and max(map(abs, ends)) > 2**53:
-        raise call.refuse("a bound is at most 2^53", named[0], *_bounded_quantile(call, kind))
+        raise call.refuse("a bound is at most 2^53", named[0], *_hint_bounds(call, kind))
     return Bounds(ends[0], ends[1])
 
 
-def _end(call: AggregateCall, node: exp.Expr, kind: SqlType) -> Fraction | None:
+def _read_end(call: AggregateCall, node: exp.Expr, kind: SqlType) -> Fraction | None:
     """Return a bound as a number: of dates the days since 1970, of timestamps the microseconds."""
     if kind.numeric:
-        return number(node)
+        return read_number(node)
     value = call.compiler.expression(node, Scope(call.compiler.source))
     if kind == TIMESTAMPTZ:
-        value = to_type(call.compiler.catalog, value, kind) or value
+        value = convert_implicitly(call.compiler.catalog, value, kind) or value
     if value.type.moment and value.type != kind:
         return None
     text = f"CAST(CAST({value.sql} AS {kind.held}) AS TIMESTAMP)"
@@ -355,21 +357,23 @@ def _end(call: AggregateCall, node: exp.Expr, kind: SqlType) -> Fraction | None:
     return Fraction(found // DAY if kind.name == "DATE" else found)
 
 
-def _bounded_quantile(call: AggregateCall, kind: SqlType) -> tuple[str, Fix | None]:
+def _hint_bounds(call: AggregateCall, kind: SqlType) -> tuple[str, Fix | None]:
     """Return the hint and the fix that give a quantile's call bounds of its values, as an example."""
     example = _EXAMPLES.get(kind.name, "(0, 100)")
-    return show_bounds(call, _BOUND, example, "100" if kind.numeric else example)
+    return write_bound(call, _BOUND, example, "100" if kind.numeric else example)
 
 
 QUANTILES: dict[str, Callable[[AggregateCall], QuantileCall]] = {
-    "median": partial(_quantile, share="half", between=True),
-    **dict.fromkeys(("percentile_cont", "quantile_cont"), partial(_quantile, share="given", between=True)),
+    "median": partial(_compile_quantile, share="half", between=True),
+    **dict.fromkeys(
+        ("percentile_cont", "quantile_cont"), partial(_compile_quantile, share="given", between=True)
+    ),
     **dict.fromkeys(
         ("percentile_disc", "quantile_disc", "quantile", "approx_quantile"),
-        partial(_quantile, share="given", between=False),
+        partial(_compile_quantile, share="given", between=False),
     ),
-    "approx_quantiles": partial(_quantile, share="list", between=False),
-    "min": partial(_extreme, extreme="least"),
-    "max": partial(_extreme, extreme="greatest"),
+    "approx_quantiles": partial(_compile_quantile, share="list", between=False),
+    "min": partial(_compile_extreme, extreme="least"),
+    "max": partial(_compile_extreme, extreme="greatest"),
 }
 """The function that compiles a call of each quantile and extreme."""

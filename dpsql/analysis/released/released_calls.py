@@ -11,30 +11,36 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import KEPT, ROWS, Contribution, total_of
-from dpsql.analysis.compiler import call_arguments, check_arguments, function_name, number, order_terms
-from dpsql.analysis.grids import in_search
+from dpsql.analysis.compiler import (
+    check_arguments,
+    function_name,
+    list_order_terms,
+    read_number,
+    split_arguments,
+)
+from dpsql.analysis.grids import prepare_for_search
 from dpsql.analysis.released.contribution_bounds import (
-    argument_text,
     assume_cut,
-    default_rows,
+    bound_rows,
+    find_default_rows,
     has_negatives,
     is_auto,
     is_signed,
-    ladder,
-    rows_per_unit,
-    searched_ends,
-    searched_rows,
-    show_bounds,
-    unit_name,
+    make_ladder,
+    name_unit,
+    search_ends,
+    search_rows,
+    write_argument,
+    write_bound,
 )
 from dpsql.analysis.released.quantiles import QUANTILES, CellRows, QuantileCall
-from dpsql.analysis.released.unit_counts import approx_count_distinct, count, count_if
-from dpsql.analysis.released.unit_numbers import SEARCHED, AggregateCall, ReleasedAggregate, UnitNumber
+from dpsql.analysis.released.released_numbers import SEARCHED, AggregateCall, ReleasedAggregate, UnitNumber
+from dpsql.analysis.released.unit_counts import compile_approx_count_distinct, compile_count, compile_count_if
 from dpsql.analysis.released.unit_values import ValueCall
-from dpsql.analysis.scalar_rules import predicate
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Typed
-from dpsql.analysis.whole_tables import declared_name
+from dpsql.analysis.whole_tables import find_declared_name
 from dpsql.errors import Fix
 from dpsql.estimates import decimal
 
@@ -49,12 +55,12 @@ _LARGEST = 1 << 200
 """The largest bound of an expression: the square of a sum of such values is still a DOUBLE."""
 
 
-def _statistic(call: AggregateCall, *, statistic: str, sample: bool = False) -> ValueCall:
+def _compile_value(call: AggregateCall, *, statistic: str, sample: bool = False) -> ValueCall:
     made = _compile_statistic(call, statistic=statistic, sample=sample)
-    return replace(made, cut=_may_lie_beyond(made), source_column=_column_name(call, made.value) or "")
+    return replace(made, cut=_is_cut(made), source_column=_find_column_name(call, made.value) or "")
 
 
-def _may_lie_beyond(made: ValueCall) -> bool:
+def _is_cut(made: ValueCall) -> bool:
     """Return whether values may lie beyond the bounds that are written or that the policy declares."""
     if made.capped is not None or made.origin == SEARCHED:
         return False
@@ -63,7 +69,7 @@ def _may_lie_beyond(made: ValueCall) -> bool:
 
 
 def _compile_statistic(call: AggregateCall, *, statistic: str, sample: bool) -> ValueCall:
-    named, arguments = call_arguments(call.node)
+    named, arguments = split_arguments(call.node)
     name = call.name.upper()
     if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
         raise call.refuse(
@@ -77,15 +83,15 @@ def _compile_statistic(call: AggregateCall, *, statistic: str, sample: bool) -> 
     if not value.type.numeric:
         raise call.refuse(f"{name} of {value.type} is not a number", call.node, "COUNT(*)")
     if not named:
-        return _compile_as_declared(call, value, statistic, argument_text(arguments[0]), sample=sample)
+        return _bound_as_declared(call, value, statistic, write_argument(arguments[0]), sample=sample)
     if is_auto(named):
         if not call.compiler.policy.defaults.auto_bounds:
             raise call.refuse(
-                "the owner's policy finds no bounds privately", named[0], *_bounded_call(call, _PER_GROUP)
+                "the owner's policy finds no bounds privately", named[0], *_hint_bound(call, _PER_GROUP)
             )
-        found = _search_bound(call, value, statistic, sample=sample)
-        return replace(found, argument=argument_text(arguments[0]), origin=SEARCHED)
-    low, high = _compile_as_written(call, named, value)
+        found = _bound_by_search(call, value, statistic, sample=sample)
+        return replace(found, argument=write_argument(arguments[0]), origin=SEARCHED)
+    low, high = _read_bounds(call, named, value)
     kind = named[0].name.lower()
     if kind == _PER_GROUP:
         if call.name not in _GROUPED:
@@ -94,19 +100,19 @@ def _compile_statistic(call: AggregateCall, *, statistic: str, sample: bool) -> 
             )
         single = call.single or call.by_row
         written = ValueCall(statistic, value, call.condition(), low, high, True, 1, single)
-        return replace(written, argument=argument_text(arguments[0]))
-    argument = argument_text(arguments[0])
-    return _compile_by_rows(call, value, statistic, low, high, sample=sample, argument=argument)
+        return replace(written, argument=write_argument(arguments[0]))
+    argument = write_argument(arguments[0])
+    return _bound_by_rows(call, value, statistic, low, high, sample=sample, argument=argument)
 
 
-def _compile_as_declared(
+def _bound_as_declared(
     call: AggregateCall, value: Typed, statistic: str, argument: str, *, sample: bool
 ) -> ValueCall:
     """Bound a call that writes no bounds, by the policy and public facts, else by what is found privately.
 
     Bounds of the policy are noted as an assumption: values outside of them are cut.
     """
-    found = _of_whole_table(call, value, statistic)
+    found = _bound_by_ladder(call, value, statistic)
     if found is not None:
         return replace(found, argument=argument, origin=KEPT)
     bounds = value.bounds
@@ -114,7 +120,7 @@ def _compile_as_declared(
         bounds = None
     searched = bounds is None or (statistic == "sum" and bounds.declared and _has_free_total(call))
     if searched and call.compiler.policy.defaults.auto_bounds:
-        found = _search_bound(call, value, statistic, sample=sample)
+        found = _bound_by_search(call, value, statistic, sample=sample)
         return replace(found, argument=argument, origin=SEARCHED)
     if bounds is None:
         raise _refuse_unbounded(call)
@@ -122,7 +128,7 @@ def _compile_as_declared(
         value = widen_integer(value)  # else the ends of BIGINT lie beyond the bounds, which cut the value
     assume_cut(call, argument, value.type, bounds)
     ends, origin = (bounds.low, bounds.high), bounds.origin
-    return _compile_by_rows(call, value, statistic, *ends, sample=sample, argument=argument, origin=origin)
+    return _bound_by_rows(call, value, statistic, *ends, sample=sample, argument=argument, origin=origin)
 
 
 def _has_free_total(call: AggregateCall) -> bool:
@@ -131,21 +137,21 @@ def _has_free_total(call: AggregateCall) -> bool:
     So many rows of the largest value are more than any unit's total. Where an average or a variance of the
     same values is asked for, the sum comes from its moments.
     """
-    said = call.compiler.max_rows or default_rows(call.compiler.policy, call.source)
+    said = call.compiler.max_rows or find_default_rows(call.compiler.policy, call.source)
     if call.one_row or call.by_row or said is not None:
         return False
     if call.whole is not None and call.whole.bound(ROWS) is not None:
         return False
     select = call.node.find_ancestor(exp.Select)
-    own = call_arguments(call.node)[1]
+    own = split_arguments(call.node)[1]
     others = () if select is None else select.find_all(exp.Anonymous)
     moments = (each for each in others if (function_name(each) or "").lower() in _OF_MOMENTS)
-    return all(call_arguments(each)[1] != own for each in moments)
+    return all(split_arguments(each)[1] != own for each in moments)
 
 
-def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueCall | None:
+def _bound_by_ladder(call: AggregateCall, value: Typed, statistic: str) -> ValueCall | None:
     """Bound a SUM over all rows of a table by its kept ladder of totals; None: there is none."""
-    name, single = _column_name(call, value), call.one_row or call.by_row
+    name, single = _find_column_name(call, value), call.one_row or call.by_row
     if call.whole is None or name is None or statistic != "sum" or call.compiler.max_rows is not None:
         return None
     if single and value.bounds is not None:
@@ -154,7 +160,7 @@ def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueC
     ends = value.bounds
     largest = None if ends is None else max(abs(ends.low), abs(ends.high))
     whole = widen_integer(value)
-    step = in_search(whole.guarded_node, whole.type)[2]
+    step = prepare_for_search(whole.guarded_node, whole.type)[2]
     back = not has_negatives(value.type)  # what is cut of either sign is given back to no group
     bound = call.whole.bound(measure, largest or Fraction(1), step=step, given_back=back)
     if bound is None:
@@ -166,28 +172,28 @@ def _of_whole_table(call: AggregateCall, value: Typed, statistic: str) -> ValueC
     return replace(made, largest=largest)
 
 
-def _column_name(call: AggregateCall, value: Typed) -> str | None:
+def _find_column_name(call: AggregateCall, value: Typed) -> str | None:
     """Return the declared name of the column that an argument is; None for any other expression."""
     whole = call.whole
     if whole is None or not whole.in_place:
         return None
-    return declared_name(call.compiler.catalog, whole.table, value)
+    return find_declared_name(call.compiler.catalog, whole.table, value)
 
 
-def _search_bound(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
+def _bound_by_search(call: AggregateCall, value: Typed, statistic: str, *, sample: bool) -> ValueCall:
     """Bound a call by what is found privately: a unit's totals of a SUM, else the values of rows."""
     value = widen_integer(value)
     single = call.one_row or call.by_row
     if statistic == "sum":
         low = Fraction(-1 if has_negatives(value.type) else 0)  # its values are not cut at declared bounds
-        capped = call.compiler.bound(ladder(call, value, Contribution.TOTAL))
+        capped = call.compiler.bound(make_ladder(call, value, Contribution.TOTAL))
         found = ValueCall("sum", value, call.condition(), low, Fraction(1), False, 1, single, capped=capped)
         return replace(found, finest=call.compiler.finest)
-    low, high = searched_ends(call, value)
-    return _compile_by_rows(call, value, statistic, low, high, sample=sample, search=True)
+    low, high = search_ends(call, value)
+    return _bound_by_rows(call, value, statistic, low, high, sample=sample, search=True)
 
 
-def _compile_by_rows(
+def _bound_by_rows(
     call: AggregateCall,
     value: Typed,
     statistic: str,
@@ -208,14 +214,14 @@ def _compile_by_rows(
         kept = call.whole.bound(ROWS, given_back=False) if of_sum else call.whole.average_bound()
         most, measure = (call.compiler.max_rows or kept, ROWS) if kept is not None else (None, "")
     if not single and not measure:
-        most = rows_per_unit(call.compiler, call.source)
+        most = bound_rows(call.compiler, call.source)
     if not measure and (search or (most is None and call.compiler.policy.defaults.auto_bounds)):
-        most = searched_rows(call, most)
+        most = search_rows(call, most)
     if most is None:
         raise call.refuse(
-            f"a {unit_name(call.source)} can have many rows here: say how many may count",
+            f"a {name_unit(call.source)} can have many rows here: say how many may count",
             call.node,
-            *_fewer_rows(call),
+            *_hint_fewer_rows(call),
         )
     if low == high:
         high += 1
@@ -236,124 +242,122 @@ def _compile_by_rows(
     )
 
 
-def _compile_as_written(
-    call: AggregateCall, named: Sequence[exp.Expr], value: Typed
-) -> tuple[Fraction, Fraction]:
+def _read_bounds(call: AggregateCall, named: Sequence[exp.Expr], value: Typed) -> tuple[Fraction, Fraction]:
     """Return the two bounds that a call writes."""
     tuple_, name = named[0].expression, named[0].name.lower()
     values = tuple_.expressions if isinstance(tuple_, exp.Tuple) else []
-    bounds = [found for v in values if (found := number(v)) is not None]
+    bounds = [found for v in values if (found := read_number(v)) is not None]
     right = len(bounds) == len(values) == 2 and bounds[0] != bounds[1]
     known, pair = name in (_PER_GROUP, _PER_ROW), sorted(bounds) if right else [Fraction(0), Fraction(100)]
     if not known or len(named) > 1:
         what = "takes one pair of bounds" if known else f"has no argument {name}"
-        hint = f"{_call_with(call, _PER_ROW, pair)} bounds each value"
+        hint = f"{_write_call(call, _PER_ROW, pair)} bounds each value"
         if call.name in _GROUPED:
             own = (
-                f"the {'total' if call.name == 'sum' else 'average'} of a {unit_name(call.source)} in a group"
+                f"the {'total' if call.name == 'sum' else 'average'} of a {name_unit(call.source)} in a group"
             )
-            hint += f", {_call_with(call, _PER_GROUP, pair)} {own}"
+            hint += f", {_write_call(call, _PER_GROUP, pair)} {own}"
         raise call.refuse(f"{call.name.upper()} {what}", named[-1], hint)
     if not right or bounds != pair:
         raise call.refuse(
             "the bounds of values are two numbers, the smaller first",
             named[0],
-            _call_with(call, name, pair),
+            _write_call(call, name, pair),
         )
     if max(map(abs, bounds)) > 2**53:
-        raise call.refuse("a bound is at most 2^53", named[0], *_bounded_call(call, _PER_GROUP))
+        raise call.refuse("a bound is at most 2^53", named[0], *_hint_bound(call, _PER_GROUP))
     return bounds[0], bounds[1]
 
 
-def _call_with(call: AggregateCall, name: str, pair: Sequence[Fraction]) -> str:
+def _write_call(call: AggregateCall, name: str, pair: Sequence[Fraction]) -> str:
     """Return the text of a call with a pair of bounds."""
-    argument = argument_text(call_arguments(call.node)[1][0])
+    argument = write_argument(split_arguments(call.node)[1][0])
     return f"{call.name.upper()}({argument}, {name} => ({decimal(pair[0])}, {decimal(pair[1])}))"
 
 
 def _refuse_unbounded(call: AggregateCall) -> Exception:
     """Return the refusal of a call without bounds; it offers bounds of rows where a unit has few."""
-    few = call.one_row or call.by_row or rows_per_unit(call.compiler, call.source) is not None
+    few = call.one_row or call.by_row or bound_rows(call.compiler, call.source) is not None
     return call.refuse(
-        f"{call.name.upper()} needs bounds on what one {unit_name(call.source)} contributes",
+        f"{call.name.upper()} needs bounds on what one {name_unit(call.source)} contributes",
         call.node,
-        *_bounded_call(call, _PER_ROW if few or call.name not in _GROUPED else _PER_GROUP),
+        *_hint_bound(call, _PER_ROW if few or call.name not in _GROUPED else _PER_GROUP),
     )
 
 
-def _fewer_rows(call: AggregateCall) -> tuple[str, Fix | None]:
+def _hint_fewer_rows(call: AggregateCall) -> tuple[str, Fix | None]:
     """Return the hint and the fix that bound the rows of a unit, or else its total or average in a group."""
-    if call.name in _GROUPED and not call_arguments(call.node)[0]:
-        return _bounded_call(call, _PER_GROUP)
+    if call.name in _GROUPED and not split_arguments(call.node)[0]:
+        return _hint_bound(call, _PER_GROUP)
     option = "OPTIONS (max_rows_contributed = 20)"
     return f"{option}, or rows_per_unit in the policy", Fix("20", option="max_rows_contributed", guess="20")
 
 
-def _bounded_call(call: AggregateCall, bound: str) -> tuple[str, Fix | None]:
+def _hint_bound(call: AggregateCall, bound: str) -> tuple[str, Fix | None]:
     """Return the hint and the fix that give the call of a sum or average a bound, as an example."""
-    return show_bounds(call, bound, "(0, 100)", "100")
+    return write_bound(call, bound, "(0, 100)", "100")
 
 
 VALUES: dict[str, Callable[[AggregateCall], ValueCall]] = {
-    "sum": partial(_statistic, statistic="sum"),
-    "avg": partial(_statistic, statistic="avg"),
-    "mean": partial(_statistic, statistic="avg"),
-    "var_pop": partial(_statistic, statistic="variance"),
-    "var_samp": partial(_statistic, statistic="variance", sample=True),
-    "variance": partial(_statistic, statistic="variance", sample=True),
-    "stddev_pop": partial(_statistic, statistic="deviation"),
-    "stddev_samp": partial(_statistic, statistic="deviation", sample=True),
-    "stddev": partial(_statistic, statistic="deviation", sample=True),
+    "sum": partial(_compile_value, statistic="sum"),
+    "avg": partial(_compile_value, statistic="avg"),
+    "mean": partial(_compile_value, statistic="avg"),
+    "var_pop": partial(_compile_value, statistic="variance"),
+    "var_samp": partial(_compile_value, statistic="variance", sample=True),
+    "variance": partial(_compile_value, statistic="variance", sample=True),
+    "stddev_pop": partial(_compile_value, statistic="deviation"),
+    "stddev_samp": partial(_compile_value, statistic="deviation", sample=True),
+    "stddev": partial(_compile_value, statistic="deviation", sample=True),
 }
 """The function that compiles a call of each statistic of values."""
 _OF_MOMENTS = frozenset(VALUES) - {"sum"}
 """The calls that are released as moments of their values, from which the sum of these follows, too."""
 
 RULES: dict[str, Callable[[AggregateCall], UnitNumber]] = {
-    "count": count,
-    "count_if": count_if,
-    "countif": count_if,
-    "approx_count_distinct": approx_count_distinct,
+    "count": compile_count,
+    "count_if": compile_count_if,
+    "countif": compile_count_if,
+    "approx_count_distinct": compile_approx_count_distinct,
 }
 """The function that compiles a call of each SQL function."""
 
 
 def is_call(node: exp.Expr) -> bool:
     """Return whether a node calls a released aggregate, with or without FILTER."""
-    name = _name(node)
+    name = _read_name(node)
     return name in RULES or name in VALUES or name in QUANTILES
 
 
 def is_released(node: exp.Expr) -> bool:
     """Return whether a node is an aggregate that is released, or the difference of two counts."""
     node = node.unnest()
-    return is_call(node) or (isinstance(node, exp.Sub) and all(map(_counts, (node.this, node.expression))))
+    return is_call(node) or (isinstance(node, exp.Sub) and all(map(_is_count, (node.this, node.expression))))
 
 
 def is_value(node: exp.Expr) -> bool:
     """Return whether a node calls a statistic of values, such as SUM."""
-    return _name(node.unnest()) in VALUES
+    return _read_name(node.unnest()) in VALUES
 
 
 def is_quantile(node: exp.Expr) -> bool:
     """Return whether a node calls a quantile or an extreme of values."""
-    return _name(node.unnest()) in QUANTILES
+    return _read_name(node.unnest()) in QUANTILES
 
 
-def cells_of(counts: Sequence[ReleasedAggregate]) -> CellRows | None:
+def find_cells(counts: Sequence[ReleasedAggregate]) -> CellRows | None:
     """Return the cells whose rows are counted; None where the numbers are no quantiles."""
     part = counts[0].parts[0] if counts else None
     return part if isinstance(part, CellRows) else None
 
 
-def _counts(node: exp.Expr) -> bool:
+def _is_count(node: exp.Expr) -> bool:
     node = node.unnest()
     if isinstance(node, exp.Sub):
-        return _counts(node.this) and _counts(node.expression)
-    return _name(node) in RULES
+        return _is_count(node.this) and _is_count(node.expression)
+    return _read_name(node) in RULES
 
 
-def _name(node: exp.Expr) -> str:
+def _read_name(node: exp.Expr) -> str:
     if isinstance(node, exp.Filter):
         node = node.this
     if isinstance(node, exp.WithinGroup):
@@ -373,9 +377,9 @@ def compile_released(
         pair = (node.this.unnest(), node.expression.unnest())
         if any(isinstance(side, exp.Sub) for side in pair):
             raise compiler.source.refuse("a difference is of two counts", node, "COUNT(..) - COUNT(..)")
-        calls = [_call(compiler, side, source, single=single, one_row=one_row) for side in pair]
+        calls = [_read_call(compiler, side, source, single=single, one_row=one_row) for side in pair]
         return ReleasedAggregate(tuple(RULES[call.name](call) for call in calls))
-    call = _call(compiler, node, source, single=single, one_row=one_row)
+    call = _read_call(compiler, node, source, single=single, one_row=one_row)
     if call.name in VALUES:
         return VALUES[call.name](call)
     if call.name in QUANTILES:
@@ -384,27 +388,27 @@ def compile_released(
     return ReleasedAggregate((part,), measure=call.measure)
 
 
-def _call(
+def _read_call(
     compiler: StatementCompiler, node: exp.Expr, source: From, *, single: bool, one_row: bool
 ) -> AggregateCall:
     conditions = []
     if isinstance(node, exp.Filter):
         check_arguments(compiler.source, node, frozenset({"this", "expression"}))
-        conditions.append(predicate(compiler, node.expression.this, source.scope).guarded_node)
+        conditions.append(compile_condition(compiler, node.expression.this, source.scope).guarded_node)
         node = node.this
     node, within = node.unnest(), None
     if isinstance(node, exp.WithinGroup):
-        node, within = _ordered_within(compiler, node)
+        node, within = _split_within(compiler, node)
     check_arguments(compiler.source, node, frozenset({"this", "expressions"}))
     return AggregateCall(compiler, node, source, single, conditions, one_row, within)
 
 
-def _ordered_within(
+def _split_within(
     compiler: StatementCompiler, node: exp.WithinGroup
 ) -> tuple[exp.Expr, tuple[exp.Expr, bool]]:
     """Return the call before WITHIN GROUP (ORDER BY x), x, and whether it is descending."""
     check_arguments(compiler.source, node, frozenset({"this", "expression"}))
-    terms = order_terms(compiler.source, node.expression)
+    terms = list_order_terms(compiler.source, node.expression)
     if len(terms) != 1 or not is_quantile(node.this):
         raise compiler.source.refuse(
             "WITHIN GROUP belongs to a quantile of one expression",

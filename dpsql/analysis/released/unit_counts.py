@@ -6,19 +6,19 @@ from sqlglot import exp
 
 from dpsql.analysis.bound_ladders import ROWS
 from dpsql.analysis.compiled_relation import From
-from dpsql.analysis.compiler import call_arguments, check_arguments, function_name, whole_number
+from dpsql.analysis.compiler import check_arguments, function_name, read_whole_number, split_arguments
 from dpsql.analysis.released.contribution_bounds import (
-    argument_text,
+    bound_rows,
+    bound_values,
+    find_unit_column,
     is_auto,
-    rows_ladder,
-    rows_per_unit,
-    show_bounds,
-    unit_column,
-    unit_name,
-    values_per_unit,
+    make_rows_ladder,
+    name_unit,
+    write_argument,
+    write_bound,
 )
-from dpsql.analysis.released.unit_numbers import AggregateCall, UnitNumber
-from dpsql.analysis.scalar_rules import canonical
+from dpsql.analysis.released.released_numbers import AggregateCall, UnitNumber
+from dpsql.analysis.scalar_rules import make_canonical
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import UNSTORABLE, Typed, UnitRole
 from dpsql.errors import Fix
@@ -39,12 +39,12 @@ class Units(UnitNumber):
     """The number of units with a row in the group; `row` is empty or the condition on the rows."""
 
     @property
-    def move(self) -> tuple[int, int]:
-        """See `Part`."""
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
         return 0, 1
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         return tree.Units(row, False)
 
 
@@ -52,8 +52,8 @@ class Units(UnitNumber):
 class SingleRows(Units):
     """The number of rows, of which each unit has at most one in a group: the same, without DISTINCT."""
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         return tree.Units(row, True)
 
 
@@ -64,12 +64,12 @@ class BoundedRows(Units):
     most: int
 
     @property
-    def move(self) -> tuple[int, int]:
-        """See `Part`."""
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
         return 0, self.most
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         return tree.CappedRows(row, self.most, False)
 
 
@@ -81,8 +81,8 @@ class OwnedValues(BoundedRows):
     declares, two units have one value: it is then counted for each of them.
     """
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         return tree.CappedRows(row, self.most, True)
 
 
@@ -123,12 +123,12 @@ class DistinctValues(UnitNumber):
     is not released."""
 
     @property
-    def move(self) -> tuple[int, int]:
-        """See `Part`."""
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
         return 0, self.most
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         return KeptValues(row, self.most, self.kept)
 
 
@@ -141,12 +141,12 @@ class WeightedRows(BoundedRows):
     """
 
     @property
-    def total(self) -> int | None:
-        """See `Part`."""
+    def l1_over_groups(self) -> int | None:
+        """The most by which adding a unit can change the numbers of all groups together."""
         return self.most
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         return tree.WeightedRows(row, self.most)
 
 
@@ -157,33 +157,35 @@ class UnitsOfFew(Units):
     most: int
 
     @property
-    def total(self) -> int | None:
-        """See `Part`."""
+    def l1_over_groups(self) -> int | None:
+        """The most by which adding a unit can change the numbers of all groups together."""
         return self.most
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         return FewUnits(row, False, self.most)
 
 
-def count_if(call: AggregateCall) -> UnitNumber:
+def compile_count_if(call: AggregateCall) -> UnitNumber:
     """Compile COUNT_IF."""
-    bound, arguments = _bound(call)
+    bound, arguments = _read_bound(call)
     if len(arguments) != 1:
         raise call.refuse("COUNT_IF takes one condition", call.node)
     call.where(arguments[0])
-    return _rows(call, bound)
+    return _count_rows(call, bound)
 
 
-def count(call: AggregateCall) -> UnitNumber:
+def compile_count(call: AggregateCall) -> UnitNumber:
     """Compile COUNT(*), COUNT(x), COUNT(DISTINCT unit) or COUNT(DISTINCT x)."""
-    bound, arguments = _bound(call)
+    bound, arguments = _read_bound(call)
     if arguments and isinstance(arguments[0], exp.Distinct):
         distinct = arguments[0]
         check_arguments(call.compiler.source, distinct, frozenset({"expressions"}))
         if len(arguments) != 1 or len(distinct.expressions) != 1:
             raise call.refuse("COUNT(DISTINCT ...) takes one expression", call.node)
-        return _units(call, distinct.expressions[0]) or _values(call, distinct.expressions[0], bound)
+        return _count_units(call, distinct.expressions[0]) or _count_values(
+            call, distinct.expressions[0], bound
+        )
     if arguments and not isinstance(arguments[0], exp.Star):
         if len(arguments) != 1:
             raise call.refuse("COUNT takes one argument", call.node)
@@ -193,20 +195,20 @@ def count(call: AggregateCall) -> UnitNumber:
         if not every or call.compiler.whole is None:
             there = IsNull(widen_integer(counted).guarded_node, negated=True)
             call.conditions.append(Paren(there))
-    return _rows(call, bound)
+    return _count_rows(call, bound)
 
 
-def approx_count_distinct(call: AggregateCall) -> UnitNumber:
+def compile_approx_count_distinct(call: AggregateCall) -> UnitNumber:
     """Compile APPROX_COUNT_DISTINCT, whose answer is noisy anyway, as COUNT(DISTINCT ...)."""
-    bound, arguments = _bound(call)
+    bound, arguments = _read_bound(call)
     if len(arguments) != 1 or isinstance(arguments[0], (exp.Distinct, exp.Star)):
         raise call.refuse("APPROX_COUNT_DISTINCT takes one expression", call.node)
-    return _units(call, arguments[0]) or _values(call, arguments[0], bound)
+    return _count_units(call, arguments[0]) or _count_values(call, arguments[0], bound)
 
 
-def _rows(call: AggregateCall, bound: int | None) -> UnitNumber:
+def _count_rows(call: AggregateCall, bound: int | None) -> UnitNumber:
     if bound == 0:
-        return WeightedRows(call.condition(), call.compiler.bound(rows_ladder(call)))
+        return WeightedRows(call.condition(), call.compiler.bound(make_rows_ladder(call)))
     if bound is not None:
         return BoundedRows(call.condition(), bound)
     if call.single or call.by_row:
@@ -214,40 +216,40 @@ def _rows(call: AggregateCall, bound: int | None) -> UnitNumber:
     most = call.compiler.max_rows
     if call.whole is not None and (kept := call.whole.bound(ROWS)) is not None:
         call.measure, most = ROWS, most or kept
-    most = most or rows_per_unit(call.compiler, call.source)
+    most = most or bound_rows(call.compiler, call.source)
     if most is None and call.compiler.policy.defaults.auto_bounds:
-        most = call.compiler.bound(rows_ladder(call))
+        most = call.compiler.bound(make_rows_ladder(call))
     if most is None:
         raise call.refuse(
-            f"a {unit_name(call.source)} can have many rows here: say how many may count",
+            f"a {name_unit(call.source)} can have many rows here: say how many may count",
             call.node,
-            *_rows_hint(call),
+            *_hint_rows(call),
         )
     return WeightedRows(call.condition(), most)
 
 
-def _rows_hint(call: AggregateCall) -> tuple[str, Fix | None]:
+def _hint_rows(call: AggregateCall) -> tuple[str, Fix | None]:
     """Return the hint and the fix that bound the rows; it counts units where the statement does not yet."""
-    (bounded, fix), units = _bound_rows(call), _count_of_units(call.source)
+    (bounded, fix), units = _hint_bound(call), _write_unit_count(call.source)
     text = call.compiler.source.text.replace(" ", "").lower()
     if units is None or units.replace(" ", "").lower() in text:
         return bounded, fix
     return f"{bounded}, or {units} for units", fix
 
 
-def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
+def _read_bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
     """Return the c of contribution_bounds_per_group => (0, c), or None, and the other arguments.
 
     It is 0 where the bound is to be found privately.
     """
-    named, arguments = call_arguments(call.node)
+    named, arguments = split_arguments(call.node)
     if not named:
         return None, arguments
     if is_auto(named) and not call.by_row and call.compiler.policy.defaults.auto_bounds:
         return 0, arguments
     pair = named[0].expression
     values = pair.expressions if isinstance(pair, exp.Tuple) else []
-    bounds = [number for v in values if (number := whole_number(v)) is not None]
+    bounds = [number for v in values if (number := read_whole_number(v)) is not None]
     known = named[0].name.lower() == _BOUND
     if len(named) > 1 or not known or len(bounds) != 2 or len(values) != 2 or bounds[0] != 0:
         raise call.refuse("a count's bounds are (0, c)", named[0], _BOUNDED)
@@ -258,9 +260,9 @@ def _bound(call: AggregateCall) -> tuple[int | None, list[exp.Expr]]:
     return bounds[1], arguments
 
 
-def _count_of_units(source: From) -> str | None:
+def _write_unit_count(source: From) -> str | None:
     """Return the call that counts units; None if the column that holds the unit is not visible."""
-    found = unit_column(source)
+    found = find_unit_column(source)
     if found is None:
         return None
     alias, name = found
@@ -270,10 +272,10 @@ def _count_of_units(source: From) -> str | None:
     return f"COUNT(DISTINCT {name})"
 
 
-def _units(call: AggregateCall, counted: exp.Expr) -> UnitNumber | None:
+def _count_units(call: AggregateCall, counted: exp.Expr) -> UnitNumber | None:
     """Compile the count of different units; None if something else is counted. A bound changes nothing."""
-    condition, inner = _add_condition(counted)
-    value = _unit(call, inner)
+    condition, inner = _split_condition(counted)
+    value = _read_unit(call, inner)
     if value is None:
         return None
     if condition is not None:
@@ -284,9 +286,9 @@ def _units(call: AggregateCall, counted: exp.Expr) -> UnitNumber | None:
     return SingleRows(call.condition()) if call.single else Units(call.condition())
 
 
-def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> UnitNumber:
+def _count_values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> UnitNumber:
     """Compile the count of different values of something else than the unit."""
-    value = canonical(call.expression(counted))
+    value = make_canonical(call.expression(counted))
     if value.type.name in UNSTORABLE:
         raise call.refuse(f"different values of type {value.type} are not counted", counted)
     node = value.guarded_node
@@ -294,37 +296,37 @@ def _values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> UnitNu
     row = kept(node, chosen)
     size = None if value.domain is None else call.compiler.catalog.count(value.domain.without_null().sql)
     if size is not None and not value.link and value.is_column and value.type != BOOLEAN:
-        of = f"different values of {argument_text(counted)}"
+        of = f"different values of {write_argument(counted)}"
         call.compiler.assume(Assumed(of, f"at most {size:,}, those declared", "policy"))
     alone = call.single or call.by_row
-    if size and bound is None and not value.link and _counts_units(call, value):
-        each = EachValue(value, chosen, argument_text(counted))
+    if size and bound is None and not value.link and _may_count_units(call, value):
+        each = EachValue(value, chosen, write_argument(counted))
         return DistinctValues((row,), 1, kept=not alone, declared=size, each=each)
     if alone:
         return DistinctValues((row,), 1, kept=False, declared=size)
     if bound is None:
-        bound = values_per_unit(call.compiler, call.source, declared=size)
+        bound = bound_values(call.compiler, call.source, declared=size)
     if bound is None:
         raise call.refuse(
-            f"one {unit_name(call.source)} can have many different values of this in a group",
+            f"one {name_unit(call.source)} can have many different values of this in a group",
             call.node,
-            *_bound_rows(call),
+            *_hint_bound(call),
         )
     return OwnedValues((row,), bound) if value.link else DistinctValues((row,), bound, declared=size)
 
 
-def _counts_units(call: AggregateCall, value: Typed) -> bool:
+def _may_count_units(call: AggregateCall, value: Typed) -> bool:
     """Return whether the units of each value may be counted: of values of private rows, not public ones."""
     public = any(name.split(".")[0] in call.compiler.public_items for name in value.reads)
     return call.compiler.each_value and not public
 
 
-def _bound_rows(call: AggregateCall) -> tuple[str, Fix | None]:
+def _hint_bound(call: AggregateCall) -> tuple[str, Fix | None]:
     """Return the hint and the fix that give a count's call a bound on each unit, as an example."""
-    return show_bounds(call, _BOUND, f"(0, {GUESS})", str(GUESS))
+    return write_bound(call, _BOUND, f"(0, {GUESS})", str(GUESS))
 
 
-def _add_condition(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
+def _split_condition(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
     """Split CASE WHEN p THEN unit END, or IF(p, unit, NULL), into the condition p and the unit."""
     if isinstance(node, exp.Case) and node.args.get("this") is None and len(node.args["ifs"]) == 1:
         default = node.args.get("default")
@@ -338,7 +340,7 @@ def _add_condition(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
     return None, node
 
 
-def _unit(call: AggregateCall, node: exp.Expr) -> Typed | None:
+def _read_unit(call: AggregateCall, node: exp.Expr) -> Typed | None:
     """Return the expression if it is the unit: its column, or COALESCE of both sides of a FULL JOIN."""
     node = node.unnest()
     if call.source.owner is None or call.by_row:

@@ -8,8 +8,7 @@ from fractions import Fraction
 
 from dpsql.analysis.grids import capped_grid, grid_of
 from dpsql.analysis.released.quantiles import Quantile, QuantileCall
-from dpsql.analysis.released.unit_counts import SingleRows, WeightedRows
-from dpsql.analysis.released.unit_numbers import (
+from dpsql.analysis.released.released_numbers import (
     CallArgument,
     CappedSum,
     GroupSum,
@@ -20,6 +19,7 @@ from dpsql.analysis.released.unit_numbers import (
     UnitNumber,
     Vector,
 )
+from dpsql.analysis.released.unit_counts import SingleRows, WeightedRows
 from dpsql.analysis.total_forms import widen_integer
 from dpsql.analysis.typed_expression import Typed
 from dpsql.estimates import Average, Deviation, Formula, RowCount, SumOfRows, Variance
@@ -77,9 +77,9 @@ class ValueCall:
     argument: str = field(default="", compare=False)
     origin: str = field(default="", compare=False)
     cut: bool = field(default=False, compare=False)
-    """As `Argument` has it."""
+    """Whether values may lie beyond the bounds, as in `CallArgument`."""
     source_column: str = field(default="", compare=False)
-    """The `column` of `Argument`."""
+    """The column whose values they are, of a table all rows of which are aggregated; else ""."""
     largest: Fraction | None = field(default=None, compare=False)
     """The largest absolute value of a row that the policy names, where a unit's totals are bounded."""
 
@@ -88,12 +88,12 @@ class ValueCall:
         """What calls have in common whose numbers come from the same moments."""
         return replace(self, statistic="", sample=False)
 
-    def kept(self, value: Expr) -> Expr:
+    def keep_value(self, value: Expr) -> Expr:
         """Return the value of a row that meets the condition, else NULL."""
         return kept(value, self.condition)
 
     @property
-    def described(self) -> CallArgument:
+    def call_argument(self) -> CallArgument:
         """What is cut, for EXPLAIN."""
         return CallArgument(
             self.argument,
@@ -131,38 +131,40 @@ class Measure:
 Calls = Sequence[ReleasedAggregate | ValueCall | QuantileCall]
 
 
-def measures(calls: Calls, ordering: int | None) -> list[Measure]:
+def choose_measures(calls: Calls, ordering: int | None) -> list[Measure]:
     """Return what is released for each call; `ordering` is the place of the one that orders groups.
 
     Calls with the same argument, condition and bounds share the moments of the largest degree among them, and
     counts of the same rows are sums of these moments. A sum alone, or one that orders, is released as itself.
     """
-    vectors = _vectors(calls, ordering)
+    vectors = _choose_vectors(calls, ordering)
     made = []
     for place, call in enumerate(calls):
         if isinstance(call, ReleasedAggregate):
-            counted = None if place == ordering else _of_moments(call, vectors)
+            counted = None if place == ordering else _read_from_moments(call, vectors)
             made.append(counted or Measure((call,)))
         elif isinstance(call, QuantileCall):
             cells = ReleasedAggregate((call.part,), measure=call.measure)
             made.append(Measure((cells,), quantile=call.quantile))
         elif call.per_group:
-            made.append(_per_group(call))
+            made.append(_sum_per_group(call))
         elif call.capped is not None:
             made.append(Measure((_cap_totals(call, call.capped),)))
         elif vectors and call.column in vectors and place != ordering:
             vector = vectors[call.column]
-            found = _moments(vector, vector.degree + 1, call)
-            made.append(Measure(found, _on(call.formula, vector)))
+            found = _make_moments(vector, vector.degree + 1, call)
+            made.append(Measure(found, _put_on_grid(call.formula, vector)))
         else:
-            made.append(Measure((_alone(call),)))
+            made.append(Measure((_sum_rows(call),)))
     return made
 
 
-def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
+def _choose_vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
     """Return the moments that calls share, by their column; none for a column of which only SUM is asked."""
     rows = {
-        _rows(c.parts[0]) for i, c in enumerate(calls) if isinstance(c, ReleasedAggregate) and i != ordering
+        _drop_bound(c.parts[0])
+        for i, c in enumerate(calls)
+        if isinstance(c, ReleasedAggregate) and i != ordering
     }
     asked: dict[ValueCall, list[ValueCall]] = {}
     values = [c for c in calls if isinstance(c, ValueCall) and not c.per_group and c.capped is None]
@@ -172,34 +174,34 @@ def _vectors(calls: Calls, ordering: int | None) -> dict[ValueCall, Vector]:
         asked.setdefault(call.column, []).append(call)
     found: dict[ValueCall, Vector] = {}
     for column, own in asked.items():
-        counted = [_rows(part) for part in _count_values(own[0])]
+        counted = [_drop_bound(part) for part in _make_row_counts(own[0])]
         if all(c.statistic == "sum" for c in own) and not {*counted} & rows:
             continue
         degree = max(DEGREES[c.statistic] for c in own)
-        found[column] = _vector(own[0], degree, _beside(own[0], rows))
+        found[column] = _make_vector(own[0], degree, _find_condition(own[0], rows))
     return found
 
 
-def _beside(call: ValueCall, rows: Collection[UnitNumber]) -> tuple[Expr, ...] | None:
+def _find_condition(call: ValueCall, rows: Collection[UnitNumber]) -> tuple[Expr, ...] | None:
     """Return the condition on the rows of which those without a number are counted by a further moment.
 
     They are all rows, if their count is asked for; or those with a value, since NaN is a value that COUNT
     counts, and that no sum or average has. None: there is no such moment.
     """
-    every, valued = _count_values(call)
-    if _rows(every) in rows:
+    every, valued = _make_row_counts(call)
+    if _drop_bound(every) in rows:
         return every.row
-    return valued.row if call.value.type == DOUBLE and _rows(valued) in rows else None
+    return valued.row if call.value.type == DOUBLE and _drop_bound(valued) in rows else None
 
 
-def _vector(call: ValueCall, degree: int, counted: tuple[Expr, ...] | None) -> Vector:
+def _make_vector(call: ValueCall, degree: int, counted: tuple[Expr, ...] | None) -> Vector:
     grid = grid_of(call.value.type, call.low, call.high, call.most, degree=degree)
-    value = grid.steps(call.value.guarded_node, shifted=True)
-    row = (call.kept(value), *(counted or ()))
+    value = grid.write_steps(call.value.guarded_node, shifted=True)
+    row = (call.keep_value(value), *(counted or ()))
     return Vector(row, grid, 0, call.most, degree, counted is not None, call.single)
 
 
-def _count_values(call: ValueCall) -> tuple[UnitNumber, UnitNumber]:
+def _make_row_counts(call: ValueCall) -> tuple[UnitNumber, UnitNumber]:
     """Return the counts that moments of a call contain: of all its rows, and of those with a value."""
     there = Paren(IsNull(widen_integer(call.value).guarded_node, negated=True))
     both = conjunction([*call.condition, there])
@@ -209,12 +211,12 @@ def _count_values(call: ValueCall) -> tuple[UnitNumber, UnitNumber]:
     return WeightedRows(rows[0], call.most), WeightedRows(rows[1], call.most)
 
 
-def _rows(part: UnitNumber) -> UnitNumber:
+def _drop_bound(part: UnitNumber) -> UnitNumber:
     """Return what is counted, whatever the bound on the rows of a unit."""
     return replace(part, most=1) if isinstance(part, WeightedRows) else part
 
 
-def _as_few(part: UnitNumber, count: ReleasedAggregate) -> UnitNumber:
+def _take_bound(part: UnitNumber, count: ReleasedAggregate) -> UnitNumber:
     """Return a part with the bound of a count on the rows of a unit: moments may have a lower one."""
     other = count.parts[0]
     if isinstance(part, WeightedRows) and isinstance(other, WeightedRows):
@@ -222,27 +224,27 @@ def _as_few(part: UnitNumber, count: ReleasedAggregate) -> UnitNumber:
     return part
 
 
-def _of_moments(count: ReleasedAggregate, vectors: dict[ValueCall, Vector]) -> Measure | None:
+def _read_from_moments(count: ReleasedAggregate, vectors: dict[ValueCall, Vector]) -> Measure | None:
     """Return a count of rows as a sum of moments; None if no moments contain it.
 
     A count of a whole table has a bound of its own, which is larger than that of an average.
     """
     for call, vector in () if count.measure else vectors.items():
-        every, valued = _count_values(call)
-        if call.value.type != DOUBLE and count.parts == (_as_few(valued, count),):
-            return Measure(_moments(vector, vector.degree + 1, call), RowCount(vector.degree + 1))
+        every, valued = _make_row_counts(call)
+        if call.value.type != DOUBLE and count.parts == (_take_bound(valued, count),):
+            return Measure(_make_moments(vector, vector.degree + 1, call), RowCount(vector.degree + 1))
         for counted in (every, valued) if vector.nulls else ():
-            if vector.row[1:] == counted.row and count.parts == (_as_few(counted, count),):
-                return Measure(_moments(vector, vector.size, call), RowCount(vector.size))
+            if vector.row[1:] == counted.row and count.parts == (_take_bound(counted, count),):
+                return Measure(_make_moments(vector, vector.size, call), RowCount(vector.size))
     return None
 
 
-def _moments(vector: Vector, size: int, call: ValueCall) -> tuple[ReleasedAggregate, ...]:
+def _make_moments(vector: Vector, size: int, call: ValueCall) -> tuple[ReleasedAggregate, ...]:
     moments = (Moment(vector.row, vector, place) for place in range(size))
-    return tuple(ReleasedAggregate((moment,), call.described, call.measure) for moment in moments)
+    return tuple(ReleasedAggregate((moment,), call.call_argument, call.measure) for moment in moments)
 
 
-def _on(formula: Formula, vector: Vector) -> Formula:
+def _put_on_grid(formula: Formula, vector: Vector) -> Formula:
     """Return a formula with the bounds as they are on the grid."""
     if isinstance(formula, RowCount):
         return formula
@@ -250,31 +252,31 @@ def _on(formula: Formula, vector: Vector) -> Formula:
     return replace(formula, low=grid.low * step, high=max(grid.high, grid.low + 1) * step)
 
 
-def _alone(call: ValueCall) -> ReleasedAggregate:
+def _sum_rows(call: ValueCall) -> ReleasedAggregate:
     """Return a sum over rows as one number."""
     grid = grid_of(call.value.type, call.low, call.high, call.most)
-    value = grid.steps(call.value.guarded_node, shifted=False)
-    total = RowSum((call.kept(value),), grid, 0, call.single, call.most)
-    return ReleasedAggregate((total,), call.described, call.measure)
+    value = grid.write_steps(call.value.guarded_node, shifted=False)
+    total = RowSum((call.keep_value(value),), grid, 0, call.single, call.most)
+    return ReleasedAggregate((total,), call.call_argument, call.measure)
 
 
 def _cap_totals(call: ValueCall, most: int) -> ReleasedAggregate:
     """Return a sum of which each unit's totals have a bound in all groups together."""
     grid, most = capped_grid(call.value.type, most, signed=call.low < 0, finest=call.finest)
-    value, scale = grid.uncut(call.value.guarded_node)
-    total = CappedSum((call.kept(value),), grid, scale, call.single, most)
-    return ReleasedAggregate((total,), call.described, call.measure, signed=call.signed)
+    value, scale = grid.write_uncut(call.value.guarded_node)
+    total = CappedSum((call.keep_value(value),), grid, scale, call.single, most)
+    return ReleasedAggregate((total,), call.call_argument, call.measure, signed=call.signed)
 
 
-def _per_group(call: ValueCall) -> Measure:
+def _sum_per_group(call: ValueCall) -> Measure:
     grid = grid_of(call.value.type, call.low, call.high, 1, degree=0 if call.statistic == "sum" else 1)
-    value, scale = grid.uncut(call.value.guarded_node)
+    value, scale = grid.write_uncut(call.value.guarded_node)
     if call.statistic == "sum":
-        total = GroupSum((call.kept(value),), grid, scale, call.single)
-        return Measure((ReleasedAggregate((total,), call.described),))
+        total = GroupSum((call.keep_value(value),), grid, scale, call.single)
+        return Measure((ReleasedAggregate((total,), call.call_argument),))
     if not grid.fine:
-        value, scale = grid.steps(call.value.guarded_node, shifted=False), 0
-    vector = Vector((call.kept(value),), grid, scale, 1, 1, False, call.single)
+        value, scale = grid.write_steps(call.value.guarded_node, shifted=False), 0
+    vector = Vector((call.keep_value(value),), grid, scale, 1, 1, False, call.single)
     means = (UnitMean(vector.row, vector, place) for place in range(2))
-    made = tuple(ReleasedAggregate((mean,), call.described) for mean in means)
-    return Measure(made, _on(call.formula, vector))
+    made = tuple(ReleasedAggregate((mean,), call.call_argument) for mean in means)
+    return Measure(made, _put_on_grid(call.formula, vector))

@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from dpsql import __version__
 from dpsql.errors import Error, OperationalError
-from dpsql.language import Query, parse, tables_in
+from dpsql.language import Query, find_tables, parse
 from dpsql.ledger import Limits
 from dpsql.login import draw_text
 from dpsql.policy import UnitColumn, UnitRow, UnitVia, describe_protected
@@ -84,7 +84,7 @@ def _tables_of(statement: str, private: tuple[str, ...]) -> str:
     with suppress(Error, RecursionError):
         read = parse(statement)
         if isinstance(read, Query):
-            named = {node.name.lower() for node in tables_in(read.tree)}
+            named = {node.name.lower() for node in find_tables(read.tree)}
             found = [name for name in private if name.lower() in named]
             return ", ".join(found) or "(a view)"
     return _UNREAD  # it has parameters, or refines a release

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpsql.language import split_with_places
+from dpsql.language import split_script_with_places
 from dpsql.login import message
 from dpsql.release import telling_opening, to_arrow
 from dpsql.serve.answers import AnswerColumn
@@ -138,7 +138,7 @@ def split_plain(text: str) -> list[SentStatement] | None:
 
 def split_statements(text: str) -> list[SentStatement]:
     """Split a text of any number of statements by its tokens, which takes time for a long one."""
-    return [SentStatement(part, start) for start, part in split_with_places(text)]
+    return [SentStatement(part, start) for start, part in split_script_with_places(text)]
 
 
 _PART_BYTES = 1 << 20

@@ -11,7 +11,7 @@ from random import Random
 
 import duckdb
 
-from dpsql.analysis import CompiledQuery, Plan, analyse, complete
+from dpsql.analysis import CompiledQuery, Plan, analyse, complete_options
 from dpsql.composition.block import separate
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.errors import QueryRefused
@@ -174,7 +174,7 @@ def analysed(session: Session, text: str, places: tuple[int, ...] = (), engine: 
     assert isinstance(query, Query)
     policy = replace(session.policy, engine=engine or session.policy.engine)
     plain, _ = separate(query, policy, catalog)
-    return analyse(plain, policy, catalog, complete(plain.options, session.defaults), places)
+    return analyse(plain, policy, catalog, complete_options(plain.options, session.defaults), places)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dpsql.analysis import Plan, analyse, complete, with_values
+from dpsql.analysis import Plan, analyse, complete_options, put_values
 from dpsql.analysis.released.unit_counts import DistinctValues
 from dpsql.composition import parts_of
 from dpsql.errors import QueryRefused, QuerySyntaxError
@@ -163,12 +163,17 @@ def compile_releases(world: World, made: Statement, tried: Tried) -> list[tuple[
         assert isinstance(query, Query)
         parts = parts_of(query, world.policy, world.schema_database, DEFAULTS)
         plans = [
-            analyse(part.query, world.policy, world.schema_database, complete(part.query.options, DEFAULTS))
+            analyse(
+                part.query,
+                world.policy,
+                world.schema_database,
+                complete_options(part.query.options, DEFAULTS),
+            )
             for part in parts.releases
         ]
         # The claim holds for each number that an earlier release may give: whichever is tried here.
         plans = [
-            with_values(
+            put_values(
                 plan,
                 {place: NUMBERS[(len(made.text) + place) % len(NUMBERS)] for place in part.values},
                 world.policy,
@@ -395,7 +400,7 @@ def moved(plan: Plan, whole: Counts, other: Counts) -> str:
                 return f"group {group} goes from {n} to {m}, bound {bound}"
         touched += [group] * touches
     for place, moves in enumerate(together):
-        total = plan.total(place)
+        total = plan.l1_over_groups(place)
         if total is not None and moves > total:
             return f"all groups of count {place} move by {moves}, bound {total}"
     # Noise that relies on a bound, as that of every count by itself, takes it from the plan.

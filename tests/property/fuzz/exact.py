@@ -10,7 +10,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.analysis.grids import Grid, least_step
-from dpsql.analysis.released.unit_numbers import CappedSum, GroupSum, Moment, RowSum, UnitMean, UnitNumber
+from dpsql.analysis.released.released_numbers import CappedSum, GroupSum, Moment, RowSum, UnitMean, UnitNumber
 from dpsql.types import DOUBLE
 
 __all__ = ["Row", "numbers_of"]

@@ -53,7 +53,7 @@ class Mutant:
             else:
                 patch.setattr(holder, name, wrong)
         # What is kept of tables was made by the correct rules.
-        patch.setattr(from_tables, "base_table", from_tables._base_table)
+        patch.setattr(from_tables, "compile_declared_table", from_tables._compile_declared_table)
 
 
 def without_second_guard(patch: pytest.MonkeyPatch) -> None:

@@ -42,7 +42,7 @@ MUTANTS = (
             (
                 "analysis.from_joins",
                 "_join_owned",
-                "if not tie_units(pairs):",
+                "if not is_tied_by_units(pairs):",
                 "if False:",
             ),
             (
@@ -73,7 +73,7 @@ MUTANTS = (
         (
             (
                 "analysis.nested_queries",
-                "_in",
+                "_compile_in",
                 'own = conjunction((Paren(Binary("=", unit, block.unit)), there))',
                 "own = there",
             ),
@@ -110,11 +110,11 @@ MUTANTS = (
     ),
     Mutant(
         "COUNT DISTINCT counts rows",
-        (("analysis.released.unit_counts", "_units", "if call.single else", "if True else"),),
+        (("analysis.released.unit_counts", "_count_units", "if call.single else", "if True else"),),
     ),
     Mutant(
         "a join keeps rows single",
-        (("analysis.from_joins", "_join", "left.unique if kept else frozenset()", "left.unique"),),
+        (("analysis.from_joins", "_compile_join", "left.unique if kept else frozenset()", "left.unique"),),
         ROWS,
         statement="SELECT l.page, COUNT(*) AS n FROM likes l JOIN vips p ON p.rank IS NOT NULL GROUP BY l.page ORDER BY n DESC LIMIT 2",
     ),
@@ -123,7 +123,7 @@ MUTANTS = (
         (
             (
                 "analysis.from_joins",
-                "_unnest",
+                "_compile_unnest",
                 "left.owner, left.unit)",
                 "left.owner, left.unit, left.unique)",
             ),
@@ -167,7 +167,7 @@ MUTANTS = (
         (
             (
                 "analysis.block_groups",
-                "_unique",
+                "_find_unique",
                 "frozenset({frozenset(places[key] for key in wanted)})",
                 "frozenset({frozenset()})",
             ),
@@ -180,7 +180,7 @@ MUTANTS = (
         (
             (
                 "analysis.select_blocks",
-                "_partition_keys_of_numbers",
+                "_find_partition_keys",
                 '(function_name(node.this) or "").lower() != "row_number"',
                 "not function_name(node.this)",
             ),
@@ -193,7 +193,7 @@ MUTANTS = (
         (
             (
                 "analysis.select_blocks",
-                "_partition_keys_of_numbers",
+                "_find_partition_keys",
                 '(function_name(node.this) or "").lower() != "row_number"',
                 "not function_name(node.this)",
             ),
@@ -205,7 +205,7 @@ MUTANTS = (
         (
             (
                 "analysis.row_conditions",
-                "facts_of_join",
+                "find_facts_of_join",
                 "preserved.get(kind) is None or all(c.reads <= both for c in conditions)",
                 "True",
             ),
@@ -217,7 +217,7 @@ MUTANTS = (
         (
             (
                 "analysis.row_conditions",
-                "facts_of_join",
+                "find_facts_of_join",
                 "return before | after if len(units) == parts else _NONE",
                 "return before | after",
             ),
@@ -229,7 +229,7 @@ MUTANTS = (
         (
             (
                 "analysis.row_conditions",
-                "facts_of_join",
+                "find_facts_of_join",
                 "any(each <= equated for each in unique)",
                 "equated",
             ),
@@ -241,7 +241,7 @@ MUTANTS = (
         (
             (
                 "analysis.group_rules",
-                "partitions_of",
+                "make_partitions",
                 "all(block.facts[place] for place in selection.keys)",
                 "True",
             ),
@@ -250,7 +250,7 @@ MUTANTS = (
     ),
     Mutant(
         "a unit in all partitions",
-        (("analysis.passes", "_in_partitions", "if partitions.bounded:", "if False:"),),
+        (("analysis.passes", "_count_partitions", "if partitions.bounded:", "if False:"),),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) country, page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY country, page QUALIFY ROW_NUMBER() OVER (PARTITION BY country ORDER BY n DESC) <= 2",
         slow=True,
     ),
@@ -260,8 +260,8 @@ MUTANTS = (
             (
                 "analysis.nested_queries",
                 "combine_branches",
-                "bounds=_bounds(x, y, p, word),",
-                "bounds=_bounds(x, y, p, word), fact=True,",
+                "bounds=_join_bounds(x, y, p, word),",
+                "bounds=_join_bounds(x, y, p, word), fact=True,",
             ),
         ),
         statement="SELECT vip, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, vip FROM users UNION ALL SELECT user_id, NOT vip FROM users) x GROUP BY vip",
@@ -301,7 +301,7 @@ MUTANTS = (
         (
             (
                 "analysis.from_joins",
-                "_visible",
+                "_make_scope",
                 "if column.unit is UnitRole.EXACT else made",
                 "if False else made",
             ),
@@ -315,13 +315,13 @@ MUTANTS = (
         (
             (
                 "analysis.nested_queries",
-                "_role",
+                "_join_roles",
                 "if not all(role.held for role in roles):",
                 "if False:",
             ),
             (
                 "analysis.nested_queries",
-                "_role",
+                "_join_roles",
                 "if roles == [UnitRole.EXACT, UnitRole.EXACT] else UnitRole.NULLABLE",
                 "if True else None",
             ),
@@ -342,7 +342,7 @@ MUTANTS = (
         (
             (
                 "analysis.nested_queries",
-                "_unit_of_branch",
+                "_make_unit",
                 "Cast(Constant(None, NULL), owner.type, safe=False)",
                 'Cast(Constant("1", NULL), owner.type)',
             ),
@@ -355,7 +355,7 @@ MUTANTS = (
         (
             (
                 "analysis.select_blocks",
-                "_distinct",
+                "_check_distinct",
                 "if not any(c.unit is UnitRole.EXACT for c in columns):",
                 "if False:",
             ),
@@ -400,13 +400,13 @@ MUTANTS = (
         (
             (
                 "analysis.window_functions",
-                "_parts",
+                "_compile_parts",
                 "if not any(v.unit is UnitRole.EXACT for v in values):",
                 "if False:",
             ),
             (
                 "analysis.window_functions",
-                "_parts",
+                "_compile_parts",
                 "[*unit, *(v.guarded_node for v in values)]",
                 "[v.guarded_node for v in values]",
             ),
@@ -416,7 +416,7 @@ MUTANTS = (
     ),
     Mutant(
         "ties in a window lie as they come",
-        (("analysis.window_functions", "_window", "if name in _ORDERED or", "if False and"),),
+        (("analysis.window_functions", "_compile_window", "if name in _ORDERED or", "if False and"),),
         ("window", "subquery", "ROW_NUMBER", "neighbour"),
         statement="SELECT page, COUNT(*) AS n FROM (SELECT user_id, page FROM visits QUALIFY ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY flag) = 1) x GROUP BY page ORDER BY n DESC LIMIT 2",
     ),
@@ -451,8 +451,8 @@ MUTANTS = (
         (
             (
                 "analysis.aggregate_functions",
-                "_form_of_sum",
-                "distinct, _in_order(x)",
+                "_compile_sum",
+                "distinct, _order_of_doubles(x)",
                 "distinct",
             ),
         ),
@@ -478,7 +478,7 @@ MUTANTS = (
         (
             (
                 "analysis.nested_queries",
-                "_in",
+                "_compile_in",
                 "conjunction((IsNull(unit, negated=True), there))",
                 "None",
             ),
@@ -504,7 +504,7 @@ MUTANTS = (
         (
             (
                 "analysis.released.unit_counts",
-                "BoundedRows.counted",
+                "BoundedRows.build_counted",
                 "row, self.most, False",
                 "row, 1000, False",
             ),
@@ -514,13 +514,20 @@ MUTANTS = (
     ),
     Mutant(
         "a row beyond the bound counts in full",
-        (("analysis.released.unit_counts", "WeightedRows.counted", "row, self.most", "row, self.most + 1"),),
+        (
+            (
+                "analysis.released.unit_counts",
+                "WeightedRows.build_counted",
+                "row, self.most",
+                "row, self.most + 1",
+            ),
+        ),
         ("weighted rows",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2) page, COUNT(*) AS n FROM visits GROUP BY page",
     ),
     Mutant(
         "groups exist by their rows",
-        (("analysis.group_rules", "shown_by_units", "existence=counts.index(units)", "existence=0"),),
+        (("analysis.group_rules", "show_by_units", "existence=counts.index(units)", "existence=0"),),
         ("unknown domain", "all groups of an unknown domain", "clamped rows"),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (delta = 1e-6, max_groups_contributed = 2) note, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM visits GROUP BY note",
     ),
@@ -529,7 +536,7 @@ MUTANTS = (
         (
             (
                 "analysis.counting_query",
-                "CountedGroups.counting",
+                "CountedGroups.build_query",
                 "if self.most is not None",
                 "if self.most is not None and self.domains",
             ),
@@ -542,7 +549,7 @@ MUTANTS = (
         (
             (
                 "analysis.released.unit_counts",
-                "UnitsOfFew.counted",
+                "UnitsOfFew.build_counted",
                 "row, False, self.most",
                 "row, False, self.most + 1",
             ),
@@ -571,7 +578,7 @@ MUTANTS = (
     ),
     Mutant(
         "HAVING is part of the counting query",
-        (("analysis.counting_query", "Rows.grouped", NUMBERS, HAVING),),
+        (("analysis.counting_query", "ProjectedRows.count_by_group", NUMBERS, HAVING),),
         ("clauses after the release",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 2) flag, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY flag HAVING n BETWEEN 3 AND 9",
     ),
@@ -606,7 +613,7 @@ MUTANTS = (
         (
             (
                 "analysis.released.unit_counts",
-                "DistinctValues.counted",
+                "DistinctValues.build_counted",
                 "self.most, self.kept",
                 "self.most, False",
             ),
@@ -629,7 +636,7 @@ MUTANTS = (
     ),
     Mutant(
         "one group too many",
-        (("analysis.counting_query", "Rows.bounded", "groups, pairs", "groups + 1, pairs"),),
+        (("analysis.counting_query", "ProjectedRows.bound_groups", "groups, pairs", "groups + 1, pairs"),),
         ("all groups",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 2) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
         slow=True,
@@ -639,11 +646,11 @@ MUTANTS = (
         (
             (
                 "analysis.counting_query",
-                "Rows.bounded",
+                "ProjectedRows.bound_groups",
                 "[IsNull(unit, negated=True)]",
                 '[IsNull(Column("s", n), negated=True) for n in ("u", *chosen)]',
             ),
-            ("analysis.counting_query", "Rows.bounded", BOUNDED, WITH_NULL),
+            ("analysis.counting_query", "ProjectedRows.bound_groups", BOUNDED, WITH_NULL),
         ),
         ("all groups",),
         statement="SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (mechanism = LAPLACE, max_groups_contributed = 1) page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page",
@@ -653,9 +660,9 @@ MUTANTS = (
         (
             (
                 "analysis.counting_query",
-                "CountedGroups.counting",
-                "rows.bounded(self.most, ())",
-                "rows.bounded(self.most, (), tuple(range(rows.keys - 1)))",
+                "CountedGroups.build_query",
+                "rows.bound_groups(self.most, ())",
+                "rows.bound_groups(self.most, (), tuple(range(rows.keys - 1)))",
             ),
         ),
         ("all groups",),
@@ -667,13 +674,13 @@ MUTANTS = (
     ),
     Mutant(
         "a child has every parent before its own",
-        (("analysis.from_tables", "_to_owners", 'Binary("=", ', 'Binary(">=", '),),
+        (("analysis.from_tables", "_join_owners", 'Binary("=", ', 'Binary(">=", '),),
         ("table items",),
         statement="SELECT sku, COUNT(DISTINCT user_id) AS n FROM items GROUP BY sku ORDER BY n DESC LIMIT 2",
     ),
     Mutant(
         "rows that are units may be repeated",
-        (("analysis.from_joins", "_join", "_single_match(relation, origin, pairs)", "True"),),
+        (("analysis.from_joins", "_compile_join", "_has_single_match(relation, origin, pairs)", "True"),),
         ("unit row", "INNER", "LEFT"),
         statement="SELECT l.level, COUNT(*) AS n FROM logs l JOIN vips p ON p.page IS NOT NULL GROUP BY l.level ORDER BY n DESC LIMIT 2",
     ),
@@ -711,7 +718,7 @@ MUTANTS = (
         (
             (
                 "analysis.scalar_rules",
-                "canonical",
+                "make_canonical",
                 "if value.type != DOUBLE",
                 "if True or value.type != DOUBLE",
             ),
@@ -740,13 +747,27 @@ MUTANTS = (
     ),
     Mutant(
         "the nullable side's unit counts where it is NULL",
-        (("analysis.released.unit_counts", "_units", "if value.unit is UnitRole.NULLABLE:", "if False:"),),
+        (
+            (
+                "analysis.released.unit_counts",
+                "_count_units",
+                "if value.unit is UnitRole.NULLABLE:",
+                "if False:",
+            ),
+        ),
         statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM visits v LEFT JOIN orders o ON v.user_id = o.user_id AND v.page = o.page",
         by="meaning",
     ),
     Mutant(
         "rows without a unit are read",
-        (("analysis.from_tables", "_base_table", "source, IsNull(unit, negated=True)", "source"),),
+        (
+            (
+                "analysis.from_tables",
+                "_compile_declared_table",
+                "source, IsNull(unit, negated=True)",
+                "source",
+            ),
+        ),
         by="attack",
     ),
     Mutant(
@@ -778,7 +799,7 @@ MUTANTS = (
         (
             (
                 "analysis.released.unit_counts",
-                "WeightedRows.counted",
+                "WeightedRows.build_counted",
                 "tree.WeightedRows(row, self.most)",
                 "tree.CappedRows(row, self.most, False)",
             ),
@@ -791,7 +812,7 @@ MUTANTS = (
         (
             (
                 "analysis.public_domains",
-                "declared_values_of",
+                "compile_declared_values",
                 'query = Select((Item(TreeColumn("", "v"), "c0"),), Derived(column.domain.without_null().query, "d"))',
                 'query = Select((Item(TreeColumn("d", "c0"), "c0"),), Derived(rows.query, "d"), distinct=True)',
             ),

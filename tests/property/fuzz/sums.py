@@ -18,7 +18,7 @@ from random import Random
 import duckdb
 import pyarrow as pa
 
-from dpsql.analysis import Plan, analyse, complete
+from dpsql.analysis import Plan, analyse, complete_options
 from dpsql.engines.declared_domains import Domains
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.duckdb.table_readers import Reader
@@ -173,7 +173,7 @@ class Sums:
         )
         query, given = parse(text), Options(epsilon=Fraction(1))
         assert isinstance(query, Query)
-        plan = analyse(query, self.policy, self.shell, complete(query.options, given))
+        plan = analyse(query, self.policy, self.shell, complete_options(query.options, given))
         return Statement(text, table, plan, tuple(asked))
 
     def fill(self) -> None:
@@ -270,7 +270,7 @@ class Sums:
         for output, asked in zip((o for o in plan.outputs if o.kind == "count"), made.asked, strict=True):
             for place in output.uses or (output.of,):
                 # A count of rows may be that of another column's moments.
-                own = of_share.setdefault(plan.counts[place].share, asked)
+                own = of_share.setdefault(plan.counts[place].noise_group, asked)
                 part, by_row = plan.counts[place].parts[0], made.table == "rows"
                 # What counts of a unit depends on its rows in all groups, those of NULL and of no group too.
                 groups = [*numbers, *([None] if plan.key_types else []), *(["z"] if plan.outside else [])]
@@ -294,14 +294,16 @@ class Sums:
         for output, asked in zip(shown, made.asked, strict=True):
             places = output.uses or (output.of,)
             count = plan.counts[places[0]]
-            low, high = count.move
+            low, high = count.unit_change
             for group, moved in moves.items():
                 inside = all(min(low, 0) <= moved[p] <= max(high, 0) for p in places)
                 if not inside or (any(moved) and group not in touched):
-                    self.tally.findings.append(f"{made.text}: {group} moves by {moved} of {count.move}")
-            same = [p for p, other in enumerate(plan.counts) if other.share == count.share]
+                    self.tally.findings.append(
+                        f"{made.text}: {group} moves by {moved} of {count.unit_change}"
+                    )
+            same = [p for p, other in enumerate(plan.counts) if other.noise_group == count.noise_group]
             together = sum(abs(moved[p]) for moved in moves.values() for p in same)
-            bound = len(moves) * count.bound if count.total is None else count.total
+            bound = len(moves) * count.bound if count.l1_over_groups is None else count.l1_over_groups
             if together > bound:
                 self.tally.findings.append(f"{made.text}: all numbers move by {together} of {bound}")
             most = max(sum(abs(moved[p]) for p in same) for moved in moves.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.analysis.statement_plan import lower_claims, lower_claims_of_search
+from dpsql.analysis.statement_plan import find_lower_claims, find_lower_claims_of_search
 from dpsql.kernel.check import NotCertified, certify
 from dpsql.kernel.facts import Facts
 from kernel.grounds import Compiled
@@ -19,6 +19,6 @@ def disagreement(made: Compiled, facts: Facts) -> str:
     except Exception as error:  # noqa: BLE001  whatever it is, nothing is counted
         return f"raised {type(error).__name__}: {str(error)[:80]}"
     if made.ladder is None:
-        return "; ".join(lower_claims(made.plan, claim))
+        return "; ".join(find_lower_claims(made.plan, claim))
     ladder = made.plan.ladders[made.ladder].ladder
-    return "; ".join(lower_claims_of_search(claim, ladder.bounds, ladder.fine))
+    return "; ".join(find_lower_claims_of_search(claim, ladder.bounds, ladder.fine))

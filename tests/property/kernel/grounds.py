@@ -20,7 +20,7 @@ from fuzz.stage import Stage
 from fuzz.statements import statement
 from fuzz.world import World, worlds
 
-from dpsql.analysis import Plan, analyse, complete, with_values
+from dpsql.analysis import Plan, analyse, complete_options, put_values
 from dpsql.composition import parts_of
 from dpsql.engines import open_engine
 from dpsql.engines.declared_domains import Domains
@@ -104,11 +104,11 @@ class Ground(ABC):
             parts = parts_of(query, self.policy, self.schema, self.defaults)
             plans = []
             for part in parts.releases:
-                options = complete(part.query.options, self.defaults)
+                options = complete_options(part.query.options, self.defaults)
                 plan = analyse(part.query, self.policy, self.schema, options)
                 if part.values:
                     given = {place: NUMBERS[(len(text) + place) % len(NUMBERS)] for place in part.values}
-                    plan = with_values(plan, given, self.policy, self.schema)
+                    plan = put_values(plan, given, self.policy, self.schema)
                 plans.append(plan)
         except (QueryRefused, QuerySyntaxError):
             return []

@@ -96,7 +96,7 @@ def test_the_bound_on_rows_is_that_of_the_tables_of_from(
 ) -> None:
     session = opened(defaults, visits, users)
     plan = private(session.prepare(f"SELECT COUNT(*) FROM {from_}")).plan
-    assert plan.counts[0].bound == plan.total(0) == bound
+    assert plan.counts[0].bound == plan.l1_over_groups(0) == bound
     assert plan.assumed == (Assumed(ROWS, f"at most {bound}", "policy"),)
 
 
@@ -119,14 +119,14 @@ def test_what_the_statement_bounds_is_not_assumed(opened: Opened) -> None:
         plan = private(session.prepare(f"SELECT {WITH} ({options}) {rest}")).plan
         assert not plan.assumed
         assert plan.counts[0].bound == (1 if "DISTINCT" in count else 5)
-        assert plan.total(0) == (510 if "per_group" in count else 5)  # with NULL and outside
+        assert plan.l1_over_groups(0) == (510 if "per_group" in count else 5)  # with NULL and outside
 
 
 def test_a_unit_with_one_row_needs_no_bound(opened: Opened) -> None:
     session = opened("rows_per_unit = 20\ngroups = 2")
     made = private(session.prepare("SELECT age, COUNT(*) AS n FROM users GROUP BY age"))
     assert not made.plan.assumed
-    assert made.plan.groups_per_unit == made.plan.total(0) == 1
+    assert made.plan.groups_per_unit == made.plan.l1_over_groups(0) == 1
     assert made.plan.groups_kept is None
     assert made.method.quote.predicted_stddev == pytest.approx(2**0.5, rel=0.01)
 
@@ -148,7 +148,7 @@ def test_the_least_bound_on_groups_holds(opened: Opened) -> None:
     few = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (1, 2, 3) GROUP BY page"
     plan = private(session.prepare(few)).plan
     assert plan.groups_kept is None
-    assert plan.total(0) == 3
+    assert plan.l1_over_groups(0) == 3
 
 
 def test_what_is_assumed_stands_in_explain_and_in_the_stored_release(opened: Opened) -> None:

@@ -10,7 +10,7 @@ from fractions import Fraction
 import duckdb
 import pytest
 
-from dpsql.analysis.column_types import Typing, give_types
+from dpsql.analysis.column_types import ColumnTyping, give_types
 from dpsql.kernel.tree import (
     Aggregate,
     Apply,
@@ -114,7 +114,7 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def types_of(query: Query) -> list[SqlType | None]:
-    return [*Typing(stored).query(query, None).values()]
+    return [*ColumnTyping(stored).query(query, None).values()]
 
 
 def same(engine: duckdb.DuckDBPyConnection, query: Query) -> None:

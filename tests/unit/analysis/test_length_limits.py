@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.analysis import analyse, complete
+from dpsql.analysis import analyse, complete_options
 from dpsql.engines import length_check_key
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
@@ -54,7 +54,7 @@ def exact(session: Session, statement: str) -> int:
         query,
         session.policy,
         engine_of(session).schema_database,
-        complete(query.options, session.defaults),
+        complete_options(query.options, session.defaults),
     )
     return int(exact_of(engine_of(session).count(plan.compiled)).n[0].sum())
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpsql.analysis.syntax_rules import moved_by, steps_of
+from dpsql.analysis.syntax_rules import find_steps, move_time
 from dpsql.analysis.typed_expression import Span
 from dpsql.kernel.tree import Column, duckdb_sql, guarded, utc_time_sql
 from dpsql.policy import zones
@@ -38,7 +38,7 @@ def session(request: pytest.FixtureRequest) -> Iterator[duckdb.DuckDBPyConnectio
 
 
 def compiled(name: str, of: SqlType, span: Span | None = None) -> str:
-    return duckdb_sql(guarded(moved_by(Column("", "c"), steps_of(of, zones.zone(name), span))))
+    return duckdb_sql(guarded(move_time(Column("", "c"), find_steps(of, zones.zone(name), span))))
 
 
 def moved(session: duckdb.DuckDBPyConnection, sql: str, seconds: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from dpsql.analysis import analyse, complete
+from dpsql.analysis import analyse, complete_options
 from dpsql.engines import open_engine
 from dpsql.kernel.counts import pick_rows
 from dpsql.language import Options, Query, parse
@@ -39,7 +39,7 @@ def test_texts_come_from_the_engine_in_arrays_that_hold_the_longest(tmp_path: Pa
         "COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 1"
     )
     assert isinstance(query, Query)
-    options = complete(query.options, Options(epsilon=policy.budget.default_epsilon))
+    options = complete_options(query.options, Options(epsilon=policy.budget.default_epsilon))
     counts = engine.count(analyse(query, policy, engine.schema_database, options).compiled)
     engine.close()
     chunks = exact_of(counts).keys.column("k0").chunks

@@ -92,5 +92,5 @@ def test_counts_of_rows_share_the_noise_of_the_average(session: Session) -> None
     """A count of values that may be NaN is a sum of moments, as that of other values is."""
     for column in ("x", "n"):
         plan = session.plan_count(f"SELECT COUNT({column}), AVG({column}) FROM t", None).plan
-        assert len({count.share for count in plan.counts}) == 1
+        assert len({count.noise_group for count in plan.counts}) == 1
         assert len(plan.counts) == (3 if column == "x" else 2)

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dpsql.analysis.facts_of_values import never_null
-from dpsql.analysis.row_conditions import not_null
+from dpsql.analysis.row_conditions import find_not_null
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.tree import (
     Apply,
@@ -349,4 +349,4 @@ def test_a_chain_of_or_is_looked_through_once() -> None:
     chain: Expr = Binary("=", column, Constant(0, BIGINT))
     for value in range(1, 60):
         chain = Binary("OR", Paren(chain), Binary("=", column, Constant(value, BIGINT)))
-    assert column in not_null(chain)
+    assert column in find_not_null(chain)

@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.analysis import CompiledQuery, analyse, complete
+from dpsql.analysis import CompiledQuery, analyse, complete_options
 from dpsql.engines import Engine, open_engine
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.language import Options, Query, parse
@@ -55,7 +55,9 @@ class Opened:
     def compiled(self, statement: str) -> CompiledQuery:
         query = of_type(parse(statement), Query)
         defaults = Options(epsilon=self.policy.budget.default_epsilon)
-        return analyse(query, self.policy, self.schema_database, complete(query.options, defaults)).compiled
+        return analyse(
+            query, self.policy, self.schema_database, complete_options(query.options, defaults)
+        ).compiled
 
     def count(self, statement: str) -> dict[int | str | None, int]:
         counts = self.engine.count(self.compiled(statement))

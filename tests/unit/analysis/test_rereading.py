@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.analysis.schema_catalog import read_alike
+from dpsql.analysis.schema_catalog import has_stable_reads
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.engines import Cancelled
 from dpsql.policy import load
@@ -103,4 +103,4 @@ def test_only_an_engine_with_snapshots_reads_twice(opened: Opened) -> None:
     addresses = {"duckdb": True, "postgresql://db/shop": True, "spark": False, "sc://host:15002": False}
     for address, wanted in addresses.items():
         policy = replace(session.policy, engine=address)
-        assert read_alike(["visits"], policy, catalog) == wanted
+        assert has_stable_reads(["visits"], policy, catalog) == wanted

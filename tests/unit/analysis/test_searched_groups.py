@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from dpsql.analysis import Contribution
-from dpsql.analysis.cut_contributions import excesses
+from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.analysis.released.unit_counts import UnitsOfFew
 from dpsql.kernel import mechanisms
 from dpsql.policy import load
@@ -143,7 +143,7 @@ def test_the_excess_of_groups_is_measured(session: Session) -> None:
     prepared = private(session.prepare(asked(STATEMENTS["all"])))
     bounded = prepared.counting.with_bounds((2,)).plan
     assert isinstance(bounded.counts[0].parts[0], UnitsOfFew)
-    (excess,) = excesses(bounded, prepared.plan.ladders, (2,))
+    (excess,) = find_excesses(bounded, prepared.plan.ladders, (2,))
     assert (excess.limit, excess.times, excess.most) == (4, 3, 12)
     release = present(session.run(asked(STATEMENTS["all"])).release)
     assert release.charge.epsilon == Fraction(1, 4)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsql.analysis import Plan, analyse, complete
+from dpsql.analysis import Plan, analyse, complete_options
 from dpsql.composition.block import separate
 from dpsql.engines import Engine, open_engine
 from dpsql.errors import QueryRefused, QuerySyntaxError
@@ -133,7 +133,7 @@ def proved(session: Session, statement: str) -> Plan:
         plain,
         session.policy,
         engine_of(session).schema_database,
-        complete(query.options, session.defaults),
+        complete_options(query.options, session.defaults),
     )
 
 
@@ -284,10 +284,13 @@ def test_accepted_changes_by_one_at_most_when_a_unit_goes(
 
 def check_totals(plan: Plan, lost: NDArray[np.int64]) -> None:
     """Assert that the numbers that share a bound move together by no more, in all groups."""
-    shares = [count.share if count.share is not None else place for place, count in enumerate(plan.counts)]
+    shares = [
+        count.noise_group if count.noise_group is not None else place
+        for place, count in enumerate(plan.counts)
+    ]
     for share in set(shares):
         places = [place for place, own in enumerate(shares) if own == share]
-        bound = plan.total(places[0])
+        bound = plan.l1_over_groups(places[0])
         assert bound is None or np.abs(lost[:, places]).sum() <= bound
 
 

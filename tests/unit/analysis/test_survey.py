@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.analysis import analyse, complete, is_private, survey
+from dpsql.analysis import analyse, complete_options, is_private, survey
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.select_blocks import compile_query
@@ -37,7 +37,7 @@ def both(session: Session, text: str) -> tuple[QueryRefused | None, list[QueryRe
         return None
     if not isinstance(query, Query) or not is_private(query, session.policy):
         return None
-    options = complete(query.options, session.defaults)
+    options = complete_options(query.options, session.defaults)
     catalog = engine_of(session).schema_database
     query, _ = separate(query, session.policy, catalog)
     found = survey(query, session.policy, catalog, options)

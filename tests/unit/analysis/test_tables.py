@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from dpsql.analysis import Plan, analyse
+from dpsql.analysis.released.released_numbers import RowSum, UnitNumber
 from dpsql.analysis.released.unit_counts import BoundedRows, WeightedRows
-from dpsql.analysis.released.unit_numbers import RowSum, UnitNumber
 from dpsql.kernel.tree import Column, KeptHash
 from dpsql.language import Options, Query, parse
 from dpsql.policy import ColumnBounds, Policy, load

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from dpsql.composition import Parts, parts_of, release_blocks
 from dpsql.composition.block import Separated, separate
-from dpsql.composition.block_clauses import divide_epsilon
+from dpsql.composition.block_clauses import share_epsilon
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.errors import QueryRefused
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, Selection, TopK, parse
@@ -249,7 +249,7 @@ def test_a_computed_unit_is_no_unit(session: Session) -> None:
 def test_shares_add_up_exactly(count: int) -> None:
     total = Options(epsilon=Fraction(1, 10), delta=Fraction(1, 10**7))
     own = Options(epsilon=Fraction(1, 3), at={"epsilon": 1})
-    found = divide_epsilon(total, Options(epsilon=Fraction(5)), [own, *(Options() for _ in range(count))])
+    found = share_epsilon(total, Options(epsilon=Fraction(5)), [own, *(Options() for _ in range(count))])
     assert found[0].epsilon == Fraction(1, 3)
     assert sum(o.epsilon or 0 for o in found[1:]) == total.epsilon
     assert sum(o.delta or 0 for o in found) == total.delta
@@ -257,5 +257,5 @@ def test_shares_add_up_exactly(count: int) -> None:
 
 def test_the_default_is_shared_where_nothing_is_said() -> None:
     defaults = Options(epsilon=Fraction(1), delta=Fraction(1, 10**6))
-    found = divide_epsilon(Options(), defaults, [Options(), Options(error=Fraction(3)), Options()])
+    found = share_epsilon(Options(), defaults, [Options(), Options(error=Fraction(3)), Options()])
     assert [o.epsilon for o in found] == [Fraction(1, 2), None, Fraction(1, 2)]

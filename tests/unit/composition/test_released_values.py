@@ -10,7 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.analysis import values_in, with_values
+from dpsql.analysis import find_values, put_values
 from dpsql.composition import parts_of
 from dpsql.composition.prepared import PreparedComposed, question_key
 from dpsql.errors import BudgetExceeded, QueryRefused
@@ -107,7 +107,7 @@ def test_nothing_but_the_constant_depends_on_the_number(session: Session) -> Non
         (float("inf"), "inf"),
         (None, "NULL"),
     ):
-        after = with_values(part.plan, {0: value}, session.policy, catalog)
+        after = put_values(part.plan, {0: value}, session.policy, catalog)
         head, tail = before.split("TRY_CAST('released value 1' AS DOUBLE)")
         sql = after.compiled.sql
         assert sql.startswith(head)
@@ -181,7 +181,7 @@ def test_one_number_used_twice_is_drawn_once(session: Session) -> None:
     )
     parts = parts_of(query, session.policy, engine_of(session).schema_database, session.defaults)
     assert len(parts.releases) == 2
-    assert sorted(len(values_in(part.query.tree)) for part in parts.releases) == [0, 2]
+    assert sorted(len(find_values(part.query.tree)) for part in parts.releases) == [0, 2]
 
 
 def test_a_confirmation_is_for_one_value(session: Session) -> None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.analysis import CompiledQuery, PublicOrder, analyse, complete
+from dpsql.analysis import CompiledQuery, PublicOrder, analyse, complete_options
 from dpsql.engines import FAILED, Cancelled, RunningStatement, open_engine, running_statement
 from dpsql.engines.duckdb import duckdb_engine as engine_module
 from dpsql.engines.duckdb import duckdb_settings
@@ -62,7 +62,7 @@ class Opened:
     def compiled(self, statement: str) -> CompiledQuery:
         query = parse(statement)
         assert isinstance(query, Query)
-        options = complete(query.options, Options(epsilon=self.policy.budget.default_epsilon))
+        options = complete_options(query.options, Options(epsilon=self.policy.budget.default_epsilon))
         return analyse(query, self.policy, self.schema_database, options).compiled
 
     def count(self, statement: str) -> dict[Any, Any]:

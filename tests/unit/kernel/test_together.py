@@ -11,7 +11,7 @@ import pytest
 from kernel.grounds import FixtureGround
 
 import dpsql.kernel.check.certificate as sealed
-from dpsql.analysis.statement_plan import check_together, lower_claims
+from dpsql.analysis.statement_plan import check_together, find_lower_claims
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.check import Certificate, NotCertified, certify
 from dpsql.kernel.counts import changes_of
@@ -178,11 +178,11 @@ def test_what_a_plan_claims_of_numbers_together_is_compared(text: str, ground: F
     (made,) = ground.compiled(text)
     claim = certify(made.query, ground.facts)
     assert claim.together
-    assert not [*lower_claims(made.plan, claim)]
+    assert not [*find_lower_claims(made.plan, claim)]
     more = tuple(replace(each, each=each.each + 1, total=None) for each in claim.together)
     for wrong in ((), more):
         lower = replace(claim, together=wrong, seal=sealed._SEAL)
-        assert [each for each in lower_claims(made.plan, lower) if "together in a group" in each]
+        assert [each for each in find_lower_claims(made.plan, lower) if "together in a group" in each]
 
 
 def test_a_measure_that_is_more_than_claimed_is_refused() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from dpsql.analysis.released.released_numbers import Moment, RowSum
 from dpsql.analysis.released.unit_counts import WeightedRows
-from dpsql.analysis.released.unit_numbers import Moment, RowSum
 from dpsql.analysis.total_forms import expand_form
 from dpsql.errors import InternalError
 from dpsql.kernel import tree

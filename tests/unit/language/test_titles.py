@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlglot import exp
 
-from dpsql.language import all_of, name_columns, parse, title_of
+from dpsql.language import find_nodes, name_columns, parse, title_of
 from dpsql.language.statement import Query
 from tests.narrow import of_type
 
@@ -38,7 +38,7 @@ def test_each_block_has_names_of_its_own() -> None:
     text = "WITH q AS (SELECT MIN(a), 1 FROM t) SELECT MAX(b) FROM q, (SELECT b + 1, c FROM u)"
     text += " UNION SELECT d || e FROM v"
     tree = of_type(parse(text), Query).tree
-    found = {title_of(node) for select in all_of(tree, exp.Select) for node in select.expressions}
+    found = {title_of(node) for select in find_nodes(tree, exp.Select) for node in select.expressions}
     assert found == {"MIN(a)", "1", "MAX(b)", "b + 1", "c", "d || e"}
 
 
@@ -58,7 +58,7 @@ def test_what_was_not_typed_is_written() -> None:
 def test_outermost_columns_get_their_names(text: str, names: list[str]) -> None:
     tree = of_type(parse(text), Query).tree
     name_columns(tree)
-    first = next(iter(all_of(tree, exp.Select)))
+    first = next(iter(find_nodes(tree, exp.Select)))
     unnamed = (exp.Anonymous, exp.Star)
     found = ["" if isinstance(node, unnamed) else node.alias_or_name for node in first.expressions]
     assert found == names

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.analysis.cut_contributions import excesses
+from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import is_within
@@ -376,7 +376,7 @@ def test_declared_bounds_do_not_make_a_sum_monotone_whose_values_they_do_not_cut
     with closing(Session(load(tmp_path / "dpsql.toml"))) as opened:
         text = statement("region, SUM(amount, contribution_bounds => AUTO) AS s FROM orders GROUP BY region")
         made, _ = prepared(opened, f"{text} HAVING s > 1")
-        low, high = made.plan.counts[0].move
+        low, high = made.plan.counts[0].unit_change
         found = exact_of(made.counting.with_bounds((5,)).count()).n[0].tolist()
         assert sorted(found) == [-2, 0, 0]
         assert low <= -7 < 5 <= high
@@ -405,7 +405,7 @@ def test_what_answers_with_bounds_that_were_found_costs_no_more_than_was_quoted(
             ends = [(0, len(each.ladder.bounds) // 2, len(each.ladder.bounds) - 1) for each in ladders]
             for bounds in itertools.product(*ends):
                 plan = found.counting.with_bounds(bounds).plan
-                answers = method.within_quote(plan, excesses(plan, ladders, bounds))
+                answers = method.within_quote(plan, find_excesses(plan, ladders, bounds))
                 assert is_within(answers.quote.loss, quoted), bounds
                 less += answers.quote.loss != quoted
         assert less, "some are divided in another way"

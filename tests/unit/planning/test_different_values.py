@@ -157,7 +157,7 @@ def test_a_person_has_no_bound_on_values(session: Session) -> None:
     found = method(session, "COUNT(DISTINCT ward) AS n FROM t")
     assert isinstance(found, DifferentValues)
     assert isinstance(found.units, WholeDomain)
-    assert found.plan.counts[0].move == (0, 1)
+    assert found.plan.counts[0].unit_change == (0, 1)
     assert found.units.mechanism.bounds == (1,)
     assert found.units.mechanism.size == 6
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.analysis.cut_contributions import excesses
+from dpsql.analysis.cut_contributions import find_excesses
 from dpsql.kernel.changes import NumberChange, UnitChanges
 from dpsql.kernel.loss import BoundedRange, Gaussian
 from dpsql.kernel.loss.composing import Spending, is_within
@@ -97,8 +97,8 @@ def test_the_noise_is_gaussian_and_of_what_is_left(session: Session, rest: str) 
     assert [type(part) for part in parts].count(BoundedRange) == 1
     rhos = [part.rho for part in parts if isinstance(part, Gaussian)]
     assert float(rhos[1] / sum(rhos)) == pytest.approx(0.15, rel=1e-6)
-    order = present(method.plan.layout.order)
-    cost = method.plan.layout.cost
+    order = present(method.plan.epsilon_division.order)
+    cost = method.plan.epsilon_division.cost
     assert float(sum(rhos) * order / cost) == pytest.approx(0.9, rel=1e-6)
     assert method.compute_quote().loss.cost(order) <= cost
     assert noise.loss.parts == tuple(part for part in parts if isinstance(part, Gaussian))
@@ -134,7 +134,7 @@ def test_the_widths_are_those_of_the_noise(session: Session) -> None:
     rest = "SUM(amount) AS n FROM orders"
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, layout = ORDER) {rest}"
     plan = private(session.prepare(text)).counting.with_bounds((6,)).plan
-    found = excesses(plan, method_of(session, rest).plan.ladders, (6,))
+    found = find_excesses(plan, method_of(session, rest).plan.ladders, (6,))
     noise = GaussianOfEach.plan([plan.counts[0].bound], found, Fraction(1, 50), monotone=False)
     assert noise.leads(0)
     most = found[0].most

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from dpsql.analysis.epsilon_division import Layout
+from dpsql.analysis.epsilon_division import EpsilonDivision
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.loss.charge import pure_cost
 from dpsql.planning.noise_shares import LaplaceShare, laplace_shares
@@ -23,7 +23,7 @@ def loss_of(shares: tuple[LaplaceShare, ...], sizes: list[int]) -> PrivacyLoss:
 def test_what_is_divided_is_not_exceeded_and_nearly_used() -> None:
     drawn = random.Random(2)
     for _ in range(30):
-        layout = Layout(Fraction(drawn.randint(10, 300), 1000), drawn.choice(ORDERS))
+        layout = EpsilonDivision(Fraction(drawn.randint(10, 300), 1000), drawn.choice(ORDERS))
         bounds = [drawn.randint(1, 9) for _ in range(drawn.randint(1, 4))]
         moves = [bound * drawn.randint(1, 40) + drawn.randrange(bound) for bound in bounds]
         shares = laplace_shares(layout, moves, bounds)
@@ -40,14 +40,14 @@ def test_what_is_divided_is_not_exceeded_and_nearly_used() -> None:
 def test_one_number_has_no_more_noise_than_by_one_mechanism() -> None:
     drawn = random.Random(4)
     for _ in range(60):
-        layout = Layout(Fraction(drawn.randint(1, 3000), 1000), drawn.choice(ORDERS))
+        layout = EpsilonDivision(Fraction(drawn.randint(1, 3000), 1000), drawn.choice(ORDERS))
         bound, move = drawn.randint(1, 9), drawn.randint(1, 60)
         (share,) = laplace_shares(layout, [move], [bound])
         assert share.scale <= move / layout.epsilon
 
 
 def test_by_epsilon_each_number_is_one_mechanism() -> None:
-    shares = laplace_shares(Layout(Fraction(1, 2)), [1, 8], [1, 2])
+    shares = laplace_shares(EpsilonDivision(Fraction(1, 2)), [1, 8], [1, 2])
     assert shares == (LaplaceShare(Fraction(1, 10), 1), LaplaceShare(Fraction(2, 5), 8))
 
 
@@ -60,7 +60,7 @@ def test_fewer_values_have_the_same_noise_and_cost_less() -> None:
 
 def test_what_cannot_be_divided_is_refused() -> None:
     with pytest.raises(ValueError, match="too small"):
-        laplace_shares(Layout(Fraction(1, 10**6), Fraction(4)), [10**6], [1])
+        laplace_shares(EpsilonDivision(Fraction(1, 10**6), Fraction(4)), [10**6], [1])
 
 
 def divergence(scale: float, moved: int, order: float) -> float:

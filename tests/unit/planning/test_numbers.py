@@ -141,7 +141,7 @@ def test_averages_over_units_and_over_rows_have_a_noise_of_their_own(
         f"{' GROUP BY region' if keys else ''}"
     )
     counts = private(session.prepare(text)).plan.counts
-    assert len({count.share for count in counts}) == 2
+    assert len({count.noise_group for count in counts}) == 2
     assert not any("vector" in number for number in explained(text)["numbers"])
 
 

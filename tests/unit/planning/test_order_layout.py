@@ -151,8 +151,8 @@ def test_what_runs_and_what_it_costs(
     session: Session, rest: str, options: str, mechanism: str, parts: tuple[type, ...]
 ) -> None:
     found = prepared(session, rest, f"epsilon = 0.1{', ' * bool(options)}{options}")
-    layout, quote = found.plan.layout, found.method.quote
-    assert layout.way == "order"
+    layout, quote = found.plan.epsilon_division, found.method.quote
+    assert layout.accounting == "order"
     assert layout.order is not None
     assert mechanism in quote.mechanism
     assert tuple(type(part) for part in quote.loss.parts) == parts
@@ -163,7 +163,7 @@ def test_what_runs_and_what_it_costs(
     result = ran(found)
     assert result.loss.cost(layout.order) <= quote.loss.cost(layout.order)
     assert result.loss.delta <= quote.loss.delta
-    assert layout.charged(result.loss).epsilon <= Fraction(1, 10)
+    assert layout.find_charge(result.loss).epsilon <= Fraction(1, 10)
 
 
 def test_rounds_that_did_not_run_are_not_charged(session: Session) -> None:
@@ -175,9 +175,9 @@ def test_rounds_that_did_not_run_are_not_charged(session: Session) -> None:
     assert len(result.rows) == 0
     (left,) = result.loss.parts
     assert left.times == 1
-    layout = found.plan.layout
-    assert layout.charged(result.loss).epsilon < Fraction(2, 10)
-    assert Fraction(3, 10) - layout.charged(found.method.quote.loss).epsilon < Fraction(1, 10**9)
+    layout = found.plan.epsilon_division
+    assert layout.find_charge(result.loss).epsilon < Fraction(2, 10)
+    assert Fraction(3, 10) - layout.find_charge(found.method.quote.loss).epsilon < Fraction(1, 10**9)
 
 
 def predicted(found: PreparedPrivate) -> float:
@@ -249,19 +249,31 @@ def test_the_noise_that_runs_is_the_one_predicted(session: Session, options: str
 
 class TestLayout:
     def test_it_turns_where_epsilon_takes_the_smaller_part(self, session: Session) -> None:
-        ways = [prepared(session, SITES, f"epsilon = {e}").plan.layout.way for e in ("0.368", "0.369")]
+        ways = [
+            prepared(session, SITES, f"epsilon = {e}").plan.epsilon_division.accounting
+            for e in ("0.368", "0.369")
+        ]
         assert ways == ["order", "basic"]
 
     def test_the_statement_may_say_it(self, session: Session) -> None:
         basic = prepared(session, SITES, "epsilon = 0.1, layout = 'basic'")
-        assert (basic.plan.layout.way, basic.method.quote.mechanism) == ("basic", "box noise on every group")
+        assert (basic.plan.epsilon_division.accounting, basic.method.quote.mechanism) == (
+            "basic",
+            "box noise on every group",
+        )
         order = prepared(session, SITES, "epsilon = 2, layout = ORDER")
-        assert (order.plan.layout.way, order.method.quote.mechanism) == (
+        assert (order.plan.epsilon_division.accounting, order.method.quote.mechanism) == (
             "order",
             "Gaussian noise on every group",
         )
-        assert prepared(session, SITES, "epsilon = 2, noise = GAUSSIAN").plan.layout.way == "order"
-        assert prepared(session, BEST, "epsilon = 2, mechanism = PEELED_TOP_K").plan.layout.way == "order"
+        assert (
+            prepared(session, SITES, "epsilon = 2, noise = GAUSSIAN").plan.epsilon_division.accounting
+            == "order"
+        )
+        assert (
+            prepared(session, BEST, "epsilon = 2, mechanism = PEELED_TOP_K").plan.epsilon_division.accounting
+            == "order"
+        )
 
     def test_two_layouts_are_two_questions(self, session: Session) -> None:
         keys = {prepared(session, SITES, f"epsilon = 0.1, layout = {way}").key for way in ("BASIC", "ORDER")}
@@ -287,7 +299,7 @@ class TestLayout:
 
     def test_a_cap_without_delta_divides_epsilon(self, tmp_path: Path) -> None:
         found = opened(tmp_path / "capped", analysts='[analysts."*"]\nepsilon = 5\n')
-        assert prepared(found, SITES).plan.layout.way == "basic"
+        assert prepared(found, SITES).plan.epsilon_division.accounting == "basic"
         found.close()
 
     def test_partitions_divide_the_cost(self, session: Session) -> None:
@@ -296,7 +308,7 @@ class TestLayout:
             f"QUALIFY ROW_NUMBER() OVER (PARTITION BY site ORDER BY {N} DESC) <= 2"
         )
         found = prepared(session, rest)
-        layout, loss = found.plan.layout, found.method.quote.loss
+        layout, loss = found.plan.epsilon_division, found.method.quote.loss
         assert layout.order is not None
         assert [part.times for part in loss.parts] == [100, 50]
         assert 1 - Fraction(1, 1000) < loss.cost(layout.order) / layout.cost <= 1
@@ -312,7 +324,7 @@ def several(session: Session, options: str) -> PreparedComposed:
 def test_releases_of_one_statement_divide_its_cost(session: Session, pure: Session) -> None:
     """Four counts have twice the standard deviation of one, and not four times as much."""
     found, one = several(session, "epsilon = 0.1"), prepared(session, f"{N} AS n FROM visits")
-    layout = one.plan.layout
+    layout = one.plan.epsilon_division
     assert layout.order is not None
     total = sum(part.method.quote.loss.cost(layout.order) for part in found.parts)
     assert 1 - Fraction(1, 10**6) < total / layout.cost <= 1
@@ -321,9 +333,10 @@ def test_releases_of_one_statement_divide_its_cost(session: Session, pure: Sessi
     assert predicted(found.parts[0]) / predicted(one) == pytest.approx(2, rel=0.01)
     for basic in (several(session, "epsilon = 2"), several(pure, "epsilon = 2")):
         assert [str(part.method.quote.loss) for part in basic.parts] == ["pure 1/2"] * 4
-    assert {part.plan.layout.way for part in several(session, "epsilon = 0.1, layout = BASIC").parts} == {
-        "basic"
-    }
+    assert {
+        part.plan.epsilon_division.accounting
+        for part in several(session, "epsilon = 0.1, layout = BASIC").parts
+    } == {"basic"}
 
 
 def test_pure_statements_are_as_before(pure: Session) -> None:
@@ -331,7 +344,7 @@ def test_pure_statements_are_as_before(pure: Session) -> None:
         if "GAUSSIAN" in options:
             continue
         found = prepared(pure, rest, f"epsilon = 0.1{', ' * bool(options)}{options}")
-        assert found.plan.layout.way == "basic"
+        assert found.plan.epsilon_division.accounting == "basic"
         assert found.plan.filters == ()
         assert str(found.method.quote.loss).startswith("pure 1/10")
         assert (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from dpsql.analysis.epsilon_division import lay_out
+from dpsql.analysis.epsilon_division import divide_epsilon
 from dpsql.estimates.predictions import (
     difference_half_width,
     difference_stddev,
@@ -146,7 +146,7 @@ class TestVariances:
     @pytest.mark.parametrize(("k", "deviation"), [(1, 10.1), (10, 21.0), (50, 40.8)])
     def test_laid_out_for_a_tenth_of_epsilon(self, k: int, deviation: float) -> None:
         policy = Filter.of(Charge(Fraction(10), Fraction(1, 10**6)), "zcdp")
-        rho = lay_out(Fraction(1, 10), policy).gaussian()
+        rho = divide_epsilon(Fraction(1, 10), policy).gaussian_rho()
         assert rho is not None
         assert stddev(Gaussian.plan(k, rho), 0) == pytest.approx(deviation, abs=0.06)
 

@@ -16,7 +16,7 @@ from dpsql.analysis.bound_ladders import WholeTable
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import StatementCompiler, function_name
 from dpsql.analysis.grids import MOST_STEPS, Grid
-from dpsql.analysis.scalar_rules import predicate
+from dpsql.analysis.scalar_rules import compile_condition
 from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import Fix, QueryRefused
 from dpsql.kernel import tree
@@ -34,21 +34,21 @@ class Direction(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitNumber(KeptHash, ABC):
-    """An integer that the engine computes exactly for each group of rows. Equal parts are computed once."""
+    """A whole number that the engine computes exactly for each group; equal ones are computed once."""
 
     row: tuple[Expr, ...]
-    """The expressions of a row that the number depends on; `counted` gets their columns."""
+    """The expressions of a row that the number depends on; `build_counted` gets their columns."""
 
     @property
     @abstractmethod
-    def move(self) -> tuple[int, int]:
+    def unit_change(self) -> tuple[int, int]:
         """The least and the greatest amount by which adding a unit can change the number."""
 
     @property
-    def total(self) -> int | None:
-        """The most by which adding a unit can change the numbers of all groups together; None: no such bound.
+    def l1_over_groups(self) -> int | None:
+        """The most by which adding a unit can change the numbers of all groups together: their L1 distance.
 
-        The numbers must then all go in one direction.
+        None: there is no such bound. With one, the numbers all go in one direction.
         """
         return None
 
@@ -58,12 +58,12 @@ class UnitNumber(KeptHash, ABC):
         return Fraction(1)
 
     @property
-    def share(self) -> object:
-        """What parts that are measured with one part of epsilon have in common; None: it is a count."""
+    def noise_group(self) -> object:
+        """What parts that are measured with one noise have in common; None: it is a count."""
         return None
 
     @abstractmethod
-    def counted(self, *row: Expr) -> Counted:
+    def build_counted(self, *row: Expr) -> Counted:
         """Return what the counting query counts, of the columns of a row."""
 
 
@@ -102,30 +102,30 @@ class ReleasedAggregate:
     """A released number: a part, or the first part minus the others.
 
     It is a whole number, so noise is exact on the grid of integers. What is computed from released numbers
-    without charge, such as a ratio, is an output column (`plan.Output`).
+    without charge, such as a ratio, is an output column (`statement_plan.Output`).
     """
 
     parts: tuple[UnitNumber, ...]
     argument: CallArgument | None = field(default=None, compare=False)
     """What it is of; None for counts of units and rows."""
     measure: str = field(default="", compare=False)
-    """What of a unit its bound cuts, if it is of all rows of a table (`kept_bounds`); else ""."""
+    """What of a unit its bound cuts, if it is of all rows of a table (`bound_ladders`); else ""."""
     signed: bool = field(default=False, compare=False, kw_only=True)
     """Whether what it cuts may be of either sign."""
 
     @property
-    def move(self) -> tuple[int, int]:
+    def unit_change(self) -> tuple[int, int]:
         """The least and the greatest amount by which adding a unit can change the number."""
-        low, high = self.parts[0].move
+        low, high = self.parts[0].unit_change
         for part in self.parts[1:]:
-            less, more = part.move
+            less, more = part.unit_change
             low, high = low - more, high - less
         return low, high
 
     @property
-    def total(self) -> int | None:
-        """The most by which one unit can change the numbers of all groups together; None: no such bound."""
-        totals = [part.total for part in self.parts if part.total is not None]
+    def l1_over_groups(self) -> int | None:
+        """The most by which a unit can change the numbers of all groups together, or None without a bound."""
+        totals = [part.l1_over_groups for part in self.parts if part.l1_over_groups is not None]
         return sum(totals) if len(totals) == len(self.parts) else None
 
     @property
@@ -134,20 +134,20 @@ class ReleasedAggregate:
         return self.parts[0].step
 
     @property
-    def share(self) -> object:
-        """What numbers that are measured with one part of epsilon have in common; None: it is a count."""
-        return self.parts[0].share
+    def noise_group(self) -> object:
+        """What numbers that are measured with one noise have in common; None: it is a count."""
+        return self.parts[0].noise_group
 
     @property
     def width(self) -> int:
         """The range of the amounts by which adding a unit can change the number, 0 among them."""
-        low, high = self.move
+        low, high = self.unit_change
         return max(high, 0) - min(low, 0)
 
     @property
     def bound(self) -> int:
         """The sensitivity: the most by which one unit can change the number."""
-        low, high = self.move
+        low, high = self.unit_change
         return max(-low, high)
 
     @property
@@ -156,12 +156,12 @@ class ReleasedAggregate:
 
         Moves of a sum in [low, high] are then as good as moves in [0, high - low].
         """
-        return (self.bound, self.monotone) if self.share is None else (self.width, True)
+        return (self.bound, self.monotone) if self.noise_group is None else (self.width, True)
 
     @property
     def direction(self) -> Direction:
         """The direction in which adding a unit can change the number."""
-        low, high = self.move
+        low, high = self.unit_change
         return Direction.UP if low >= 0 else Direction.DOWN if high <= 0 else Direction.BOTH
 
     @property
@@ -214,7 +214,7 @@ class AggregateCall:
 
     def where(self, node: exp.Expr) -> None:
         """Add a condition on the rows."""
-        self.conditions.append(predicate(self.compiler, node, self.source.scope).guarded_node)
+        self.conditions.append(compile_condition(self.compiler, node, self.source.scope).guarded_node)
 
     def refuse(
         self, message: str, at: exp.Expr, hint: str | None = None, fix: Fix | None = None
@@ -235,12 +235,12 @@ class SumPart(UnitNumber, ABC):
 
     @property
     def step(self) -> Fraction:
-        """See `Part`."""
+        """What one step of the number is worth."""
         return self.grid.step
 
     @property
-    def share(self) -> object:
-        """See `Part`: a sum is measured by itself."""
+    def noise_group(self) -> object:
+        """The sum itself, which is measured with a noise of its own."""
         return self
 
 
@@ -252,14 +252,14 @@ class GroupSum(SumPart):
     """
 
     @property
-    def move(self) -> tuple[int, int]:
-        """See `Part`."""
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
         return min(self.grid.low, 0), max(self.grid.high, 0)
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`; of one row a unit, the row's value is the unit's total."""
-        alone = self.grid.total(row[0], single=True) if self.single else None
-        return UnitValue(row, self.grid.total(Argument(0)), alone)
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts; of one row a unit, the row's value is the unit's total."""
+        alone = self.grid.write_total(row[0], single=True) if self.single else None
+        return UnitValue(row, self.grid.write_total(Argument(0)), alone)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -279,17 +279,17 @@ class RowSum(SumPart):
     most: int
 
     @property
-    def move(self) -> tuple[int, int]:
-        """See `Part`."""
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
         return self.most * min(self.grid.low, 0), self.most * max(self.grid.high, 0)
 
     @property
-    def total(self) -> int | None:
-        """See `Part`."""
+    def l1_over_groups(self) -> int | None:
+        """The most by which adding a unit can change the numbers of all groups together."""
         return self.most * max(-self.grid.low, self.grid.high)
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         return tree.RowSum(row, self.most, self.single)
 
 
@@ -306,17 +306,17 @@ class CappedSum(SumPart):
     most: int
 
     @property
-    def move(self) -> tuple[int, int]:
-        """See `Part`."""
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
         return -self.most if self.grid.low < 0 else 0, self.most if self.grid.high > 0 else 0
 
     @property
-    def total(self) -> int | None:
-        """See `Part`."""
+    def l1_over_groups(self) -> int | None:
+        """The most by which adding a unit can change the numbers of all groups together."""
         return self.most
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         return tree.CappedSum(row, self.most, self.scale, self.grid.type, self.grid.size_of_step, self.single)
 
 
@@ -381,27 +381,27 @@ class Moment(UnitNumber):
     place: int
 
     @property
-    def move(self) -> tuple[int, int]:
-        """See `Part`."""
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
         return 0, self.vector.most * self.vector.whole
 
     @property
-    def total(self) -> int | None:
-        """See `Part`: the bound of all moments together."""
+    def l1_over_groups(self) -> int | None:
+        """The most by which adding a unit can change all moments of all groups together."""
         return self.vector.most * self.vector.whole
 
     @property
     def step(self) -> Fraction:
-        """See `Part`: moments are released in rows."""
+        """What one step of the number is worth: moments are released in rows."""
         return Fraction(1, self.vector.whole)
 
     @property
-    def share(self) -> object:
-        """See `Part`."""
+    def noise_group(self) -> object:
+        """What numbers that are measured with one noise have in common."""
         return self.vector
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         of = self.vector
         return tree.Moment(row, of.most, of.grid.width, of.degree, self.place, of.nulls, of.single)
 
@@ -424,22 +424,22 @@ class UnitMean(UnitNumber):
         return width << max(0, (MOST_STEPS // width).bit_length() - 1)
 
     @property
-    def move(self) -> tuple[int, int]:
-        """See `Part`."""
+    def unit_change(self) -> tuple[int, int]:
+        """The least and the greatest amount by which adding a unit can change the number."""
         return 0, self.whole
 
     @property
     def step(self) -> Fraction:
-        """See `Part`."""
+        """What one step of the number is worth."""
         return Fraction(1, self.whole)
 
     @property
-    def share(self) -> object:
-        """See `Part`: moments of rows with an equal `Vector` have a noise of their own."""
+    def noise_group(self) -> object:
+        """What both sums have in common; moments of rows with an equal `Vector` have another noise."""
         return UnitMean, self.vector
 
-    def counted(self, *row: Expr) -> Counted:
-        """See `Part`."""
+    def build_counted(self, *row: Expr) -> Counted:
+        """Return what the counting query counts, of the columns of a row."""
         of, width = self.vector, max(self.vector.grid.width, 1)
         fine = self.whole // width
         return tree.UnitMean(row, of.grid.low, width, fine, of.scale, self.place, of.single)
