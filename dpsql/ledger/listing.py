@@ -182,7 +182,7 @@ def _round_up(amount: Fraction) -> str:
 def _write_short(text: str) -> str:
     """Write a small number with its exponent.
 
-    >>> _short("0.000001"), _short("0.0195196")
+    >>> _write_short("0.000001"), _write_short("0.0195196")
     ('1e-6', '0.0195196')
     """
     return f"{Decimal(text).normalize():e}" if text.startswith("0.0000") else text

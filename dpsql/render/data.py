@@ -98,9 +98,9 @@ def _round_all_at(
 def _round_at(value: float, place: int, rounding: str) -> float:
     """Round a number to a power of ten; what is rounded to zero has no sign.
 
-    >>> _at_place(1234.4, 1, ROUND_HALF_EVEN), _at_place(0.1267, -2, ROUND_FLOOR)
+    >>> _round_at(1234.4, 1, ROUND_HALF_EVEN), _round_at(0.1267, -2, ROUND_FLOOR)
     (1230.0, 0.12)
-    >>> _at_place(-0.3, 0, ROUND_HALF_EVEN)
+    >>> _round_at(-0.3, 0, ROUND_HALF_EVEN)
     0.0
     """
     exact = Decimal(repr(float(value)))

@@ -267,7 +267,7 @@ def _text_beyond_python(scalar: pa.Scalar) -> str:
 def _civil_date(day: int) -> tuple[int, int, int]:
     """Return the year, the month and the day of a number of days since 1970, in years of any size.
 
-    >>> _civil(0), _civil(2_932_897), _civil(-735_160)
+    >>> _civil_date(0), _civil_date(2_932_897), _civil_date(-735_160)
     ((1970, 1, 1), (10000, 1, 1), (-43, 3, 15))
     """
     start = datetime.date(2000, 3, 1).toordinal()

@@ -42,7 +42,7 @@ _ADVICE = ("Possible fixes", "Possible solutions", "LINE ")
 def duckdb_words(problem: duckdb.Error) -> str:
     r"""Return what happened in the engine's words, without its advice about options.
 
-    >>> engine_words(duckdb.Error("CSV Error on Line: 59\nOriginal Line: 57,p1,x\nPossible fixes:\n* .."))
+    >>> duckdb_words(duckdb.Error("CSV Error on Line: 59\nOriginal Line: 57,p1,x\nPossible fixes:\n* .."))
     'CSV Error on Line: 59\nOriginal Line: 57,p1,x'
     """
     lines: list[str] = []

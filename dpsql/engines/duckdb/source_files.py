@@ -77,7 +77,7 @@ def write_csv_scan(
 
     A private file is read by one thread. The parallel reader guesses at every chunk boundary where a record
     begins, so line breaks in one quoted field can make it fail for the whole table. The sequential reader
-    ends silently at an unclosed quote, which `well_quoted` detects.
+    ends silently at an unclosed quote, which `is_well_quoted` detects.
     """
     form = csv_format_of(table)
     names = [name or f"§{i}" for i, name in enumerate(header)]
@@ -111,7 +111,7 @@ def find_stray_quote(path: Path, delimiter: str = ",", chunk: int = _CHUNK) -> i
 
     >>> from pathlib import Path; import tempfile
     >>> file = Path(tempfile.mkdtemp(), "rows.csv")
-    >>> def test(rows): _ = file.write_bytes(b"id,name\n" + rows); return well_quoted(file)
+    >>> def test(rows): _ = file.write_bytes(b"id,name\n" + rows); return is_well_quoted(file)
     >>> test(b'1,"a ""b""\nc"\n'), test(b'1,"a\n2,b\n'), test(b'1,5" pipe\n2,5" pipe\n')
     (True, False, False)
     """

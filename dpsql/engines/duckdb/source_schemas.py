@@ -108,7 +108,7 @@ def find_offsets(path: Path, form: CsvFormat, width: int) -> set[int]:
 def rename_columns(form: CsvFormat, header: list[str]) -> CsvFormat:
     """Return a format that gives a plain name to each column whose own is not plain ASCII.
 
-    >>> renamed(CsvFormat(), ["id", "Amount (€)", "Größe", "", "Größe!"]).rename
+    >>> rename_columns(CsvFormat(), ["id", "Amount (€)", "Größe", "", "Größe!"]).rename
     (('Amount (€)', 'Amount'), ('Größe', 'Grosse'), ('Größe!', 'Grosse_2'))
     """
     taken = {name.lower() for name in header if name and not name_problem(name)}

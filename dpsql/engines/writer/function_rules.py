@@ -114,7 +114,7 @@ def _like(work: Writer, node: tree.Like, scope: ColumnScope) -> Value:
 def split_pattern(pattern: str, escape: str) -> list[str | None]:
     r"""Split a LIKE pattern into literal texts, None for `%` and the empty text for `_`.
 
-    >>> pattern_parts("a$%_%", "$")
+    >>> split_pattern("a$%_%", "$")
     ['a%', '', None]
     """
     parts: list[str | None] = []
