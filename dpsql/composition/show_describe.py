@@ -160,7 +160,7 @@ def _columns(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield name, type and domain of each column of a query."""
     if not is_private(query, policy):
-        for name, kind in database.described({}, public_sql(query, policy, database)):
+        for name, kind in database.describe_over({}, public_sql(query, policy, database)):
             yield name, kind, "public"
         return
     if Kinds.of(query, policy, database).of_select[id(query.tree)] is Kind.OWNED:
@@ -177,7 +177,7 @@ def _columns(
     name_columns(parts.outer)
     put_domains(parts.outer, query.source, policy, database)
     types = {p.name: columns_of(plan) for p, plan in zip(parts.releases, plans, strict=True)}
-    for name, kind in database.described(types, engine_sql(parts.outer)):
+    for name, kind in database.describe_over(types, engine_sql(parts.outer)):
         yield name, kind, "released"
 
 

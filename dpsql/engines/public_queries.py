@@ -57,7 +57,7 @@ class ReopenedDatabase:
         """Run work on a new cursor; return its result, or None if it failed; `Cancelled` has the message."""
         used, broken = self.connection, list[duckdb.DuckDBPyConnection]()
 
-        def watched(cursor: duckdb.DuckDBPyConnection) -> _Result:
+        def run_watched(cursor: duckdb.DuckDBPyConnection) -> _Result:
             try:
                 return work(cursor)
             except _FATAL:
@@ -65,7 +65,7 @@ class ReopenedDatabase:
                 raise
 
         try:
-            return duckdb_settings.run_on_cursor(lambda: used, watched, message)
+            return duckdb_settings.run_on_cursor(lambda: used, run_watched, message)
         finally:
             for each in broken:
                 self._open_again(each)
@@ -148,7 +148,7 @@ def unbound_error(
     tables
         The public tables, by folded name, and their columns.
     """
-    what, name = UnboundQuery(reason).missing
+    what, name = UnboundQuery(reason).missing_name
     if not what:
         return ProgrammingError(
             "the engine cannot bind this public statement: check the names and types of its columns"

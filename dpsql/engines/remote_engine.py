@@ -98,7 +98,7 @@ class RemoteEngine(ABC):
         """Let nobody use a connection again, since a statement failed on it."""
 
     @abstractmethod
-    def interrupted(self, error: BaseException) -> bool:
+    def is_interrupt(self, error: BaseException) -> bool:
         """Whether an error is the engine's report that a statement was interrupted."""
 
     @abstractmethod
@@ -237,7 +237,7 @@ class RemoteEngine(ABC):
             rows = run_in_thread(
                 lambda: self.fetch(connection, statement),
                 lambda: self.stop(connection),
-                self.interrupted,
+                self.is_interrupt,
                 cancelled,
                 self._policy.timeout,
             )
@@ -266,10 +266,10 @@ class RemoteEngine(ABC):
                 return False
         owned = OwnedRows(self.readers, self.schema_database.domains, table)
         if reader.table.not_null:
-            rows = self._first_row(owned.nulls(reader.table.not_null))
+            rows = self._first_row(owned.select_counts(reader.table.not_null))
             if rows is None or len(set(rows)) != 1:
                 return False
-        return all(self._first_row(count_rows(owned.outside(c))) == [0] for c in reader.table.complete)
+        return all(self._first_row(count_rows(owned.select_outside(c))) == [0] for c in reader.table.complete)
 
     def _first_row(self, query: Query) -> list[object] | None:
         """Return the first row of a query of the private tables, or None if it failed."""
@@ -280,7 +280,7 @@ class RemoteEngine(ABC):
         rows = self._rows(statement, UNCHARGED)
         return None if rows is None else [column[0].as_py() for column in rows.columns]
 
-    def current(self, compiled: CompiledQuery) -> bool:
+    def is_current(self, compiled: CompiledQuery) -> bool:
         """Whether the tables of a query are as they were when it was translated; asked before a charge."""
         return True
 

@@ -135,7 +135,7 @@ class SchemaDatabase:
 
     def _types_of(self, source: Scan | DomainScan) -> dict[str, SqlType]:
         if isinstance(source, DomainScan):
-            of_values = self.domains.types().get(source.name)
+            of_values = self.domains.list_tables().get(source.name)
             return {} if of_values is None else {"v": of_values, "o": BIGINT}
         reader = self._readers.get(fold(source.table))
         if reader is None:
@@ -210,11 +210,11 @@ class SchemaDatabase:
 
     def listed_domains(self) -> dict[str, SqlType]:
         """Return the names of the tables of listed domains, with the types of their values."""
-        return self.domains.listed()
+        return self.domains.list_tables()
 
     def places_of_domains(self) -> dict[str, int]:
         """Return for each table of a listed domain a number that all its places are less than."""
-        for name in self.domains.listed():
+        for name in self.domains.list_tables():
             if name not in self._places:
                 ((most,),) = self._database.fetch(
                     f"SELECT COALESCE(MAX(o) + 1, 0) FROM {DOMAIN_SCHEMA}.{name}"
@@ -326,7 +326,7 @@ class SchemaDatabase:
         """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
         return self._over(types, {}, sql, lambda cursor: tuple(cursor.sql(sql).columns))
 
-    def described(self, types: Mapping[str, Columns], sql: str) -> tuple[tuple[str, str], ...]:
+    def describe_over(self, types: Mapping[str, Columns], sql: str) -> tuple[tuple[str, str], ...]:
         """Return the names and types of a query's columns, which `over` would run."""
 
         def read(cursor: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str], ...]:

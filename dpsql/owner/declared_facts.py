@@ -114,7 +114,7 @@ def _verify_fact(
     report: Report, inspector: ExactQueries, table: Table, i: int, fact: tuple[str, ...]
 ) -> None:
     place = f"{key_path('tables', table.name)}.unique[{i}]"
-    values, rows = inspector.repeated(table.name, fact)
+    values, rows = inspector.count_repeated(table.name, fact)
     if values:
         text = f"{times(values, 'value')} of {', '.join(fact)} stand in more than one row ({rows:,} rows)"
         report.add("wrong", place, text)
@@ -123,7 +123,7 @@ def _verify_fact(
 
 
 def _verify_not_null(report: Report, inspector: ExactQueries, table: Table) -> None:
-    nulls = inspector.nulls(table.name, table.not_null)[0] if table.not_null else {}
+    nulls = inspector.count_nulls(table.name, table.not_null)[0] if table.not_null else {}
     for i, (column, number) in enumerate(nulls.items()):
         place = f"{key_path('tables', table.name)}.not_null[{i}]"
         if number:
@@ -135,7 +135,7 @@ def _verify_not_null(report: Report, inspector: ExactQueries, table: Table) -> N
 
 def _verify_complete(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:
     place = table.place("domain", column)
-    _, rows, nulls = inspector.outside(table.name, column)
+    _, rows, nulls = inspector.count_outside(table.name, column)
     if rows or nulls:
         text = (
             f"is not complete: {times(rows, 'row')} outside, {times(nulls, 'row')} with NULL: leave that out"
@@ -147,9 +147,9 @@ def _verify_complete(report: Report, inspector: ExactQueries, table: Table, colu
 
 def _verify_domain(report: Report, inspector: ExactQueries, table: Table, column: str, total: int) -> None:
     place = table.place("domain", column)
-    values, rows, _ = inspector.outside(table.name, column)
+    values, rows, _ = inspector.count_outside(table.name, column)
     if values:
-        listed = inspector.outside_values(table.name, column)
+        listed = inspector.list_outside_values(table.name, column)
         shown = ", ".join(f"{text!r} ({times(n, 'row')})" for text, n in listed)
         more = ", .." if values > len(listed) else ""
         text = (
@@ -173,7 +173,7 @@ def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: 
         report.add("note", table.place("cut"), text)
     vouched = {fold(column) for column in table.not_null}
     keys = [column for column in table.domain if fold(column) not in vouched]
-    nulls, rows = inspector.nulls(table.name, keys)
+    nulls, rows = inspector.count_nulls(table.name, keys)
     for column in keys:
         if nulls[column]:
             text = f"{nulls[column]:,} of {rows:,} rows are NULL: a group of their own"
@@ -184,7 +184,7 @@ def _report_single(report: Report, inspector: ExactQueries, policy: Policy, tabl
     """Report that no unit has two rows, which a policy may say and rows alone do not promise."""
     if any(len(fact) == 1 and fold(fact[0]) == fold(unit) for fact in table.unique):
         return
-    rows, units = inspector.rows_and_units(table.name)
+    rows, units = inspector.count_rows_and_units(table.name)
     if rows < 2 or rows != units:
         return
     most = policy.most(table, "rows_per_unit")
@@ -231,7 +231,7 @@ def _report_groups(
     place: str,
     column: str,
 ) -> None:
-    beyond, whole = inspector.beyond(table.name, most, column)
+    beyond, whole = inspector.count_beyond(table.name, most, column)
     if beyond:
         what = f"{most:,} leaves out {beyond / whole:.2%} of the rows of {table.name}, grouped by {column}"
         report.add("note", place, f"{what}, where groups are cut: {_in_its_place(policy, 'groups')}")
@@ -253,11 +253,11 @@ def _report_rows(
     place: str,
     kept: LedgerLadders,
 ) -> None:
-    beyond, whole = inspector.beyond(table.name, most, None)
+    beyond, whole = inspector.count_beyond(table.name, most, None)
     if not beyond:
         report.add("ok", place, f"no unit of {table.name} is cut")
         return
-    above, units = inspector.units_beyond(table.name, most)
+    above, units = inspector.count_units_beyond(table.name, most)
     text = (
         f"{most:,} cuts {beyond / whole:.2%} of the rows of {table.name}, of {above / units:.2%} of its units"
     )
@@ -305,7 +305,7 @@ def _offer_ladder(policy: Policy, name: str) -> str:
 
 
 def _report_cut(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:
-    beyond, whole = inspector.cut(table.name, column)
+    beyond, whole = inspector.count_cut(table.name, column)
     place = table.place("bounds", column)
     if beyond:
         report.add("note", place, f"{beyond / whole:.2%} of the values are cut: {_ADVICE}")

@@ -114,7 +114,7 @@ def _report_ownerless(
     unit: UnitColumn | UnitVia,
     rows: int,
 ) -> None:
-    place, nobody = table.place("unit"), inspector.ownerless(table.name)
+    place, nobody = table.place("unit"), inspector.count_ownerless(table.name)
     if isinstance(unit, UnitColumn):
         every, how = f"every row has a {unit.column}", f"no {unit.column}"
     else:
@@ -135,14 +135,14 @@ def _report_second_units(
 ) -> None:
     expected = _unit_type(inspector, unit.kind)
     own = unit.column if isinstance(unit, UnitColumn) else unit.via
-    units = inspector.units(unit.kind)
+    units = inspector.count_units(unit.kind)
     for column, kind in inspector.readers[table.name].columns:
         # Where the owner has listed a column's values, they are known to be public.
         if fold(column) == fold(own) or column in table.domain or _comparable(kind) != expected:
             continue
         if fold(column) in compared:
             continue
-        values, shared = inspector.like_units(table.name, column, unit.kind)
+        values, shared = inspector.count_like_units(table.name, column, unit.kind)
         if looks_like_units(column, values, shared, units):
             text = (
                 f"{shared:,} of its {times(values, 'value')} are units as well; a row protects only the unit "
@@ -197,7 +197,7 @@ def _foreign_units(inspector: ExactQueries, table: Table, parent: Table) -> Iter
                 continue
             if _comparable(kind) != _comparable(expected):
                 continue
-            values, shared = inspector.shared(table.name, column, parent.name, other)
+            values, shared = inspector.count_shared(table.name, column, parent.name, other)
             if 2 * shared < max(values, 1):
                 continue
             if is_unit:
@@ -250,7 +250,7 @@ def _verify_second_paths(report: Report, inspector: ExactQueries, policy: Policy
     """
     compared = set()
     for column, other in _find_others(inspector, policy, table):
-        differ, rows = inspector.disagreeing(table.name, other)
+        differ, rows = inspector.count_disagreeing(table.name, other)
         if differ:
             text = (
                 f"{differ:,} of {rows:,} rows have another {other.kind} by it than by "

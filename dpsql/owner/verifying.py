@@ -104,7 +104,7 @@ def _verify_engine_table(
         verify_rows(report, inspector, policy, table)
         verify_bounds(report, inspector, policy, table, kept)
     except UnreadableError as problem:
-        found = inspector.unreadable(table.name)
+        found = inspector.find_unreadable(table.name)
         for column, text in found.items():
             report.add("wrong", table.place("columns", column), f"cannot be read: {text}")
         if not found:
@@ -326,16 +326,16 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
         if lost[column]:
             shown = ", ".join(
                 f"{_as_written(table, kind, text)!r} in row {row:,}"
-                for row, text in inspector.lost_values(table.name, column)
+                for row, text in inspector.list_lost_values(table.name, column)
             )
             text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL: {shown}"
             text += _other_format(table, kind, shown)
             report.add("wrong", table.place("columns", column), text)
     kinds = dict(inspector.readers[table.name].columns)
-    for column, (number, first) in inspector.rounded_values(table.name).items():
+    for column, (number, first) in inspector.find_rounded_values(table.name).items():
         text = f"{times(number, 'value')} rounded to {kinds[column]} when read, as {first!r}"
         report.add("note", table.place("columns", column), text)
-    for column, wrong in inspector.invalid_timestamps(table.name).items():
+    for column, wrong in inspector.count_invalid_timestamps(table.name).items():
         if wrong:
             text = f"{times(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"
             report.add("wrong", table.place("columns", column), text)
@@ -344,7 +344,7 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
 def _verify_zones(report: Report, inspector: Inspector, table: Table) -> None:
     """Report texts with an offset that would be dropped, and times of which the zone is to be known."""
     reader = inspector.readers[table.name]
-    for column, (dropped, naive, total) in inspector.zones(table.name).items():
+    for column, (dropped, naive, total) in inspector.count_offsets(table.name).items():
         place = table.place("columns", column)
         kind = next(kind for name, kind in reader.columns if name == column)
         if dropped:
@@ -359,7 +359,7 @@ def _verify_zones(report: Report, inspector: Inspector, table: Table) -> None:
         text = "its values are instants (TIMESTAMPTZ), which are read as times of UTC: declare it TIMESTAMPTZ"
         report.add("note", table.place("columns", column), text)
     for column, zone in table.zone.items():
-        doubled, skipped = inspector.changed_hours(table.name, column)
+        doubled, skipped = inspector.count_changed_hours(table.name, column)
         if doubled or skipped:
             text = (
                 f"of {times(doubled, 'row')} the hour occurs twice in {zone} (the later one is taken), of "
@@ -395,7 +395,7 @@ def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table:
     """Report values longer than the limit; return whether there is none."""
     limit = show_length(policy.longest_value)
     facts = {column.lower() for fact in table.unique for column in fact}
-    found = {column: longer for column, longer in inspector.over_limit(table.name).items() if longer}
+    found = {column: longer for column, longer in inspector.count_over_limit(table.name).items() if longer}
     for column, longer in found.items():
         what = "their rows are not read" if column.lower() in facts else "read as NULL"
         text = f"{times(longer, 'value')} longer than {limit} ([engine] longest_value): {what}"
@@ -404,7 +404,7 @@ def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table:
 
 
 def _report_unreadable(report: Report, inspector: Inspector, table: Table, words: str) -> None:
-    problems = inspector.unreadable(table.name)
+    problems = inspector.find_unreadable(table.name)
     if 0 < len(problems) < len(inspector.readers[table.name].columns):
         for column, text in problems.items():
             report.add("wrong", table.place("columns", column), f"cannot be read: {_one_line(text)}")

@@ -85,9 +85,9 @@ def _let_through() -> dict[str, Callable[[], Any]]:
         return section
 
     return {
-        "relied_on": of(duckdb_settings.relied_on),
+        "relied_on": of(duckdb_settings.read_relied_on),
         "optimizers": of(duckdb_settings.optimizers),
-        "functions": of(duckdb_settings.functions),
+        "functions": of(duckdb_settings.list_functions),
     }
 
 

@@ -300,12 +300,12 @@ def test_a_table_is_not_changed_between_the_look_and_the_count(postgres: Postgre
     connection, guards = engine._idle[-1], engine._guards.values()  # type: ignore[attr-defined]  # PostgresEngine
     dropped = "ALTER TABLE attack.visits DROP CONSTRAINT visits_pkey"
     with (
-        connection._statement(guards),
+        connection._begin(guards),
         pytest.raises(Exception, match="lock timeout"),
     ):
         postgres.execute("SET lock_timeout = '50ms'", dropped)
     postgres.execute(dropped)
-    with pytest.raises(PolicyError), connection._statement(guards):
+    with pytest.raises(PolicyError), connection._begin(guards):
         pass
     engine.close()
     schema_database.close()

@@ -132,11 +132,11 @@ def test_what_changes_after_a_statement_is_planned_is_seen_before_the_charge(
 ) -> None:
     session, owner = opened(spark, "(user_id BIGINT, page STRING) USING parquet"), spark[1]
     engine, compiled = engine_of(session), private(session.prepare(COUNT)).plan.compiled
-    assert engine.current(compiled)
+    assert engine.is_current(compiled)
     owner.sql("INSERT INTO default.visits VALUES (1, 'a')")
-    assert not engine.current(compiled)
+    assert not engine.is_current(compiled)
     engine.translate(compiled)
-    assert engine.current(compiled)
+    assert engine.is_current(compiled)
     session.close()
 
 

@@ -177,7 +177,7 @@ class DuckDBEngine:
         reader = self.readers[table]
         return reader.unlimited_sql if table in self._within_limit else reader.sql
 
-    def current(self, compiled: CompiledQuery) -> bool:
+    def is_current(self, compiled: CompiledQuery) -> bool:
         """Whether the tables of a query are as they were when it was translated; asked before a charge.
 
         Files have stamps, which are compared beside it.
@@ -235,10 +235,10 @@ class DuckDBEngine:
                 held = held and not cursor.execute(repeated).fetchall()
             owned = OwnedRows(self.readers, self.domains, table)
             if held and reader.table.not_null:
-                there = cursor.execute(duckdb_sql(owned.nulls(reader.table.not_null))).fetchall()[0]
+                there = cursor.execute(duckdb_sql(owned.select_counts(reader.table.not_null))).fetchall()[0]
                 held = len(set(there)) == 1
             for column in reader.table.complete:
-                outside = duckdb_sql(count_rows(owned.outside(column)))
+                outside = duckdb_sql(count_rows(owned.select_outside(column)))
                 held = held and cursor.execute(outside).fetchall() == [(0,)]
             return held, row[1] is not True
 

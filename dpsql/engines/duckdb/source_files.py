@@ -317,7 +317,7 @@ def find_difference(
             if columns is not None and name not in columns:
                 continue
             own = theirs.get(name)
-            if own is None or not keeps(own[1], kind):
+            if own is None or not keeps_values(own[1], kind):
                 return Difference(title, first, other, (kind, None if own is None else own[1]))
     return None
 
@@ -339,13 +339,15 @@ def _schema_columns(schema: list[tuple[str, int, str | None]]) -> dict[str, tupl
     return found
 
 
-def keeps(held: str, read: str) -> bool:
+def keeps_values(held: str, read: str) -> bool:
     """Return whether each value of a type is the same value when it is read with another one.
 
-    >>> keeps("INTEGER", "BIGINT"), keeps("DOUBLE", "BIGINT"), keeps("BIGINT", "DOUBLE")
+    >>> keeps_values("INTEGER", "BIGINT"), keeps_values("DOUBLE", "BIGINT"), keeps_values("BIGINT", "DOUBLE")
     (True, False, False)
-    >>> keeps("DECIMAL(9,2)", "DECIMAL(12,3)"), keeps("UINTEGER", "INTEGER"), keeps("DATE", "TIMESTAMP")
-    (True, False, True)
+    >>> keeps_values("DECIMAL(9,2)", "DECIMAL(12,3)"), keeps_values("UINTEGER", "INTEGER")
+    (True, False)
+    >>> keeps_values("DATE", "TIMESTAMP")
+    True
     """
     if held == read:
         return True

@@ -205,7 +205,7 @@ def write_scan(
     return build_scan(table, columns, cell, name, "the table")
 
 
-def readable_as(name: str, word: str, sql_type: SqlType) -> bool:
+def is_readable_as(name: str, word: str, sql_type: SqlType) -> bool:
     """Whether a column can be read with this type."""
     with suppress(Untranslatable):
         _write_cell(SparkDialect({}), name, word, sql_type.held, padded=False)
@@ -357,7 +357,7 @@ def _introspect_table(
     columns, never_null = [], []
     for field, (column, word) in zip(fields.fields, columns_of(fields), strict=True):
         sql_type = declarable_type(word)
-        if sql_type is not None and not readable_as(column, word, sql_type):
+        if sql_type is not None and not is_readable_as(column, word, sql_type):
             sql_type = None
         columns.append(FoundColumn(column, sql_type, word))
         if not field.nullable and kind != "VIEW":
