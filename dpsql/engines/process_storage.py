@@ -1,13 +1,14 @@
 """What a process keeps for its engines: exact counts in memory, and private folders for temporary files.
 
-Kept counts belong to the engines that counted them, so to one policy and one version of the data. They are
-never written anywhere, and they are overwritten when they are dropped, unless a statement still uses them.
+Memory: how much there is follows from the machine, or from the control groups of this process.
 
-The owner of a folder holds a lock (`flock`) on it until it removes the folder or its process ends, for
-whatever reason. A folder whose lock is free has no owner and is removed. On systems without `flock` a folder
-is removed by its owner only.
+Folders: the owner of a folder (`Scratch`) holds a lock (`flock`) on it until it removes the folder or its
+process ends, for whatever reason. A folder whose lock is free has no owner and is removed. On systems without
+`flock` a folder is removed by its owner only.
 
-How much memory there is for both follows from the machine, or from the control group of this process.
+Counts: kept counts (`KeptCounts`) belong to the engines that counted them, so to one policy and one version
+of the data. They are never written anywhere, and they are overwritten when they are dropped, unless a
+statement still uses them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,15 @@ from dpsql.kernel.kept import KeptCopy
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # tested before each use
+
 _GROUPS = Path("/sys/fs/cgroup")
+_PREFIX = "dpsql-scratch-"
+_ATTEMPTS = 100
+"""How often a folder is made anew where another process removes it before it is locked."""
 
 
 def available_memory(root: Path = _GROUPS, membership: Path = Path("/proc/self/cgroup")) -> int:
@@ -58,16 +67,6 @@ def _group_limits(root: Path, membership: Path) -> Iterator[int]:
                 yield int((each / file).read_text())
             if each == top:
                 break
-
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # tested before each use
-
-
-_PREFIX = "dpsql-scratch-"
-_ATTEMPTS = 100
 
 
 class Scratch:

@@ -1,4 +1,8 @@
-"""The base class of engines other than DuckDB: schema database, translation, and reading of counts."""
+"""The base class of engines other than DuckDB: schema database, translation, and reading of counts.
+
+A subclass connects to the other system and finds tables in its catalog; the writer translates each compiled
+query into its SQL. Public tables, also those that are files, are read once and held by the schema database.
+"""
 
 from __future__ import annotations
 

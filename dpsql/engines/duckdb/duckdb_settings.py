@@ -1,12 +1,13 @@
 """The settings of every DuckDB database, the lock that prevents changes to them, cursors, tested versions.
 
-Each statement runs on a cursor of its own, which can be interrupted alone. A cursor has the database's
-settings, not those that another cursor or connection set for itself, so settings are pinned globally.
+Cursors: each statement runs on a cursor of its own, which can be interrupted alone. A cursor has the
+database's settings, not those that another cursor or connection set for itself, so settings are pinned
+globally.
 
-What the guarantee reads of each version that was tested is data: the files of `tested/` are made by ``python
--m tests.engine_drift --write`` and reviewed as a diff. The guarantee reads: the words of bound plans; which
-functions these call, with their signatures and volatility; the settings that give values and statements their
-meaning; the optimizers, of which some would move what may fail out of its TRY.
+Tested versions: what the guarantee reads of each version that was tested is data: the files of `tested/` are
+made by ``python -m tests.engine_drift --write`` and reviewed as a diff. The guarantee reads: the words of
+bound plans; which functions these call, with their signatures and volatility; the settings that give values
+and statements their meaning; the optimizers, of which some would move what may fail out of its TRY.
 
 Another version is told to the owner and gets nothing on trust: its unknown optimizers are switched off, a
 statement is refused whose plan has an unknown word or a function that is gone or volatile, and where a
@@ -338,8 +339,8 @@ def lock(
     `memory` is the most bytes that the database takes; None: the engine's own limit.
 
     `statistics` lets the optimizer use the minimum and maximum of columns: counting distinct units takes an
-    eighth less time and a quarter less memory. It is only for queries with `CompiledQuery.counts_only`:
-    see `_STATISTICS`.
+    eighth less time and a quarter less memory. It is only for queries with `CompiledQuery.counts_only`, since
+    it computes functions of a minimum and a maximum during planning, where no TRY catches an error.
     """
     if statistics:
         _switch_off(connection, _UNSAFE_OPTIMIZERS)

@@ -100,7 +100,7 @@ class _UnsuitableError(Exception):
 
 
 class PostgresConnection:
-    """A read-only session; a failed statement raises an exception that `worker.run` handles."""
+    """A read-only session; a failed statement raises an exception that `run_in_thread` handles."""
 
     def __init__(self, address: str, timeout: int) -> None:
         try:
@@ -277,7 +277,7 @@ class PostgresEngine(RemoteEngine):
     def connection(self) -> Iterator[PostgresConnection]:
         """Reserve a connection for one statement.
 
-        An idle connection, or a new one.
+        It is an idle one, or a new one.
         """
         try:
             connection = self._idle.pop()
@@ -396,7 +396,7 @@ class PostgresEngine(RemoteEngine):
     def is_interrupt(self, error: BaseException) -> bool:
         """Whether an error is the engine's report that a statement was interrupted.
 
-        By the SQLSTATE, since messages are in the server's language.
+        It is known by its SQLSTATE, since messages are in the server's language.
         """
         return getattr(error, "sqlstate", None) == "57014"  # query_canceled
 

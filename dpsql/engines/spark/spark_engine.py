@@ -34,6 +34,15 @@ from dpsql.kernel.tree import Scan, walk
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table
 
+_VIEWS = 64
+"""The most views of public rows that are kept besides those in use."""
+_STATEMENTS = 256
+"""The most statements whose tables' versions are kept until they are charged."""
+_STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
+"""Spark's conditions for a job, and over Connect an operation, that was cancelled."""
+_MAX_CAUSES = 10
+"""The most causes of an error that are examined."""
+
 
 class Planner:
     """Plans a few statements at once, each in a thread of its own, and waits for each a limited time.
@@ -207,7 +216,7 @@ class SparkEngine(RemoteEngine):
     def connection(self) -> Iterator[str]:
         """Reserve a connection for one statement.
 
-        The tag of one statement, which waits for the others.
+        It is the tag of the statement, which waits for the others.
         """
         with self._lock:
             yield f"dpsql_{id(self):x}_{next(self._numbers)}"
@@ -293,7 +302,7 @@ class SparkEngine(RemoteEngine):
     def is_interrupt(self, error: BaseException) -> bool:
         """Whether an error is the engine's report that a statement was interrupted.
 
-        By the error condition, since messages may quote the statement.
+        It is known by its condition, since messages may quote the statement.
         """
         # In this process the error of the job is a cause of the error of the thread that returns rows.
         behind: Any = getattr(error, "java_exception", None) or error
@@ -315,16 +324,3 @@ class SparkEngine(RemoteEngine):
         self._frames.clear()
         if "://" in self._policy.engine:
             end_session(self.session)
-
-
-_VIEWS = 64
-"""The most views of public rows that are kept besides those in use."""
-
-_STATEMENTS = 256
-"""The most statements whose tables' versions are kept until they are charged."""
-
-_STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
-"""Spark's conditions for a job, and over Connect an operation, that was cancelled."""
-
-_MAX_CAUSES = 10
-"""The most causes of an error that are examined."""

@@ -303,8 +303,9 @@ def introspect_spark(
 ) -> tuple[list[Found], list[Skipped]]:
     """Return the tables of Spark's catalog that a policy may declare, and those left out.
 
-    See `introspect_postgres`. Spark in this process starts with an empty catalog, so it is not started: its
-    tables are Parquet files.
+    `wanted` says of a schema and a name whether the owner wants it: True if it was named, None if nothing was
+    said. A view is taken only where it was named, which is the owner's word that it is stable. Spark in this
+    process starts with an empty catalog, so it is not started: its tables are Parquet files.
     """
     found: list[Found] = []
     skipped: list[Skipped] = []
