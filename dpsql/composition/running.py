@@ -101,7 +101,7 @@ class Releasing:
             if part.reusable
             and self.database.policy.share_releases
             and not any(each.values for each in parts.values())
-            and self.ledger.shareable(part.key)
+            and self.ledger.is_shareable(part.key)
         }
         made = {place: part for place, part in missing.items() if place not in shared}
         self._check_agreed(sum((part.method.quote.charge for part in missing.values()), Charge()))
@@ -195,7 +195,9 @@ class Releasing:
         if not part.reusable:
             return ""
         alike = "" if part.query.parameters else text  # equal texts may ask of other values
-        return charged_again(part.key, self.ledger.asked(question(part.key), alike, self.analyst, place + 1))
+        return charged_again(
+            part.key, self.ledger.find_asked(question(part.key), alike, self.analyst, place + 1)
+        )
 
 
 def _has_key(part: PreparedPrivate) -> bool:

@@ -51,7 +51,7 @@ def replay_events(connection: sqlite3.Connection) -> Iterator[str]:
         last = n
     if not last:
         yield "there are no events"
-    yield from replay.left()
+    yield from replay.compare_rest()
 
 
 class _RunningSums:
@@ -91,10 +91,10 @@ class _RunningSums:
         """Return the total of a scope at an order."""
         key = base(name), None if order is None else read(order)
         if key not in self._totals:
-            self._totals[key] = Stored(self._added_up(*key), key[1])
+            self._totals[key] = Stored(self._add_up(*key), key[1])
         return self._totals[key]
 
-    def _added_up(self, whose: str, order: Fraction | None) -> Totals:
+    def _add_up(self, whose: str, order: Fraction | None) -> Totals:
         found = Totals()
         for reserved, charged, names in self._entries.values():
             if whose in names:
@@ -121,17 +121,17 @@ class _Replay:
         self._facts: str | None = None
         """The hash of the facts that the newest event `policy` tells of."""
         self._rules: dict[str, Callable[[_Record], Iterator[str]]] = {
-            "migration": self._migration,
-            "policy": self._policy,
-            "reserve": self._entered,
-            "share": self._shared,
-            "settle": self._settled,
-            "fail": self._ended("failed"),
-            "cancel": self._ended("cancelled"),
-            "restored": self._restored,
-            "bounds": self._ladders_reserved,
-            "bounds-settle": self._ladder_settled,
-            "bounds-fail": lambda record: self._ladders_ended("failed", [record["ladder"]]),
+            "migration": self._compare_migration,
+            "policy": self._compare_policy,
+            "reserve": self._compare_entries,
+            "share": self._compare_shared,
+            "settle": self._compare_settled,
+            "fail": self._compare_ended("failed"),
+            "cancel": self._compare_ended("cancelled"),
+            "restored": self._compare_restored,
+            "bounds": self._compare_ladders,
+            "bounds-settle": self._compare_settled_ladder,
+            "bounds-fail": lambda record: self._compare_ended_ladders("failed", [record["ladder"]]),
         }
 
     def compare(self, n: int, record: _Record) -> Iterator[str]:
@@ -148,7 +148,7 @@ class _Replay:
         except (KeyError, TypeError, ValueError, DamagedError):
             yield f"event {n} cannot be read"
 
-    def left(self) -> Iterator[str]:
+    def compare_rest(self) -> Iterator[str]:
         """Compare what is left at the end."""
         for name, total in self._last.items():
             if events.stored_total(self._connection, name) != tuple(total):
@@ -168,12 +168,12 @@ class _Replay:
             if found != number:
                 yield f"the table {table} has {found} rows, and the events tell of {number}"
 
-    def _policy(self, record: _Record) -> Iterator[str]:
+    def _compare_policy(self, record: _Record) -> Iterator[str]:
         self._facts = record.get("facts")
         if self._facts is not None and re.fullmatch("[0-9a-f]{64}", self._facts) is None:
             yield "the hash of the facts is none"
 
-    def _migration(self, record: _Record) -> Iterator[str]:
+    def _compare_migration(self, record: _Record) -> Iterator[str]:
         connection, last = self._connection, record["entries"]
         if digest_of(connection, last, record["running"]) != record["digest"]:
             yield "the entries and releases from before the migration are not what they were"
@@ -190,9 +190,9 @@ class _Replay:
                     "SELECT COUNT(*) FROM release WHERE entry = ?", (entry,)
                 ).fetchone()[0]
             loss = read_loss(reserved if entry in running else charged)
-            self._sums.enter(entry, read_loss(reserved), loss, _names(analyst, shared))
+            self._sums.enter(entry, read_loss(reserved), loss, _scopes_of(analyst, shared))
 
-    def _entered(self, record: _Record) -> Iterator[str]:
+    def _compare_entries(self, record: _Record) -> Iterator[str]:
         for content in record["entries"]:
             entry, loss = content["entry"], read_loss(content["reserved_loss"])
             found = self._connection.execute("SELECT 1 FROM entry WHERE entry = ?", (entry,)).fetchone()
@@ -202,13 +202,13 @@ class _Replay:
                 yield f"entry {entry} is not what it was when it was reserved"
             self._entries += 1
             self._running[entry] = loss
-            self._sums.enter(entry, loss, loss, _names(content["analyst"], content["shared"]))
+            self._sums.enter(entry, loss, loss, _scopes_of(content["analyst"], content["shared"]))
 
-    def _shared(self, record: _Record) -> Iterator[str]:
-        yield from self._entered(record)
-        yield from self._settled(record)
+    def _compare_shared(self, record: _Record) -> Iterator[str]:
+        yield from self._compare_entries(record)
+        yield from self._compare_settled(record)
 
-    def _settled(self, record: _Record) -> Iterator[str]:
+    def _compare_settled(self, record: _Record) -> Iterator[str]:
         for content in record["releases"]:
             entry, loss = content["entry"], read_loss(content["charged_loss"])
             row = self._connection.execute(
@@ -228,9 +228,9 @@ class _Replay:
             del self._running[entry]
             self._sums.settle(entry, loss)
 
-    def _restored(self, record: _Record) -> Iterator[str]:
-        yield from self._ended("cancelled")({"entries": record["ended"]})
-        yield from self._ladders_ended("cancelled", record.get("ladders", []))
+    def _compare_restored(self, record: _Record) -> Iterator[str]:
+        yield from self._compare_ended("cancelled")({"entries": record["ended"]})
+        yield from self._compare_ended_ladders("cancelled", record.get("ladders", []))
         rows = self._connection.execute(
             "SELECT scope, epsilon, delta, cost, alpha, most FROM restored WHERE event = ?", (self._n,)
         ).fetchall()
@@ -239,7 +239,7 @@ class _Replay:
         for name, amounts in record["added"].items():
             self._sums.restore(name, tuple(amounts))
 
-    def _ladders_reserved(self, record: _Record) -> Iterator[str]:
+    def _compare_ladders(self, record: _Record) -> Iterator[str]:
         for content in record["ladders"]:
             number, loss = content["number"], read_loss(content["loss"])
             if kept_results.content_of(self._connection, number) != content:
@@ -248,7 +248,7 @@ class _Replay:
             self._measuring.add(number)
             self._sums.enter(("ladder", number), loss, loss, (BOUNDS, POLICY))
 
-    def _ladder_settled(self, record: _Record) -> Iterator[str]:
+    def _compare_settled_ladder(self, record: _Record) -> Iterator[str]:
         number = record["ladder"]
         row = self._connection.execute(
             "SELECT payload FROM bounds WHERE number = ? AND state = 'settled' AND event = ?",
@@ -258,14 +258,14 @@ class _Replay:
             yield f"ladder {number} is missing or not what it was when it was settled"
         self._measuring.remove(number)
 
-    def _ladders_ended(self, state: str, numbers: Iterable[int]) -> Iterator[str]:
+    def _compare_ended_ladders(self, state: str, numbers: Iterable[int]) -> Iterator[str]:
         for number in numbers:
             row = self._connection.execute("SELECT state FROM bounds WHERE number = ?", (number,)).fetchone()
             if row != (state,):
                 yield f"ladder {number} has not {state}"
             self._measuring.remove(number)
 
-    def _ended(self, state: str) -> Callable[[_Record], Iterator[str]]:
+    def _compare_ended(self, state: str) -> Callable[[_Record], Iterator[str]]:
         def compare(record: _Record) -> Iterator[str]:
             for entry in record["entries"]:
                 del self._running[entry]
@@ -276,11 +276,8 @@ class _Replay:
         return compare
 
 
-def _names(analyst: str, shared: int) -> tuple[str, ...]:
+def _scopes_of(analyst: str, shared: int) -> tuple[str, ...]:
     return (scope(analyst),) if shared else (scope(analyst), POLICY)
-
-
-_ZERO_COST: Final = Fraction(0)
 
 
 def find_problems(connection: sqlite3.Connection) -> list[str]:
@@ -409,7 +406,7 @@ def compute_sums(connection: sqlite3.Connection, kept: Mapping[str, Stored]) -> 
     ):
         for name in by_owner.get(each, [each]):
             before = found.get(name, Stored(Totals(), order.get(name)))
-            cost = _ZERO_COST if before.order is None else restored_cost(tuple(costs), before.order)
+            cost = _NO_COST if before.order is None else restored_cost(tuple(costs), before.order)
             more = Totals(None if epsilon is None else read(epsilon), read(delta), cost)
             found[name] = replace(before, totals=before.totals + more)
     for name, total in kept.items():
@@ -424,6 +421,6 @@ def _list_charges(
     rows = connection.execute("SELECT analyst, shared, reserved_loss, charged_loss FROM entry")
     for analyst, shared, *losses in rows:
         reserved, charged = map(read_loss, losses)
-        yield reserved, charged, (scope(analyst),) if shared else (scope(analyst), POLICY)
+        yield reserved, charged, _scopes_of(analyst, shared)
     for (loss,) in connection.execute("SELECT loss FROM bounds"):
         yield read_loss(loss), read_loss(loss), (BOUNDS, POLICY)

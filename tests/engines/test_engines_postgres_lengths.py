@@ -156,7 +156,7 @@ def test_statements_on_them_are_answered(session: Session) -> None:
     session.run(
         "SELECT note, COUNT(DISTINCT user_id) AS n FROM notes WHERE note IN ('short', 'a') GROUP BY note TOP 1"
     )
-    assert session.ledger.failures(session.analyst) == 0
+    assert session.ledger.count_failures(session.analyst) == 0
 
 
 def test_bits_are_counted_beyond_two_to_the_31(session: Session) -> None:

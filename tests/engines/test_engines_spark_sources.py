@@ -123,7 +123,7 @@ def test_rows_that_others_write_are_counted(spark: tuple[SparkStore, Any]) -> No
         owner.sql(sql)
         seen.append(counted(session))
     assert [abs(n - wanted) < 10 for n, wanted in zip(seen, (1000, 3000, 50), strict=True)] == [True] * 3
-    assert session.ledger.failures(session.analyst) == 0
+    assert session.ledger.count_failures(session.analyst) == 0
     session.close()
 
 

@@ -28,7 +28,7 @@ from dpsql.analysis import quote
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import CsvFormat, CsvSource, ParquetSource, Table, files_of, fold, partitions
-from dpsql.policy.table_parts import canonical, table_of
+from dpsql.policy.table_parts import encoding_name, encoding_table
 from dpsql.types import SqlType
 
 _LONGEST_HEADER = 1_000_000
@@ -59,7 +59,7 @@ def read_csv_header(table: Table, path: Path) -> list[str]:
                 f"tables.{table.name}.csv.rename: the header has no column {old!r}",
                 hint="its columns are " + ", ".join(header)[:200],
             )
-    return form.named(header)
+    return form.rename_header(header)
 
 
 def csv_format_of(table: Table) -> CsvFormat:
@@ -148,7 +148,7 @@ def copy_in_utf8(source: CsvSource, file: Path, folder: Path | None) -> Path:
 
     No byte makes it fail: one without a meaning becomes a control or replacement character. Raises `OSError`.
     """
-    if canonical(source.format.encoding) == "utf-8":
+    if encoding_name(source.format.encoding) == "utf-8":
         return file
     if folder is None:
         raise OSError("no folder for the copy of a file")
@@ -163,8 +163,8 @@ def copy_in_utf8(source: CsvSource, file: Path, folder: Path | None) -> Path:
 
 
 def _write_copy(file: Path, copy: Path, encoding: str) -> None:
-    table = table_of(encoding)
-    decoder = codecs.getincrementaldecoder(canonical(encoding))("replace") if table is None else None
+    table = encoding_table(encoding)
+    decoder = codecs.getincrementaldecoder(encoding_name(encoding))("replace") if table is None else None
     descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with file.open("rb") as stream, open(descriptor, "wb") as out:
         while block := stream.read(_COPIED_BYTES):

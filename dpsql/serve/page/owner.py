@@ -137,7 +137,7 @@ def _standings(ledger: Ledger, policy: Policy, analysts: Sequence[str]) -> list[
     )
     found = []
     for analyst in analysts:
-        failed, cancelled = ledger.failures(analyst), ledger.cancelled(analyst)
+        failed, cancelled = ledger.count_failures(analyst), ledger.count_cancelled(analyst)
         left: JsonObject = {}
         with suppress(Error):  # the policy does not list him any more
             left = budget_facts(ledger.budget(analyst))

@@ -379,11 +379,11 @@ def test_what_is_not_seen(path: Path, copy: Path, tmp_path: Path, state: Path) -
 def test_without_a_mark_nothing_is_written_elsewhere(path: Path, state: Path) -> None:
     with open_at(path, high_water=False) as ledger:
         spend(ledger)
-        assert not ledger.marked
+        assert not ledger.has_mark
         assert ledger.check() == []
     assert not state.exists()
     with open_at(path) as ledger:
-        assert ledger.marked
+        assert ledger.has_mark
         assert read(state).event == ledger.head()
 
 

@@ -768,7 +768,7 @@ def test_replies_that_depend_on_private_rows_are_held_and_so_is_their_place(
                 waits.append(timeout or 0.0)
                 places.append(service.figures().running)
                 # What other connections of the analyst can see while the reply is held.
-                seen.append((len(ledger.releases("alice")), ledger.failures("alice")))
+                seen.append((len(ledger.releases("alice")), ledger.count_failures("alice")))
                 return False
 
         monkeypatch.setattr(service, "ended", Ended())
@@ -781,7 +781,7 @@ def test_replies_that_depend_on_private_rows_are_held_and_so_is_their_place(
         with pytest.raises(StatementFailed):
             run(client.answer(where(2)))
         assert seen == [(0, 0), (1, 0), (2, 0)]
-        assert (len(ledger.releases("alice")), ledger.failures("alice")) == (2, 1)
+        assert (len(ledger.releases("alice")), ledger.count_failures("alice")) == (2, 1)
         assert all(wait > 0 for wait in waits)
         assert places == [1, 1, 1]
 
