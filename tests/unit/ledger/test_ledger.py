@@ -249,7 +249,7 @@ def test_failures_stay_charged_and_in_the_end_stop_the_analyst(open_ledger: Open
     with pytest.raises(OperationalError, match="failed"):
         reserve(again, "1/10")
     again.clear_failures("ann")
-    assert again.failures("ann") == 0
+    assert again.count_failures("ann") == 0
     ledger.fail(reserve(ledger, "1/10"))
     ledger.fail(reserve(ledger, "1/10"))
     ledger.clear_failures()

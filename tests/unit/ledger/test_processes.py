@@ -601,7 +601,7 @@ def test_sixteen_connections_at_once_fail_no_more_often_than_one(tmp_path: Path)
         thread.join()
     assert len(refused) == 13
     assert all("3 of your private statements and streams are running" in text for text in refused)
-    assert ledgers[0].failures("ann") == 3
+    assert ledgers[0].count_failures("ann") == 3
     with pytest.raises(OperationalError, match="3 of your private statements have failed"):
         reserve(ledgers[5])
     assert ledgers[0].check() == []
