@@ -1,4 +1,9 @@
-"""`Ledger`: the charges of a policy, opened as the policy says, with what is listed, shown and verified."""
+"""`Ledger`: the charges of a policy, opened as the policy says, with what is listed, shown and verified.
+
+What is charged is decided in `dpsql.kernel.ledger` (`ChargeLedger`). Here a ledger is opened beside its
+mark, and each further method reads the tables in one transaction and charges nothing; only `vet` writes, that
+a source was read.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +121,10 @@ class Ledger(ChargeLedger):
 
     @classmethod
     def of(cls, policy: Policy, opening: Opening = Opening.USE) -> Self:
-        """Open the ledger that a policy names, with the policy's caps; see `open` for `opening`."""
+        """Open the ledger that a policy names, with the policy's caps.
+
+        `opening` says what to do if it is not as its newest event and its mark tell.
+        """
         budget = policy.budget
         return cls.open(
             budget.ledger,

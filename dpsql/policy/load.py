@@ -1,4 +1,8 @@
-"""Read `dpsql.toml` into a `Policy`."""
+"""Read `dpsql.toml` into a `Policy`.
+
+`load` reads the file; each `_read_..` reads the value of one key that has a form of its own. All others are
+read by their kinds in `policy_keys`. What is checked here is the file; `Policy` checks its own fields.
+"""
 
 from __future__ import annotations
 

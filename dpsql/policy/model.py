@@ -50,7 +50,7 @@ class Policy:
     database: Path | None = None
     """The owner's DuckDB database; opened read-only."""
     engine: str = "duckdb"
-    """The engine that holds the private tables: its name or address, see `addresses.ENGINES`."""
+    """The engine that holds the private tables: its name or address, one of `addresses.ENGINES`."""
     timeout: int = 3600
     """Seconds after which an engine other than DuckDB stops a statement; its charge is kept."""
     analysts: Mapping[str, AnalystPolicy] = field(default_factory=dict)

@@ -1,4 +1,8 @@
-"""Names of tables and columns, compared without case; and functions that make policy errors."""
+"""Names of tables and columns, compared without case; and functions that make policy errors.
+
+An error of a policy begins with the key that is wrong, as a path in TOML (`key_path`); `wrong` makes one, and
+`suggest` its hint for a name that is not known.
+"""
 
 from __future__ import annotations
 

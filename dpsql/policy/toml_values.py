@@ -44,7 +44,7 @@ class ValueKind:
     """The allowed values, in words."""
     schema: Schema
     read: Reader | None = None
-    """None: the value has a reader of its own, see `load`."""
+    """None: `dpsql.policy.load` reads the value."""
 
     def with_words(self, words: str, schema: Schema | None = None) -> ValueKind:
         """Return a copy with other words and, if given, a narrower schema; values are read alike."""

@@ -2,7 +2,7 @@
 
 The database is the package `tzdata`, never that of the system or of an engine: these differ from each other,
 so that one statement would have several answers. A conversion is written into a statement as a choice among
-the offsets between the changes of a public range of time (see `analysis.local_time`).
+the offsets between the changes of a public range of time (by `dpsql.analysis`).
 
 Of local times that occur twice the later instant is taken, as PostgreSQL and DuckDB do. A local time that is
 skipped has the offset before the change.

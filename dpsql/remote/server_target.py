@@ -45,7 +45,10 @@ class Target:
     user: str = ""
     database: str = ""
     sslrootcert: str | None = None
-    """The file of the certificates that are trusted; None: the system's, or for this machine, see `tls`."""
+    """The file of the certificates that are trusted; None: the system's.
+
+    A server on this machine is then checked by the fingerprint that is remembered of it.
+    """
     connect_timeout: float = 10.0
     settings: tuple[tuple[str, str], ...] = ()
     """Settings of the session, such as `dp_epsilon`, from its beginning."""

@@ -1,4 +1,8 @@
-"""The session of an analyst on a server, with the methods of a session in this process."""
+"""The session of an analyst on a server, with the methods of a session in this process.
+
+Each text is sent in a thread of its own, so that a Ctrl-C never leaves half an answer unread. An answer comes
+as an Arrow stream with its release in the metadata, a price and a budget with their exact amounts.
+"""
 
 from __future__ import annotations
 
@@ -90,7 +94,7 @@ class RemoteSession:
     # -- statements
 
     def run(self, text: str, parameters: Parameters = None, *, most: Charge | None = None) -> StatementResult:
-        """Run one statement and return its result; see `execute` for `most`."""
+        """Run one statement and return its result; with `most`, it is refused if it costs more than that."""
         outgoing = OutgoingStatement.of(copy_text(text), copy_parameters(parameters))
         with self._hold_turn():
             return self._run(outgoing, most)

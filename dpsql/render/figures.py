@@ -193,7 +193,10 @@ _INFINITE_DAYS, _INFINITE_MOMENT = 2**31 - 1, 2**63 - 1
 
 
 def values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values, those of a DECIMAL without decimals as int; see `python_values`."""
+    """Return a column's values, those of a DECIMAL without decimals as int.
+
+    A value that Python does not have is a text, as DuckDB writes it.
+    """
     import pyarrow as pa
 
     found = python_values(column)

@@ -320,7 +320,7 @@ def draw(columns: list[TextColumn], style: Style) -> str:
 
 
 Drawn = tuple[str, Callable[[Row], str | None], Literal["", "number", "firm", "statements"]]
-"""A column of rows: its heading, its text of a row, and what holds of it, see `column`."""
+"""A column of rows: its heading, its text of a row, and which flag of `column` it has."""
 
 
 def draw_rows(rows: Sequence[Row], columns: Sequence[Drawn[Row]], style: Style) -> str:
