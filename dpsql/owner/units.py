@@ -1,8 +1,8 @@
 """Verify privacy units: report rows without a unit, and other columns that hold units.
 
-Names of columns give hints: which one identifies a person, which one a row of a table. Values decide: a column
-whose values are mostly units is reported, and so are rows that belong to one unit as declared and to another
-one in another way.
+Names of columns give hints: which one identifies a person, which one a row of a table. Values decide: a
+column whose values are mostly units is reported, and so are rows that belong to one unit as declared and to
+another one in another way.
 """
 
 from __future__ import annotations

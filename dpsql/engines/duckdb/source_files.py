@@ -346,8 +346,6 @@ def keeps_values(held: str, read: str) -> bool:
     (True, False, False)
     >>> keeps_values("DECIMAL(9,2)", "DECIMAL(12,3)"), keeps_values("UINTEGER", "INTEGER")
     (True, False)
-    >>> keeps_values("DATE", "TIMESTAMP")
-    True
     """
     if held == read:
         return True
