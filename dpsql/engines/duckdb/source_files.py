@@ -317,7 +317,7 @@ def find_difference(
             if columns is not None and name not in columns:
                 continue
             own = theirs.get(name)
-            if own is None or not keeps_values(own[1], kind):
+            if own is None or not is_kept(own[1], kind):
                 return Difference(title, first, other, (kind, None if own is None else own[1]))
     return None
 
@@ -339,13 +339,13 @@ def _schema_columns(schema: list[tuple[str, int, str | None]]) -> dict[str, tupl
     return found
 
 
-def keeps_values(held: str, read: str) -> bool:
-    """Return whether each value of a type is the same value when it is read with another one.
+def is_kept(held: str, read: str) -> bool:
+    """Whether each value of a type is the same value when it is read with another one.
 
-    >>> keeps_values("INTEGER", "BIGINT"), keeps_values("DOUBLE", "BIGINT"), keeps_values("BIGINT", "DOUBLE")
+    >>> is_kept("INTEGER", "BIGINT"), is_kept("DOUBLE", "BIGINT"), is_kept("BIGINT", "DOUBLE")
     (True, False, False)
-    >>> keeps_values("DECIMAL(9,2)", "DECIMAL(12,3)"), keeps_values("UINTEGER", "INTEGER")
-    (True, False)
+    >>> is_kept("DECIMAL(9,2)", "DECIMAL(12,3)"), is_kept("UINTEGER", "INTEGER"), is_kept("DATE", "TIMESTAMP")
+    (True, False, True)
     """
     if held == read:
         return True
