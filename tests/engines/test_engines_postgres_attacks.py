@@ -178,8 +178,7 @@ def test_rows_that_would_break_a_fact_do_not_come_in_while_it_is_used(postgres: 
 def test_a_lock_stops_the_statements_of_its_table_uncharged_and_no_others(
     postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("engine", "connection"):
-        monkeypatch.setattr(f"dpsql.engines.postgres.{module}.LOCK_SECONDS", 1)
+    monkeypatch.setattr("dpsql.engines.postgres.postgres_engine.LOCK_SECONDS", 1)
     postgres.execute(
         MADE.format("bigint"), "INSERT INTO attack.visits SELECT i, i, i FROM generate_series(1, 9) r(i)"
     )
