@@ -220,8 +220,8 @@ class Database:
     def _vet(self, engines: Engines, table: Table) -> None:
         engine, name = engines.engine, table.name
         version = source_version(self.policy, table, self.versions)
-        if self.ledger.vetted(name, version):
-            short = self.ledger.vetted(length_check_key(name), version)
+        if self.ledger.is_vetted(name, version):
+            short = self.ledger.is_vetted(length_check_key(name), version)
             engine.assume_within_length_limit(name, short)
             return
         self.on_vetting(name)

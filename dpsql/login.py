@@ -62,11 +62,11 @@ def hash_for_binding(certificate: bytes) -> bytes:
     without channel binding.
     """
     try:
-        _, body, _ = _element(certificate)
-        _, _, rest = _element(body)  # what is signed
-        _, algorithm, _ = _element(rest)
-        tag, identifier, _ = _element(algorithm)
-        name = _HASHES.get(_identifier(identifier)) if tag == 6 else None
+        _, body, _ = _read_element(certificate)
+        _, _, rest = _read_element(body)  # what is signed
+        _, algorithm, _ = _read_element(rest)
+        tag, identifier, _ = _read_element(algorithm)
+        name = _HASHES.get(_write_identifier(identifier)) if tag == 6 else None
     except IndexError:
         return b""
     return hashlib.new(name, certificate).digest() if name else b""
@@ -77,7 +77,7 @@ def hash_certificate(certificate: bytes) -> str:
     return hashlib.sha256(certificate).digest().hex(":").upper()
 
 
-def _element(data: bytes) -> tuple[int, bytes, bytes]:
+def _read_element(data: bytes) -> tuple[int, bytes, bytes]:
     """Return tag and content of the first DER element, and what follows it."""
     tag, size, start = data[0], data[1], 2
     if size >= 128:
@@ -88,10 +88,10 @@ def _element(data: bytes) -> tuple[int, bytes, bytes]:
     return tag, data[start : start + size], data[start + size :]
 
 
-def _identifier(data: bytes) -> str:
+def _write_identifier(data: bytes) -> str:
     """Return an object identifier in dots.
 
-    >>> _identifier(bytes.fromhex("2a864886f70d01010b"))
+    >>> _write_identifier(bytes.fromhex("2a864886f70d01010b"))
     '1.2.840.113549.1.1.11'
     """
     numbers, value = [data[0] // 40, data[0] % 40], 0

@@ -125,9 +125,13 @@ def _find_instant(local: int, zone: zones.Zone) -> tuple[int, tuple[Assumed, ...
     found, taken = zone.instants(seconds), zone.instant(seconds)
     notes: tuple[Assumed, ...] = ()
     if len(found) != 1:
-        shown = zones.shown(seconds)
-        times = " or ".join(f"{zones.shown(each)}+00" for each in found)
-        what = f"is {times}: the later is taken" if found else f"is skipped: {zones.shown(taken)}+00 is taken"
+        shown = zones.show_time(seconds)
+        times = " or ".join(f"{zones.show_time(each)}+00" for each in found)
+        what = (
+            f"is {times}: the later is taken"
+            if found
+            else f"is skipped: {zones.show_time(taken)}+00 is taken"
+        )
         notes = (Assumed(f"{shown} in {zone.name} {what}"),)
     return taken * zones.SECOND + rest, notes
 

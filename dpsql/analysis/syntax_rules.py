@@ -301,7 +301,7 @@ def _choose_offset(value: Expr, steps: zones.Steps, first: int, last: int) -> Ex
 
 def note_zone(zone: zones.Zone, span: Span | None) -> Assumed:
     """Return the note that a zone was looked up, and for which years."""
-    first, last = (zones.shown(each)[:4] for each in zone_limits(span))
+    first, last = (zones.show_time(each)[:4] for each in zone_limits(span))
     years = first if first == last else f"{first} to {last}"
     return Assumed(f"{zone.name}{name_database(zone.name)}, changes of {years}")
 

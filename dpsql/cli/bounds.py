@@ -326,7 +326,7 @@ def _list_ladders(database: Database, out: AnswerOutput, *, as_json: bool) -> No
     from dpsql.owner import ladder_listing
 
     with without_charge("nothing was charged"):
-        found, others = ladder_listing.list_kept(database), ladder_listing.askable(database)
+        found, others = ladder_listing.list_kept(database), ladder_listing.list_askable(database)
         price = ladder_listing.default_price(database.policy)
         if as_json:
             out.write_text(listing_json(found, others, price))
@@ -352,7 +352,7 @@ def _read_price(database: Database, epsilon: str | None) -> Fraction:
 def _find_measures(database: Database, names: Sequence[str], *, again: bool) -> list[UnitMeasure]:
     """Return the measures of these names, each once; refuse those that are kept of these data."""
     from dpsql.errors import ProgrammingError
-    from dpsql.owner.ladder_listing import askable
+    from dpsql.owner.ladder_listing import list_askable
     from dpsql.owner.ladder_releases import find_kept
 
     found: dict[tuple[str, str], UnitMeasure] = {}
@@ -360,7 +360,7 @@ def _find_measures(database: Database, names: Sequence[str], *, again: bool) -> 
         try:
             measure = _find_measure(database, name)
         except ProgrammingError as problem:
-            text, others = str(problem).partition("\nHint:")[0], askable(database)
+            text, others = str(problem).partition("\nHint:")[0], list_askable(database)
             such = f", such as {', '.join(others[:4])}" if others else ""
             hint = f"dpsql bounds, alone, lists what can be asked{such}"
             raise click.UsageError(f"{text}\nHint: {hint}") from None
@@ -378,13 +378,13 @@ def _find_measures(database: Database, names: Sequence[str], *, again: bool) -> 
 def _find_measure(database: Database, name: str) -> UnitMeasure:
     """Return the measure of a name; `ProgrammingError` if there is none, or no statement would use it."""
     from dpsql.errors import ProgrammingError
-    from dpsql.owner.ladder_listing import why_not
-    from dpsql.owner.ladder_releases import measure_named
+    from dpsql.owner.ladder_listing import find_objection
+    from dpsql.owner.ladder_releases import parse_measure
 
     if not name or name.endswith("."):
         raise ProgrammingError(f"{name!r} names no table and no column")
-    measure = measure_named(database, name)
-    if useless := why_not(database.policy, measure.table, measure.text):
+    measure = parse_measure(database, name)
+    if useless := find_objection(database.policy, measure.table, measure.text):
         raise ProgrammingError(useless)
     return measure
 
@@ -395,9 +395,9 @@ def _ask_agreement(
     """Say the price and who pays it, and ask whether the owner agrees; raise unless all can pay."""
     from dpsql.kernel.loss import PrivacyLoss
     from dpsql.owner.ladder_listing import tells_changes
-    from dpsql.owner.ladder_releases import beyond_unasked, losses
+    from dpsql.owner.ladder_releases import list_losses, list_without_beyond
 
-    database.ledger.check_ladders(sum(losses(database, measures, price), PrivacyLoss()))
+    database.ledger.check_ladders(sum(list_losses(database, measures, price), PrivacyLoss()))
     narrate.note(f"{names_of(measures)}: {price_of(price, len(measures))}")
     narrate.note("charged to the policy, to every analyst and to every group, those who come later included")
     narrate.note(f"least is left of {least_left(database.ledger.ladder_scopes())}")
@@ -407,7 +407,7 @@ def _ask_agreement(
                 f"no change of {table} shows, so answers cannot tell what a bound leaves out: declare "
                 "data_version in the policy first"
             )
-    for each in beyond_unasked(database, measures):
+    for each in list_without_beyond(database, measures):
         narrate.note(
             f"how much of {each} lies beyond its bounds is not measured, since it is not known how many rows "
             f"of a unit count: ask dpsql bounds {each.partition('.')[0]} first, or with it"

@@ -99,7 +99,7 @@ def _check_ledger(settings: CliSettings) -> int:
 
     with settings.open_ledger(Opening.INSPECT) as ledger:
         problems = ledger.check()
-        if not ledger.marked:
+        if not ledger.has_mark:
             narrate.note("no mark is kept (high_water = false): that an older copy is in use goes unnoticed")
     for problem in problems:
         narrate.error(problem)

@@ -93,7 +93,7 @@ def compose(
     shown, why = _with_bars(plain, outer, database)
     for made in (shown, replace(shown, traced=shown.barred, derived=())):
         try:
-            found = database.described(types, made.traced)
+            found = database.describe_over(types, made.traced)
         except UnboundQuery:
             continue
         if tuple(name for name, _ in found if not name.startswith(HIDDEN)) == names:
@@ -126,7 +126,7 @@ def _value(
     named = {fold(table.name) for table in find_nodes(made, exp.Table)}
     sql = write_engine_sql(made)
     with _binding(query):
-        columns = database.described({relation.name: relation.columns for relation in relations}, sql)
+        columns = database.describe_over({relation.name: relation.columns for relation in relations}, sql)
     if len(columns) != 1 or not re.fullmatch(
         r"DOUBLE|FLOAT|U?(TINY|SMALL|BIG)?INT(EGER)?|DECIMAL.*", columns[0][1]
     ):

@@ -125,7 +125,7 @@ class PlannedCount:
 
     def current(self) -> bool:
         """Whether what it was planned for is what the engine would count now; asked before a charge."""
-        return self.unchanged() and self.engines.engine.current(self.plan.compiled)
+        return self.unchanged() and self.engines.engine.is_current(self.plan.compiled)
 
     def count(self, compiled: CompiledQuery | None = None, *, unchanged: bool = False) -> Counts:
         """Return the exact counts, of data for which the policy's facts were verified.

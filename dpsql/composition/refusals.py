@@ -386,7 +386,7 @@ def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:
     The engine saw released columns alone. Its words are told where nothing better is known of them: they are
     about the statement's text.
     """
-    what, name = problem.missing
+    what, name = problem.missing_name
     if what:
         return query.source.refuse(f"there is no {what} {name}", _last(query, name), unknown=what)
     if (found := _TYPES.search(problem.message)) is not None:

@@ -109,7 +109,7 @@ class Releasing:
             if part.reusable
             and self.database.policy.share_releases
             and not any(each.values for each in parts.values())
-            and self.ledger.shareable(part.key)
+            and self.ledger.is_shareable(part.key)
         }
         made = {place: part for place, part in missing.items() if place not in shared}
         self._check_agreed(sum((part.method.quote.charge for part in missing.values()), Charge()))
@@ -204,7 +204,7 @@ class Releasing:
             return ""
         alike = "" if part.query.parameters else text  # equal texts may ask of other values
         return why_charged_again(
-            part.key, self.ledger.asked(question(part.key), alike, self.analyst, place + 1)
+            part.key, self.ledger.find_asked(question(part.key), alike, self.analyst, place + 1)
         )
 
 

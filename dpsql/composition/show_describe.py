@@ -160,7 +160,7 @@ def _columns(
 ) -> Iterator[tuple[str, str, str]]:
     """Yield name, type and domain of each column of a query."""
     if not is_private(query, policy):
-        for name, kind in database.described({}, write_public_sql(query, policy, database)):
+        for name, kind in database.describe_over({}, write_public_sql(query, policy, database)):
             yield name, kind, "public"
         return
     if Kinds.of(query, policy, database).of_select[id(query.tree)] is BlockKind.OWNED:
@@ -180,7 +180,7 @@ def _columns(
     name_columns(parts.outer)
     put_domains(parts.outer, query.source, policy, database)
     types = {p.name: columns_of(plan) for p, plan in zip(parts.releases, plans, strict=True)}
-    for name, kind in database.described(types, write_engine_sql(parts.outer)):
+    for name, kind in database.describe_over(types, write_engine_sql(parts.outer)):
         yield name, kind, "released"
 
 

@@ -70,7 +70,7 @@ class Engine(Protocol):
         The statement is then refused, and nothing is charged.
         """
 
-    def current(self, compiled: CompiledQuery) -> bool:
+    def is_current(self, compiled: CompiledQuery) -> bool:
         """Whether the tables of a query are as they were when it was translated; asked before a charge.
 
         An engine that reads tables as they are when a query runs has no older view of them.

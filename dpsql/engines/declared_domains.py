@@ -99,8 +99,11 @@ class Domains:
         made = self._domains.get((fold(table), fold(column)))
         return made[0] if made is not None else None
 
-    def listed(self) -> dict[str, SqlType]:
-        """Return the names of the tables that `create` makes, with the types of their values."""
+    def list_tables(self) -> dict[str, SqlType]:
+        """Return the names of the tables that `create` makes, with the types of their values.
+
+        These are the tables of listed values and of public columns; a range of values has none.
+        """
         return {
             _name_table(*k): kind.held for k, (_, values, kind) in self._domains.items() if values is not None
         }
@@ -108,13 +111,6 @@ class Domains:
     def columns(self) -> dict[str, str]:
         """Return the columns of the domains, as `table.column`, by the names of their tables."""
         return {_name_table(*key): ".".join(key) for key in self._domains}
-
-    def types(self) -> dict[str, SqlType]:
-        """Return the types of the values in the tables of listed values, by the names of the tables."""
-        listed = (
-            (_name_table(*key), sql_type.held) for key, (_, texts, sql_type) in self._domains.items() if texts
-        )
-        return dict(listed)
 
     def create(self, connection: duckdb.DuckDBPyConnection) -> None:
         """Create the tables of listed values and of public columns; the public tables exist already."""
@@ -229,25 +225,25 @@ class OwnedRows:
         self._domains = domains
         self._table = self._reader(table).table
 
-    def values(self, column: str) -> Select:
+    def select_values(self, column: str) -> Select:
         """Return the query of a column's values as `v`."""
-        source, owned = self._owned(self._table.name)
+        source, owned = self._owned_source(self._table.name)
         return Select((Item(self._value(column), "v"),), source, conjunction(owned))
 
-    def nulls(self, columns: Sequence[str]) -> Select:
+    def select_counts(self, columns: Sequence[str]) -> Select:
         """Return the query of how many rows there are, `n0`, and in how many each column has a value.
 
         The columns' counts are `n1`, `n2`, ..
         """
-        source, owned = self._owned(self._table.name)
+        source, owned = self._owned_source(self._table.name)
         there = (Aggregate("COUNT", (self._value(column),)) for column in columns)
         counts = (Item(count, f"n{i}") for i, count in enumerate((Aggregate("COUNT"), *there)))
         return Select(tuple(counts), source, conjunction(owned))
 
-    def outside(self, column: str) -> Select:
+    def select_outside(self, column: str) -> Select:
         """Return the query of the rows with NULL or no declared value in a column, the value as `v`."""
         name, value = self._table.name, self._value(column)
-        source, owned = self._owned(name)
+        source, owned = self._owned_source(name)
         days, ends = self._domains.span(name, column), self._domains.integers(name, column)
         missing: Expr
         if days is not None:
@@ -278,14 +274,14 @@ class OwnedRows:
         span = Span.of_days(*days) if days else None
         return guarded(move_time(cell, find_steps(TIMESTAMP, zones.zone(zone), span)))
 
-    def _owned(self, table: str) -> tuple[Source, list[Expr]]:
+    def _owned_source(self, table: str) -> tuple[Source, list[Expr]]:
         """Return a table's rows `b` that have a unit: a FROM item, and the conditions on it."""
         scan, unit = Scan(table, "b"), self._reader(table).table.unit
         if isinstance(unit, UnitColumn):
             return scan, [IsNull(self._column(table, unit.column), negated=True)]
         if isinstance(unit, UnitVia):
             own, key = self._link(table, unit)
-            source, owned = self._owned(self._reader(unit.table).table.name)
+            source, owned = self._owned_source(self._reader(unit.table).table.name)
             keys = Select((Item(key, "k"),), source, conjunction(owned), distinct=True)
             return Join(scan, "", Derived(keys, "q"), equal_condition(own, Column("q", "k"), null=False)), []
         return scan, []

@@ -62,7 +62,7 @@ class ExactQueries:
         `tail` is what follows the FROM clause.
         """
 
-    def repeated(self, table: str, fact: tuple[str, ...]) -> tuple[int, int]:
+    def count_repeated(self, table: str, fact: tuple[str, ...]) -> tuple[int, int]:
         """Return how many combinations of a unique fact's columns are repeated, and in how many rows."""
         listed = ", ".join(self.quote(column) for column in fact)
         row = self._fetch_one(
@@ -71,36 +71,36 @@ class ExactQueries:
         )
         return row[0], int(row[1])
 
-    def nulls(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
+    def count_nulls(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
         """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""
         listed = ", ".join(f"n{i}" for i in range(len(columns) + 1))
-        rows, *there = self.fetch_of(self._owned_rows(table).nulls(columns), listed)[0]
+        rows, *there = self.fetch_of(self._owned_rows(table).select_counts(columns), listed)[0]
         return {column: rows - n for column, n in zip(columns, there, strict=True)}, rows
 
-    def outside(self, table: str, column: str) -> tuple[int, int, int]:
+    def count_outside(self, table: str, column: str) -> tuple[int, int, int]:
         """Return how many distinct values of rows with a unit lie outside a column's declared domain.
 
         Also returned are the number of rows that have these values, and of those in which it is NULL.
         """
         listed = "COUNT(DISTINCT v) AS n0, COUNT(v) AS n1, COUNT(*) - COUNT(v) AS n2"
-        row = self.fetch_of(self._owned_rows(table).outside(column), listed)[0]
+        row = self.fetch_of(self._owned_rows(table).select_outside(column), listed)[0]
         return row[0], row[1], row[2]
 
-    def outside_values(self, table: str, column: str, most: int = 5) -> list[tuple[str, int]]:
+    def list_outside_values(self, table: str, column: str, most: int = 5) -> list[tuple[str, int]]:
         """Return the most frequent values outside a column's declared domain, with the rows of each."""
         found = self.fetch_of(
-            self._owned_rows(table).outside(column),
+            self._owned_rows(table).select_outside(column),
             f"{self.as_text('v')} AS k0, COUNT(*) AS n0",
             f" WHERE v IS NOT NULL GROUP BY v ORDER BY 2 DESC, 1 LIMIT {most}",
         )
         return [(text[:_LONGEST_VALUE], number) for text, number in found]
 
-    def beyond(self, table: str, most: int, column: str | None = None) -> tuple[int, int]:
+    def count_beyond(self, table: str, most: int, column: str | None = None) -> tuple[int, int]:
         """Return how many rows of units are beyond the first `most` of each, and how many rows there are.
 
         Of a column, the rows of each unit are those of its first `most` values, most frequent first.
         """
-        unit, source = self._owned(table)
+        unit, source = self._find_unit(table)
         per = f"SELECT {unit} AS u, COUNT(*) AS r FROM {source} WHERE {unit} IS NOT NULL"
         if column is None:
             kept = f"SELECT r, LEAST(r, {most}) AS kept FROM ({per} GROUP BY 1) AS g"
@@ -116,14 +116,14 @@ class ExactQueries:
         )
         return int(whole) - int(left), int(whole)
 
-    def units_beyond(self, table: str, most: int) -> tuple[int, int]:
+    def count_units_beyond(self, table: str, most: int) -> tuple[int, int]:
         """Return how many units have more than `most` rows, and how many units there are."""
-        unit, source = self._owned(table)
+        unit, source = self._find_unit(table)
         per = f"SELECT COUNT(*) AS r FROM {source} WHERE {unit} IS NOT NULL GROUP BY {unit}"
         row = self._fetch_one(f"SELECT COUNT(*) FILTER (WHERE r > {most}), COUNT(*) FROM ({per}) AS g")
         return row[0], row[1]
 
-    def cut(self, table: str, column: str) -> tuple[int, int]:
+    def count_cut(self, table: str, column: str) -> tuple[int, int]:
         """Return how many values lie beyond a column's declared bounds, and how many numbers there are.
 
         Both are of the rows with a unit.
@@ -134,7 +134,7 @@ class ExactQueries:
         there, written = self.number("v", sql_type)
         low, high = map(written, (held.low, held.high))
         row = self.fetch_of(
-            self._owned_rows(table).values(column),
+            self._owned_rows(table).select_values(column),
             f"COUNT(*) FILTER (WHERE v < {low} OR v > {high}) AS n0, COUNT(*) AS n1",
             f" WHERE {there}",
         )[0]
@@ -143,7 +143,7 @@ class ExactQueries:
     def _owned_rows(self, table: str) -> OwnedRows:
         return OwnedRows(self.readers, self.domains, table)
 
-    def _owned(self, table: str) -> tuple[str, str]:
+    def _find_unit(self, table: str) -> tuple[str, str]:
         """Return the expression of the unit of a table's rows, and the FROM item in which it stands."""
         return self._path(self.readers[table].table.unit, self.rows(table, "c"))
 
@@ -164,25 +164,25 @@ class ExactQueries:
             raise InternalError("the rows of this table are units")
         return f"{at}.{self.quote(unit.column)}", source
 
-    def ownerless(self, table: str) -> int:
+    def count_ownerless(self, table: str) -> int:
         """Return how many rows belong to no unit."""
         if not isinstance(self.readers[table].table.unit, UnitColumn | UnitVia):
             return 0
-        unit, source = self._owned(table)
+        unit, source = self._find_unit(table)
         return int(self._fetch_one(f"SELECT COUNT(*) FROM {source} WHERE {unit} IS NULL")[0])
 
-    def rows_and_units(self, table: str) -> tuple[int, int]:
+    def count_rows_and_units(self, table: str) -> tuple[int, int]:
         """Return how many rows of a table have a unit, and how many units these are."""
-        unit, source = self._owned(table)
+        unit, source = self._find_unit(table)
         row = self._fetch_one(f"SELECT COUNT({unit}), COUNT(DISTINCT {unit}) FROM {source}")
         return row[0], row[1]
 
-    def disagreeing(self, table: str, other: Unit) -> tuple[int, int]:
+    def count_disagreeing(self, table: str, other: Unit) -> tuple[int, int]:
         """Return in how many rows another way to a unit leads to another one, and in how many to any.
 
         Rows that have no unit in the declared way are never counted, and are left out.
         """
-        unit, source = self._owned(table)
+        unit, source = self._find_unit(table)
         second, source = self._path(other, source, "s")
         differ = f"{self.as_text(second)} <> {self.as_text(unit)}"
         row = self._fetch_one(
@@ -191,15 +191,15 @@ class ExactQueries:
         )
         return row[0], row[1]
 
-    def units(self, kind: str) -> int:
+    def count_units(self, kind: str) -> int:
         """Return how many units of a kind there are."""
         return int(self._fetch_one(f"SELECT COUNT(DISTINCT u) FROM ({self._all_units(kind)}) AS r")[0])
 
-    def like_units(self, table: str, column: str, kind: str) -> tuple[int, int]:
+    def count_like_units(self, table: str, column: str, kind: str) -> tuple[int, int]:
         """Return how many distinct values a column has, and how many of them are units of a kind."""
         return self._in_both(self._texts(table, column), self._all_units(kind))
 
-    def shared(self, table: str, column: str, other: str, theirs: str) -> tuple[int, int]:
+    def count_shared(self, table: str, column: str, other: str, theirs: str) -> tuple[int, int]:
         """Return how many distinct values a column has, and how many of them another table's column has."""
         return self._in_both(self._texts(table, column), self._texts(other, theirs))
 
@@ -285,7 +285,7 @@ class RemoteInspector(ExactQueries):
     def _counts(self, cells: list[str]) -> str:
         return ", ".join(["COUNT(*) AS n", *(f"COUNT({cell}) AS n{i}" for i, cell in enumerate(cells))])
 
-    def unreadable(self, table: str) -> dict[str, str]:
+    def find_unreadable(self, table: str) -> dict[str, str]:
         """Read each column separately; return those that cannot be read, with the engine's error texts."""
         problems = {}
         text, columns = self._engine.scans[table]
@@ -324,7 +324,7 @@ class RemoteInspector(ExactQueries):
             rows = run_in_thread(
                 work,
                 lambda: self._engine.stop(connection),
-                self._engine.interrupted,
+                self._engine.is_interrupt,
                 UNCHARGED,
                 self._engine.timeout,
             )

@@ -1,13 +1,14 @@
 """What a process keeps for its engines: exact counts in memory, and private folders for temporary files.
 
-Kept counts belong to the engines that counted them, so to one policy and one version of the data. They are
-never written anywhere, and they are overwritten when they are dropped, unless a statement still uses them.
+Memory: how much there is follows from the machine, or from the control groups of this process.
 
-The owner of a folder holds a lock (`flock`) on it until it removes the folder or its process ends, for
-whatever reason. A folder whose lock is free has no owner and is removed. On systems without `flock` a folder
-is removed by its owner only.
+Folders: the owner of a folder (`Scratch`) holds a lock (`flock`) on it until it removes the folder or its
+process ends, for whatever reason. A folder whose lock is free has no owner and is removed. On systems without
+`flock` a folder is removed by its owner only.
 
-How much memory there is for both follows from the machine, or from the control group of this process.
+Counts: kept counts (`KeptCounts`) belong to the engines that counted them, so to one policy and one version
+of the data. They are never written anywhere, and they are overwritten when they are dropped, unless a
+statement still uses them.
 """
 
 from __future__ import annotations
@@ -32,10 +33,18 @@ from dpsql.kernel.kept import KeptCopy
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # tested before each use
+
 _GROUPS = Path("/sys/fs/cgroup")
+_PREFIX = "dpsql-scratch-"
+_ATTEMPTS = 100
+"""How often a folder is made anew where another process removes it before it is locked."""
 
 
-def available(root: Path = _GROUPS, membership: Path = Path("/proc/self/cgroup")) -> int:
+def available_memory(root: Path = _GROUPS, membership: Path = Path("/proc/self/cgroup")) -> int:
     """Return the bytes of the machine's memory, or the least limit of the control groups of this process."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([machine, *_group_limits(root, membership)])
@@ -60,16 +69,6 @@ def _group_limits(root: Path, membership: Path) -> Iterator[int]:
                 break
 
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]  # tested before each use
-
-
-_PREFIX = "dpsql-scratch-"
-_ATTEMPTS = 100
-
-
 class Scratch:
     """A folder readable by its owner alone; it is removed with this object, or when its process ends."""
 
@@ -88,7 +87,7 @@ def _make_folder() -> tuple[Path, int | None]:
     for _ in range(_ATTEMPTS):
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         try:
-            lock = _locked(path) if fcntl is not None else None
+            lock = _try_lock(path) if fcntl is not None else None
         except FileNotFoundError:
             continue
         except OSError:  # a file system without locks: no process can lock the folder, so none removes it
@@ -115,7 +114,7 @@ def remove_ownerless() -> None:
 def _remove_if_ownerless(path: Path) -> None:
     if not _is_mine(os.lstat(path)):
         return
-    lock = _locked(path)
+    lock = _try_lock(path)
     if lock is None:
         return
     try:
@@ -131,7 +130,7 @@ def _is_mine(found: os.stat_result) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
 
 
-def _locked(path: Path) -> int | None:
+def _try_lock(path: Path) -> int | None:
     """Open a folder, following no symbolic link, and lock it; None if another process has the lock."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
@@ -199,7 +198,7 @@ class KeptCounts:
         A statement that was cancelled, or whose time is over, ends as it would in the engine.
         """
         self._owner_process.check()  # before the lock: another thread may have held it at a fork
-        wanted = Counted.of(compiled)
+        wanted = CountedColumns.of(compiled)
         with self._lock:
             number = next((n for n, entry in self._entries.items() if wanted <= entry.counted), None)
             if number is None:
@@ -220,7 +219,7 @@ class KeptCounts:
         copy = KeptCopy.of(counts, self._limit)
         if copy is None:
             return
-        entry = _Entry(Counted.of(compiled), copy)
+        entry = _Entry(CountedColumns.of(compiled), copy)
         with self._lock:
             if self._closed or copy.size > self._limit:
                 copy.wipe()
@@ -249,7 +248,7 @@ class KeptCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountedColumns:
     """What the columns of counts are; `a <= b` says that counts `a` can be taken from counts `b`."""
 
     shape: object
@@ -259,14 +258,14 @@ class Counted:
     limit: int | None
 
     @classmethod
-    def of(cls, compiled: CompiledQuery) -> Counted:
+    def of(cls, compiled: CompiledQuery) -> CountedColumns:
         """Return what a compiled query counts."""
         groups = compiled.groups
         if groups is None:
             return cls(compiled.sql, tuple(range(compiled.counts)), compiled.places, None)
         return cls((groups.shape, compiled.tables), groups.numbers, compiled.places, groups.limit)
 
-    def __le__(self, other: Counted) -> bool:
+    def __le__(self, other: CountedColumns) -> bool:
         return (
             self.shape == other.shape
             and set(self.numbers) <= set(other.numbers)
@@ -276,7 +275,7 @@ class Counted:
 
     def take(self, counts: Counts | KeptCopy, compiled: CompiledQuery) -> Counts:
         """Return the counts of a compiled query from these counts."""
-        wanted = Counted.of(compiled)
+        wanted = CountedColumns.of(compiled)
         numbers = tuple(self.numbers.index(n) for n in wanted.numbers)
         order = None if compiled.order is None else compiled.order.terms
         return counts.take(Wanted(numbers, wanted.places, wanted.limit, compiled.certificate, order))
@@ -284,7 +283,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    counted: Counted
+    counted: CountedColumns
     copy: KeptCopy
 
     def counts(self, compiled: CompiledQuery) -> Counts:
@@ -294,4 +293,4 @@ class _Entry:
 
 def take_counts(counts: Counts, query: CompiledQuery, compiled: CompiledQuery) -> Counts:
     """Return the counts of a compiled query from those of a query that has them, too."""
-    return Counted.of(query).take(counts, compiled)
+    return CountedColumns.of(query).take(counts, compiled)

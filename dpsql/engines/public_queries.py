@@ -1,9 +1,14 @@
 """Queries of public and released rows in the schema database: where they run, their check, their errors.
 
+Where they run: on a cursor of their own of a `ReopenedDatabase`, which survives fatal errors of the engine.
+
+Errors: of the engine's message for a statement that does not bind nothing is shown but the unknown name, with
+its place in the analyst's text.
+
 Released rows are temporary tables of the cursor: no other cursor sees them, and they end with it. The bound
-plan of a query over them is checked before it runs, independently of the analysis: it may scan released rows
-and public data, and nothing else. Private tables are empty here, so a query over one would give a wrong
-answer.
+plan of a query over them is checked before it runs (`check_plan`), independently of the analysis: it may scan
+released rows and public data, and nothing else. Private tables are empty here, so a query over one would give
+a wrong answer.
 """
 
 from __future__ import annotations
@@ -39,6 +44,18 @@ _FATAL = (duckdb.FatalException, duckdb.InternalException)
 """Errors after which the engine runs nothing more on a database."""
 
 
+Columns = tuple[tuple[str, SqlType], ...]
+"""Names and types of a relation's columns."""
+
+_BARE_NUMBER = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
+_BATCH = 10_000
+"""Rows that are fetched together where the result has a limit."""
+_FUNCTIONS = ("range", "generate_series", "unnest", "duckdb_tables", "duckdb_views", "duckdb_columns")
+"""Table functions that read no table; the last three are those of `information_schema`."""
+_JOINS = ("LOGICAL_ASOF_JOIN", "LOGICAL_POSITIONAL_JOIN")
+"""Joins over released rows that private rows are not given."""
+
+
 class ReopenedDatabase:
     """Runs queries on a database, each on a cursor of its own; after a fatal error it opens another one."""
 
@@ -57,7 +74,7 @@ class ReopenedDatabase:
         """Run work on a new cursor; return its result, or None if it failed; `Cancelled` has the message."""
         used, broken = self.connection, list[duckdb.DuckDBPyConnection]()
 
-        def watched(cursor: duckdb.DuckDBPyConnection) -> _Result:
+        def run_watched(cursor: duckdb.DuckDBPyConnection) -> _Result:
             try:
                 return work(cursor)
             except _FATAL:
@@ -65,7 +82,7 @@ class ReopenedDatabase:
                 raise
 
         try:
-            return duckdb_settings.run_on_cursor(lambda: used, watched, message)
+            return duckdb_settings.run_on_cursor(lambda: used, run_watched, message)
         finally:
             for each in broken:
                 self._open_again(each)
@@ -148,7 +165,7 @@ def unbound_error(
     tables
         The public tables, by folded name, and their columns.
     """
-    what, name = UnboundQuery(reason).missing
+    what, name = UnboundQuery(reason).missing_name
     if not what:
         return ProgrammingError(
             "the engine cannot bind this public statement: check the names and types of its columns"
@@ -200,18 +217,6 @@ def _hint_columns(name: str, text: str, tables: Mapping[str, Sequence[str]]) -> 
     if close:
         return f"did you mean {close[0]}?"
     return f"columns here: {', '.join(known)[:200]}" if known else None
-
-
-Columns = tuple[tuple[str, SqlType], ...]
-"""Names and types of a relation's columns."""
-
-_BARE_NUMBER = re.compile(r"(:\s*-?)(nan|inf)(inity)?\b", re.IGNORECASE)
-_BATCH = 10_000
-"""Rows that are fetched together where the result has a limit."""
-_FUNCTIONS = ("range", "generate_series", "unnest", "duckdb_tables", "duckdb_views", "duckdb_columns")
-"""Table functions that read no table; the last three are those of `information_schema`."""
-_JOINS = ("LOGICAL_ASOF_JOIN", "LOGICAL_POSITIONAL_JOIN")
-"""Joins over released rows that private rows are not given."""
 
 
 def parse_json(text: str) -> dict[str, Any]:

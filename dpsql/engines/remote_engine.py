@@ -1,4 +1,8 @@
-"""The base class of engines other than DuckDB: schema database, translation, and reading of counts."""
+"""The base class of engines other than DuckDB: schema database, translation, and reading of counts.
+
+A subclass connects to the other system and finds tables in its catalog; the writer translates each compiled
+query into its SQL. Public tables, also those that are files, are read once and held by the schema database.
+"""
 
 from __future__ import annotations
 
@@ -98,7 +102,7 @@ class RemoteEngine(ABC):
         """Let nobody use a connection again, since a statement failed on it."""
 
     @abstractmethod
-    def interrupted(self, error: BaseException) -> bool:
+    def is_interrupt(self, error: BaseException) -> bool:
         """Whether an error is the engine's report that a statement was interrupted."""
 
     @abstractmethod
@@ -237,7 +241,7 @@ class RemoteEngine(ABC):
             rows = run_in_thread(
                 lambda: self.fetch(connection, statement),
                 lambda: self.stop(connection),
-                self.interrupted,
+                self.is_interrupt,
                 cancelled,
                 self._policy.timeout,
             )
@@ -266,10 +270,10 @@ class RemoteEngine(ABC):
                 return False
         owned = OwnedRows(self.readers, self.schema_database.domains, table)
         if reader.table.not_null:
-            rows = self._first_row(owned.nulls(reader.table.not_null))
+            rows = self._first_row(owned.select_counts(reader.table.not_null))
             if rows is None or len(set(rows)) != 1:
                 return False
-        return all(self._first_row(count_rows(owned.outside(c))) == [0] for c in reader.table.complete)
+        return all(self._first_row(count_rows(owned.select_outside(c))) == [0] for c in reader.table.complete)
 
     def _first_row(self, query: Query) -> list[object] | None:
         """Return the first row of a query of the private tables, or None if it failed."""
@@ -280,7 +284,7 @@ class RemoteEngine(ABC):
         rows = self._rows(statement, UNCHARGED)
         return None if rows is None else [column[0].as_py() for column in rows.columns]
 
-    def current(self, compiled: CompiledQuery) -> bool:
+    def is_current(self, compiled: CompiledQuery) -> bool:
         """Whether the tables of a query are as they were when it was translated; asked before a charge."""
         return True
 

@@ -61,13 +61,13 @@ _MEASURES = {
 """What is measured of a column: its finite values as numbers; other types are measured as they are."""
 
 _INTERNAL_TYPES = {"HUGEINT": HUGEINT, "INTERVAL": INTERVAL, "JSON": JSON, '"NULL"': NULL, "NULL": NULL}
-
+"""The types of expressions that no column has, by the names that the engine gives them."""
 
 _Result = TypeVar("_Result")
 _ASK_AGAIN = "what was released is stored, and costs nothing when it is asked again"
 
-
 _CHECKED = 1024
+"""The most queries over released rows of which it is remembered that they were checked."""
 _UNBOUND = (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException)
 _WIDE_DECIMAL = re.compile(r"DECIMAL\((19|2\d|3\d),(\d+)\)")
 
@@ -135,7 +135,7 @@ class SchemaDatabase:
 
     def _types_of(self, source: Scan | DomainScan) -> dict[str, SqlType]:
         if isinstance(source, DomainScan):
-            of_values = self.domains.types().get(source.name)
+            of_values = self.domains.list_tables().get(source.name)
             return {} if of_values is None else {"v": of_values, "o": BIGINT}
         reader = self._readers.get(fold(source.table))
         if reader is None:
@@ -210,11 +210,11 @@ class SchemaDatabase:
 
     def listed_domains(self) -> dict[str, SqlType]:
         """Return the names of the tables of listed domains, with the types of their values."""
-        return self.domains.listed()
+        return self.domains.list_tables()
 
     def places_of_domains(self) -> dict[str, int]:
         """Return for each table of a listed domain a number that all its places are less than."""
-        for name in self.domains.listed():
+        for name in self.domains.list_tables():
             if name not in self._places:
                 ((most,),) = self._database.fetch(
                     f"SELECT COALESCE(MAX(o) + 1, 0) FROM {DOMAIN_SCHEMA}.{name}"
@@ -223,10 +223,7 @@ class SchemaDatabase:
         return self._places
 
     def facts(self, policy: Policy, tables: tuple[str, ...]) -> Facts:
-        """Return what the owner declares of some tables, as the kernel takes it.
-
-        The facts of the policy's tables that are named, and of all domains.
-        """
+        """Return what the owner declares of the named tables, and of all domains, as the kernel takes it."""
         known = self._facts.get(tables)
         if known is None or known[0] is not policy:
             known = self._facts[tables] = policy, facts_of(policy, self, tables)
@@ -267,10 +264,7 @@ class SchemaDatabase:
         return self._extents[rows]
 
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
-        """Return the column sets of a public table that were verified to be unique.
-
-        The declared unique facts of a public table that hold.
-        """
+        """Return the declared unique facts of a public table that hold: each is tested on its rows."""
         key = fold(table)
         if key not in self._unique:
             reader = self._readers[key]
@@ -290,13 +284,13 @@ class SchemaDatabase:
         """Run a public statement that the analysis has checked; errors point into `text`."""
         with running_statement() as statement:
             limit = statement.limit
-        return self._public(sql, text, lambda cursor: fetch_rows(cursor, sql, limit))
+        return self._run_public(sql, text, lambda cursor: fetch_rows(cursor, sql, limit))
 
     def schema(self, sql: str, text: str | None = None) -> pa.Schema:
         """Return the names and types of the columns of a public statement, without running it."""
-        return self._public(sql, text, lambda cursor: self._database.arrow_schema(cursor, sql))
+        return self._run_public(sql, text, lambda cursor: self._database.arrow_schema(cursor, sql))
 
-    def _public(
+    def _run_public(
         self, sql: str, text: str | None, finish: Callable[[duckdb.DuckDBPyConnection], _Result]
     ) -> _Result:
         raised: list[Exception] = []
@@ -324,16 +318,16 @@ class SchemaDatabase:
 
     def bind_over(self, types: Mapping[str, Columns], sql: str) -> tuple[str, ...]:
         """Return the names of a query's columns, which `over` would run; raises `UnboundQuery`."""
-        return self._over(types, {}, sql, lambda cursor: tuple(cursor.sql(sql).columns))
+        return self._run_over(types, {}, sql, lambda cursor: tuple(cursor.sql(sql).columns))
 
-    def described(self, types: Mapping[str, Columns], sql: str) -> tuple[tuple[str, str], ...]:
+    def describe_over(self, types: Mapping[str, Columns], sql: str) -> tuple[tuple[str, str], ...]:
         """Return the names and types of a query's columns, which `over` would run."""
 
         def read(cursor: duckdb.DuckDBPyConnection) -> tuple[tuple[str, str], ...]:
             found = cursor.sql(sql)
             return tuple(zip(found.columns, map(str, found.types), strict=True))
 
-        return self._over(types, {}, sql, read)
+        return self._run_over(types, {}, sql, read)
 
     def over(self, types: Mapping[str, Columns], rows: Mapping[str, pa.Table], sql: str) -> pa.Table:
         """Run a query over released rows and public tables: post-processing, without charge.
@@ -343,13 +337,13 @@ class SchemaDatabase:
         """
         with running_statement() as statement:
             limit = statement.limit
-        return self._over(types, rows, sql, lambda cursor: fetch_rows(cursor, sql, limit))
+        return self._run_over(types, rows, sql, lambda cursor: fetch_rows(cursor, sql, limit))
 
     def schema_over(self, types: Mapping[str, Columns], sql: str) -> pa.Schema:
         """Return the names and types of the columns of a query that `over` would run."""
-        return self._over(types, {}, sql, lambda cursor: self._database.arrow_schema(cursor, sql))
+        return self._run_over(types, {}, sql, lambda cursor: self._database.arrow_schema(cursor, sql))
 
-    def _over(
+    def _run_over(
         self,
         types: Mapping[str, Columns],
         rows: Mapping[str, pa.Table],

@@ -44,7 +44,7 @@ class UnboundQuery(Exception):  # noqa: N818  a refusal of the statement
         self.message = message
 
     @property
-    def missing(self) -> tuple[Unknown, str]:
+    def missing_name(self) -> tuple[Unknown, str]:
         """What is named and does not exist, and its name; empty texts if that is not the reason."""
         for what, pattern in _MISSING.items():
             found = pattern.search(self.message)

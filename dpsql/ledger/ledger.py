@@ -1,4 +1,9 @@
-"""`Ledger`: the charges of a policy, opened as the policy says, with what is listed, shown and verified."""
+"""`Ledger`: the charges of a policy, opened as the policy says, with what is listed, shown and verified.
+
+What is charged is decided in `dpsql.kernel.ledger` (`ChargeLedger`). Here a ledger is opened beside its
+mark, and each further method reads the tables in one transaction and charges nothing; only `vet` writes, that
+a source was read.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,7 @@ from dpsql.kernel.loss import Charge, Filter, Totals
 from dpsql.ledger import listing, verification
 from dpsql.ledger.listing import Budget, Entry, LadderCharge, Lineage, ReleaseInfo, budget_of
 from dpsql.ledger.mark import MarkPlace, mark_place
-from dpsql.ledger.migration import to_present
+from dpsql.ledger.migration import bring_up_to_date
 from dpsql.ledger.rollback_guard import MarkGuard
 from dpsql.policy import Policy
 
@@ -97,10 +102,12 @@ class Ledger(ChargeLedger):
         caps = Caps(total, per_query, dict(analysts), most, dict(groups), filter_of)
         file = Path(path).resolve()
         mark = MarkGuard(_place(high_water), file)
-        lost = mark.lost()
+        lost = mark.find_lost()
         if opening is not Opening.ACCEPT:
             mark.refuse_missing()
-        opened = cls(Store(file, policy_id, to_present, trusting=opening is Opening.INSPECT), caps, mark)
+        opened = cls(
+            Store(file, policy_id, bring_up_to_date, trusting=opening is Opening.INSPECT), caps, mark
+        )
         try:
             if opening is Opening.ACCEPT:
                 opened.accepted = mark.accept(opened._store, lost)
@@ -114,7 +121,10 @@ class Ledger(ChargeLedger):
 
     @classmethod
     def of(cls, policy: Policy, opening: Opening = Opening.USE) -> Self:
-        """Open the ledger that a policy names, with the policy's caps; see `open` for `opening`."""
+        """Open the ledger that a policy names, with the policy's caps.
+
+        `opening` says what to do if it is not as its newest event and its mark tell.
+        """
         budget = policy.budget
         return cls.open(
             budget.ledger,
@@ -144,9 +154,9 @@ class Ledger(ChargeLedger):
         return self._store.created and not self.accepted
 
     @property
-    def marked(self) -> bool:
+    def has_mark(self) -> bool:
         """Whether a mark is kept, so that an older copy of the ledger is noticed."""
-        return self._mark.kept
+        return self._mark.is_kept
 
     def numbers(self, reuse_keys: Sequence[str], analyst: str) -> tuple[int, ...] | None:
         """Return the numbers of the releases that `find` finds; None unless it finds one under each key."""
@@ -155,7 +165,7 @@ class Ledger(ChargeLedger):
             found = [listing.find_release_number(connection, key, name) for key in reuse_keys]
         return None if None in found else tuple(number for number in found if number is not None)
 
-    def shareable(self, reuse_key: str) -> bool:
+    def is_shareable(self, reuse_key: str) -> bool:
         """Whether any analyst has a release under the key."""
         with self._store.read() as connection:
             return listing.is_shareable(connection, reuse_key)
@@ -191,12 +201,12 @@ class Ledger(ChargeLedger):
         with self._store.read() as connection:
             return listing.list_entries(connection, None if analyst is None else name_of(analyst), limit)
 
-    def failures(self, analyst: str) -> int:
+    def count_failures(self, analyst: str) -> int:
         """Return how many of the analyst's statements count as failed, for the owner."""
         with self._store.read() as connection:
             return listing.count_failures(connection, name_of(analyst))
 
-    def cancelled(self, analyst: str) -> int:
+    def count_cancelled(self, analyst: str) -> int:
         """Return how many of the analyst's statements were cancelled, for the owner."""
         with self._store.read() as connection:
             return listing.count_ended(connection, "cancelled", name_of(analyst))
@@ -206,7 +216,7 @@ class Ledger(ChargeLedger):
         with self._store.read() as connection:
             return events.at(connection, n)
 
-    def vetted(self, source: str, version: str) -> bool:
+    def is_vetted(self, source: str, version: str) -> bool:
         """Whether this version of a source was read through its declared types before."""
         return self.recall(f"vetted {source}") == version
 
@@ -214,7 +224,7 @@ class Ledger(ChargeLedger):
         """Record that this version of a source was read through its declared types."""
         self.remember(f"vetted {source}", version)
 
-    def asked(
+    def find_asked(
         self, question: str, statement: str, analyst: str, place: int = 1
     ) -> list[tuple[str, datetime]]:
         """Return reuse keys and times of the analyst's releases of the same question or statement text.
@@ -229,7 +239,7 @@ class Ledger(ChargeLedger):
         """Verify every invariant; return a sentence for each violation."""
         with self._store.read() as connection:
             found = verification.find_problems(connection)
-        problem = self._mark.problem(self._store)
+        problem = self._mark.find_problem(self._store)
         return found if problem is None else [*found, problem]
 
     def ladder_scopes(self) -> list[ScopeBudget]:

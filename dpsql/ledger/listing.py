@@ -31,7 +31,7 @@ class Budget:
     <Budget: epsilon 0.333334 of 1 spent, 0.666666 left>
 
     `remaining` has the largest epsilon that one statement may still have; with `zcdp`, many small statements
-    may have more together, see `more`.
+    may have more together: `more` says how many.
     """
 
     total: Charge
@@ -182,7 +182,7 @@ def _round_up(amount: Fraction) -> str:
 def _write_short(text: str) -> str:
     """Write a small number with its exponent.
 
-    >>> _short("0.000001"), _short("0.0195196")
+    >>> _write_short("0.000001"), _write_short("0.0195196")
     ('1e-6', '0.0195196')
     """
     return f"{Decimal(text).normalize():e}" if text.startswith("0.0000") else text
@@ -331,7 +331,11 @@ def list_entries(connection: sqlite3.Connection, analyst: str | None, limit: int
 def find_asked(
     connection: sqlite3.Connection, question: str, statement: str, analyst: str, place: int
 ) -> list[tuple[str, datetime]]:
-    """Return keys and times of the analyst's releases of the same question or statement; see `Ledger`."""
+    """Return reuse keys and times of the analyst's releases of the same question or statement.
+
+    Keys of the same question begin with `question`. A text is compared for the latest releases only, at the
+    same place among the releases of its statement.
+    """
     same_question = connection.execute(
         "SELECT reuse_key, at FROM release WHERE analyst = ? AND reuse_key >= ? AND reuse_key < ?"
         " ORDER BY number DESC LIMIT 1",

@@ -169,7 +169,7 @@ def _read_total(values: list[str | None]) -> Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredMark:
     """A mark as a file has it."""
 
     mark: Mark
@@ -189,12 +189,12 @@ class MarkFile:
         self.name = name
         """How errors call it."""
 
-    def named(self) -> MarkFile:
+    def for_owner(self) -> MarkFile:
         """Return the same file, which errors name."""
         return MarkFile(self.path, f"the mark {self.path}")
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
+    def hold_lock(self) -> Iterator[None]:
         """Keep other processes from the file; also shows whether it can be written."""
         with self._faults():
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -219,7 +219,7 @@ class MarkFile:
                 )
             time.sleep(0.002)
 
-    def read(self, known: Kept | None = None) -> Kept | None:
+    def read(self, known: StoredMark | None = None) -> StoredMark | None:
         """Return the mark; None if there is no file. A file that is as it was `known` is not read again."""
         with self._faults():
             try:
@@ -232,14 +232,14 @@ class MarkFile:
                 return None
         complete = content[: content.rfind(b"\n") + 1]  # a crash may have left a part of a line behind them
         try:
-            return Kept(Mark.read(complete.decode()), state, len(complete), complete.find(b"\n") + 1)
+            return StoredMark(Mark.read(complete.decode()), state, len(complete), complete.find(b"\n") + 1)
         except ValueError:
             raise OperationalError(
                 f"{self.name} is damaged: restore it from a backup. Or the owner makes sure that the ledger"
                 " is the newest one, and removes the mark"
             ) from None
 
-    def write(self, mark: Mark, kept: Kept | None = None) -> Kept:
+    def write(self, mark: Mark, kept: StoredMark | None = None) -> StoredMark:
         """Write a mark durably in place of the one that is kept: after a crash, the file holds one of both.
 
         A line is added to the file where that says it, and the file is not long.
@@ -252,7 +252,7 @@ class MarkFile:
             else:
                 size, first = kept.size + len(line), kept.first
                 append_durably(self.path, kept.size, line.encode())
-            return Kept(mark, _file_state(self.path.stat()), size, first)
+            return StoredMark(mark, _file_state(self.path.stat()), size, first)
 
     @contextmanager
     def _faults(self) -> Iterator[None]:
@@ -339,7 +339,7 @@ class StateFolder:
 
 
 def _read_mark(file: MarkFile) -> Mark | None:
-    kept = file.named().read()
+    kept = file.for_owner().read()
     return None if kept is None else kept.mark
 
 

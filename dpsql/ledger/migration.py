@@ -45,25 +45,25 @@ file open can charge nothing: it does not know that ladders count in every scope
 _COLUMNS: Final = "entry, at, analyst, statement, reading, mechanism, state, release, holder, shared"
 
 
-def to_present(connection: sqlite3.Connection, found: int) -> None:
+def bring_up_to_date(connection: sqlite3.Connection, found: int) -> None:
     """Bring the tables of version `found` up to date; the caller holds the write transaction.
 
     A process of an older dpsql that has the file open finds neither its tables nor its columns any more, so
     that it can write nothing; what it had reserved stays charged in full.
     """
     if found < 5:
-        _to_version_5(connection, found)
+        _bring_to_version_5(connection, found)
     if found < 6:
         run(connection, _KEPT_LADDERS)
     # Version 7 has the tables of version 6. Its events `policy` have the hash of the facts that charges rest
     # on, which the next charge writes: a process of an older version, which writes none, is refused.
     if found < 5:
-        _first_event(connection, found)
+        _write_first_event(connection, found)
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:
         raise DamagedError("a row refers to one that is missing")
 
 
-def _to_version_5(connection: sqlite3.Connection, found: int) -> None:
+def _bring_to_version_5(connection: sqlite3.Connection, found: int) -> None:
     """Bring the tables of an older version to those of version 5, but for the first event."""
     for version, added in _ADDED.items():
         if version > found:
@@ -99,14 +99,14 @@ def _copy(connection: sqlite3.Connection) -> None:
     connection.executemany(
         f"INSERT INTO entry_now ({_COLUMNS}, reserved_loss, charged_loss)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        ((*row[:-4], *_losses(row[-5], row[-4:], refined.get(row[0]))) for row in rows),
+        ((*row[:-4], *_convert_losses(row[-5], row[-4:], refined.get(row[0]))) for row in rows),
     )
     connection.execute(
         "INSERT INTO scope (name, epsilon, delta) SELECT name, epsilon, delta FROM scope_before"
     )
 
 
-def _losses(shared: int, amounts: Sequence[object], total: Fraction | None) -> tuple[str, str]:
+def _convert_losses(shared: int, amounts: Sequence[object], total: Fraction | None) -> tuple[str, str]:
     """Return the reserved and the charged loss of an entry of an older version, as they are stored.
 
     `amounts` are the reserved epsilon and delta, and the charged ones. The entry was private with the
@@ -120,15 +120,15 @@ def _losses(shared: int, amounts: Sequence[object], total: Fraction | None) -> t
         whole = PrivacyLoss((Realised(charged.epsilon),) if charged.epsilon else (), charged.delta)
         return str(whole), str(whole)
     most = reserved.epsilon if total is None else 2 * total
-    whole = PrivacyLoss(_part(reserved.epsilon, most), reserved.delta)
-    return str(whole), str(PrivacyLoss(_part(charged.epsilon, most), charged.delta))
+    whole = PrivacyLoss(_make_parts(reserved.epsilon, most), reserved.delta)
+    return str(whole), str(PrivacyLoss(_make_parts(charged.epsilon, most), charged.delta))
 
 
-def _part(epsilon: Fraction, most: Fraction) -> tuple[Part, ...]:
+def _make_parts(epsilon: Fraction, most: Fraction) -> tuple[Part, ...]:
     return (Stream(epsilon, most) if epsilon < most else PureDP(epsilon),)
 
 
-def _first_event(connection: sqlite3.Connection, found: int) -> None:
+def _write_first_event(connection: sqlite3.Connection, found: int) -> None:
     """Write the first event, with the totals and with the hash of all entries and releases so far."""
     running = [entry for (entry,) in connection.execute("SELECT entry FROM entry WHERE state = 'reserved'")]
     (last,) = connection.execute("SELECT COALESCE(max(entry), 0) FROM entry").fetchone()
@@ -149,12 +149,12 @@ def digest_of(connection: sqlite3.Connection, last: int, running: Iterable[int])
     Entries in `running` count as they were when they had no end.
     """
     found = hashlib.sha256()
-    for row in _content(connection, last, frozenset(running)):
+    for row in _list_content(connection, last, frozenset(running)):
         found.update(events.canonical(row).encode() + b"\n")
     return found.hexdigest()
 
 
-def _content(connection: sqlite3.Connection, last: int, running: frozenset[int]) -> Iterator[list[Any]]:
+def _list_content(connection: sqlite3.Connection, last: int, running: frozenset[int]) -> Iterator[list[Any]]:
     rows = connection.execute(
         "SELECT e.entry, e.at, e.analyst, e.statement, e.reading, e.mechanism, e.reserved_loss, e.shared,"
         " e.holder, e.charged_loss, e.state, r.number, r.at, r.analyst, r.reuse_key, r.payload"

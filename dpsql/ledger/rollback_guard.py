@@ -32,7 +32,7 @@ from dpsql.kernel.ledger.totals import (
 )
 from dpsql.kernel.loss import Totals
 from dpsql.lazy_dataclass import dataclass
-from dpsql.ledger.mark import Kept, Mark, MarkFile, MarkPlace
+from dpsql.ledger.mark import Mark, MarkFile, MarkPlace, StoredMark
 
 ACCEPT: Final = "`dpsql budget --accept-restored`"
 
@@ -50,7 +50,7 @@ class MarkGuard:
         """Take the mark's place, and the path of the ledger."""
         self._place = place
         self._path = path
-        self._last: Kept | None = None
+        self._last: StoredMark | None = None
         """The mark as this process has last seen or written it."""
         self._process, self._lock = os.getpid(), threading.RLock()
         self.messages: list[str] = []
@@ -72,13 +72,13 @@ class MarkGuard:
         if self._place is None:
             return
         with store.read() as connection:
-            file = self._place.file(identifier(connection)).named()
-        with file.locked():
+            file = self._place.file(identifier(connection)).for_owner()
+        with file.hold_lock():
             kept = file.read()
             with store.read() as connection:
-                found, problem = Snapshot.of(connection), self._problem(connection, kept)
+                found, problem = Snapshot.of(connection), self._find_difference(connection, kept)
             if problem is not None:
-                raise self._refused(problem, f"the ledger {self._path}", f" (mark: {file.path})")
+                raise self._make_error(problem, f"the ledger {self._path}", f" (mark: {file.path})")
             if kept is None:
                 self._last = self._begin(store, file, known=bool(found.begun))
             else:
@@ -90,7 +90,7 @@ class MarkGuard:
         hold_mark(connection, OFF if self._last is None else self._last.mark.holder)
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         """Whether there is a mark."""
         return self._place is not None
 
@@ -98,34 +98,34 @@ class MarkGuard:
         """Write the mark if it is older than an event; only then may rows that it stored be handed out."""
         if self._place is None or self._is_covered(event):
             return
-        with self._alone():
+        with self._thread_lock():
             if self._is_covered(event):  # by another thread
                 return
             with store.read() as connection:
                 found = Snapshot.of(connection)
             file = self._place.file(found.ledger)
-            with file.locked():
+            with file.hold_lock():
                 kept = file.read(self._last)
                 if kept is not self._last:
                     with store.read() as connection:
-                        found, problem = Snapshot.of(connection), self._problem(connection, kept)
+                        found, problem = Snapshot.of(connection), self._find_difference(connection, kept)
                     if problem is not None:
-                        raise self._refused(problem, "the ledger")
+                        raise self._make_error(problem, "the ledger")
                 self._last = self._replace_mark(file, kept, found)
 
     def _is_covered(self, event: Event) -> bool:
         """Whether the mark is known to be as new as an event."""
         return self._last is not None and self._last.mark.event.n >= event.n
 
-    def problem(self, store: Store) -> str | None:
+    def find_problem(self, store: Store) -> str | None:
         """Say what of the ledger is not as the mark tells; None: nothing, or there is no mark."""
         if self._place is None:
             return None
         with store.read() as connection:
-            file = self._place.file(identifier(connection)).named()
+            file = self._place.file(identifier(connection)).for_owner()
         kept = file.read()
         with store.read() as connection:  # later than the mark: other processes go on
-            return self._problem(connection, kept)
+            return self._find_difference(connection, kept)
 
     def accept(self, store: Store, lost: Mark | None) -> dict[str, Totals] | None:
         """Count what the mark tells as spent, and begin a new mark; return what was added to each scope.
@@ -136,30 +136,30 @@ class MarkGuard:
         if self._place is None:
             return None
         with store.read() as connection:
-            file = self._place.file(identifier(connection)).named()
-        with file.locked():
+            file = self._place.file(identifier(connection)).for_owner()
+        with file.hold_lock():
             kept = file.read()
             with store.read() as connection:
-                if lost is None and self._problem(connection, kept) is None:
+                if lost is None and self._find_difference(connection, kept) is None:
                     return None
             mark = lost or (kept.mark if kept is not None else self._place.at(self._path))
             if mark is None:
                 return None
             with store.write() as connection:
-                holder = _random(connection)
+                holder = _draw_identifier(connection)
                 added = restore(connection, mark, holder)
                 found = Snapshot.of(connection)
             file.write(Mark(found.ledger, str(self._path), holder, found.event, found.begun, found.totals))
             self._place.keep(found.ledger, self._path)
         return added
 
-    def lost(self) -> Mark | None:
+    def find_lost(self) -> Mark | None:
         """Return the mark of the ledger that was here, if there is none any more."""
         return None if self._place is None or os.path.lexists(self._path) else self._place.at(self._path)
 
-    def _begin(self, store: Store, file: MarkFile, *, known: bool) -> Kept:
+    def _begin(self, store: Store, file: MarkFile, *, known: bool) -> StoredMark:
         with store.write() as connection:
-            holder = _random(connection)
+            holder = _draw_identifier(connection)
             begin_mark(connection, "mark", {"holder": holder}, holder)
             found = Snapshot.of(connection)
         if known:
@@ -170,7 +170,7 @@ class MarkGuard:
         mark = Mark(found.ledger, str(self._path), holder, found.event, found.begun, found.totals)
         return file.write(mark)
 
-    def _replace_mark(self, file: MarkFile, kept: Kept | None, found: Snapshot) -> Kept:
+    def _replace_mark(self, file: MarkFile, kept: StoredMark | None, found: Snapshot) -> StoredMark:
         """Overwrite the stored mark; the caller holds its lock. A mark that is lost is made again."""
         before = kept or self._last
         if before is None:  # the owner inspects a ledger without one
@@ -178,7 +178,7 @@ class MarkGuard:
         mark = Mark(found.ledger, str(self._path), before.mark.holder, found.event, found.begun, found.totals)
         return file.write(mark, kept)
 
-    def _problem(self, connection: sqlite3.Connection, kept: Kept | None) -> str | None:
+    def _find_difference(self, connection: sqlite3.Connection, kept: StoredMark | None) -> str | None:
         """Say what of the ledger is not as its mark tells; None: nothing."""
         if kept is None:
             other = self._place.at(self._path) if self._place is not None else None
@@ -197,21 +197,21 @@ class MarkGuard:
             return f"an older copy of it went on alone: event {n} is not the one that the mark tells of"
         return None
 
-    def _refused(self, problem: str, ledger: str, mark: str = "") -> OperationalError:
+    def _make_error(self, problem: str, ledger: str, mark: str = "") -> OperationalError:
         return OperationalError(
             f"{ledger} cannot be used: {problem}{mark}\nHint: bring the newest ledger back. Without it,"
             f" {ACCEPT} goes on with this one, in which what the mark tells is also spent. A copy for other"
             " data needs another file in [budget] ledger"
         )
 
-    def _alone(self) -> AbstractContextManager[object]:
+    def _thread_lock(self) -> AbstractContextManager[object]:
         """Return the lock that keeps the other threads out; a child of a fork has a lock of its own."""
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), threading.RLock()
         return self._lock
 
 
-def _random(connection: sqlite3.Connection) -> str:
+def _draw_identifier(connection: sqlite3.Connection) -> str:
     (made,) = connection.execute("SELECT lower(hex(randomblob(16)))").fetchone()
     return str(made)
 
@@ -231,7 +231,7 @@ class Snapshot:
     @classmethod
     def of(cls, connection: sqlite3.Connection) -> Snapshot:
         """Read a ledger."""
-        holder, begun = _kept(connection)
+        holder, begun = _read_setting(connection)
         return cls(
             identifier(connection), events.newest(connection), holder, begun, events.stored_totals(connection)
         )
@@ -250,13 +250,13 @@ def hold_mark(connection: sqlite3.Connection, holder: str) -> None:
 
     So two copies of a ledger that went on under different marks differ in such an event.
     """
-    if (_kept(connection)[0] or OFF) != holder:
+    if (_read_setting(connection)[0] or OFF) != holder:
         begin_mark(connection, "mark", {"holder": holder}, holder)
 
 
 def begin_mark(connection: sqlite3.Connection, kind: str, content: dict[str, Any], holder: str) -> Event:
     """Write an event with the totals of all scopes, after which the mark with an identifier is kept."""
-    _, begun = _kept(connection)
+    _, begun = _read_setting(connection)
     event = events.append(connection, kind, content, events.stored_totals(connection))
     kept = [[each.n, each.hash] for each in (*begun, event)[-_MOST:]]
     value = events.canonical({"holder": holder, "begun": kept})
@@ -264,13 +264,13 @@ def begin_mark(connection: sqlite3.Connection, kind: str, content: dict[str, Any
     return event
 
 
-def _kept(connection: sqlite3.Connection) -> tuple[str, tuple[Event, ...]]:
+def _read_setting(connection: sqlite3.Connection) -> tuple[str, tuple[Event, ...]]:
     row = connection.execute("SELECT value FROM setting WHERE name = ?", (_KEPT,)).fetchone()
-    return ("", ()) if row is None else _parsed(row[0])
+    return ("", ()) if row is None else _parse_setting(row[0])
 
 
 @lru_cache(maxsize=16)
-def _parsed(text: str) -> tuple[str, tuple[Event, ...]]:
+def _parse_setting(text: str) -> tuple[str, tuple[Event, ...]]:
     try:
         kept = json.loads(text)
         return str(kept["holder"]), tuple(Event(int(n), str(found)) for n, found in kept["begun"])
@@ -291,16 +291,16 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
     connection.execute("UPDATE entry SET state = 'cancelled' WHERE state = 'reserved'")
     connection.execute("DELETE FROM running")
     unmeasured = kept_results.end_all(connection)
-    common, added = _in_common(connection, found, mark), dict[str, tuple[Totals, Row]]()
+    common, added = _find_common_totals(connection, found, mark), dict[str, tuple[Totals, Row]]()
     for name, told in mark.totals.items():
         if name.startswith(group_scope("")):  # added up again when it is needed
             continue
-        more = _more(connection, name, told, common.get(name))
+        more = _add_missing(connection, name, told, common.get(name))
         if more is not None:
             added[name] = more.totals, more.row
     n = events.newest(connection).n + 1
     for name, (_, row) in added.items():
-        row_of = (n, name, *row, _most(mark.totals[name]))
+        row_of = (n, name, *row, _highest_cost(mark.totals[name]))
         connection.execute("INSERT INTO restored VALUES (?, ?, ?, ?, ?, ?, ?)", row_of)
     for name in events.stored_totals(connection):
         if name.startswith(group_scope("")):
@@ -309,13 +309,13 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
         "mark": {"ledger": mark.ledger, **asdict(mark.event)},
         "ended": running,
         "ladders": unmeasured,
-        "added": {name: [*row, _most(mark.totals[name])] for name, (_, row) in added.items()},
+        "added": {name: [*row, _highest_cost(mark.totals[name])] for name, (_, row) in added.items()},
     }
     begin_mark(connection, "restored", content, holder)
     return {name: more for name, (more, _) in added.items()}
 
 
-def _more(connection: sqlite3.Connection, name: str, row: Row, common: Row | None) -> Stored | None:
+def _add_missing(connection: sqlite3.Connection, name: str, row: Row, common: Row | None) -> Stored | None:
     """Add to a scope what the mark tells and the ledger does not hold; return that; None: nothing."""
     told, own = Stored.read(row), read_total(connection, name)
     own = Stored(Totals(), told.order) if own is None else own
@@ -330,7 +330,7 @@ def _more(connection: sqlite3.Connection, name: str, row: Row, common: Row | Non
     if own.order is not None and told.order == own.order == less.order:
         cost = max(*(told.totals.cost - each.totals.cost for each in (less, own)), zero)
     elif own.order is not None:
-        cost = restored_cost((None, None, _most(row)), own.order)
+        cost = restored_cost((None, None, _highest_cost(row)), own.order)
     more = Totals(epsilon, delta, cost)
     if not (delta or cost) and (epsilon == 0 or (epsilon is None and own.totals.epsilon is None)):
         return None
@@ -338,12 +338,12 @@ def _more(connection: sqlite3.Connection, name: str, row: Row, common: Row | Non
     return Stored(more, own.order)
 
 
-def _most(told: Row) -> str | None:
+def _highest_cost(told: Row) -> str | None:
     """Return what all that a mark tells of costs at most, at any order; None: that is not known."""
     return told[0]
 
 
-def _in_common(connection: sqlite3.Connection, found: Snapshot, mark: Mark) -> Mapping[str, Row]:
+def _find_common_totals(connection: sqlite3.Connection, found: Snapshot, mark: Mark) -> Mapping[str, Row]:
     """Return totals that both the ledger and the mark are known to hold."""
     if mark.ledger != found.ledger:
         return {}

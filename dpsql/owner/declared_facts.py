@@ -20,7 +20,7 @@ from dpsql.engines.exact_queries import ExactQueries
 from dpsql.kernel.facts import Facts, unit_words
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import shown
-from dpsql.owner.findings import Report, times
+from dpsql.owner.findings import Report, number_of
 from dpsql.owner.ladder_listing import default_price, name_of
 from dpsql.owner.ladder_releases import has_one_row
 from dpsql.policy import EnumDomain, Policy, Table, UnitColumn, UnitRow, fold
@@ -34,7 +34,7 @@ COLUMNS = ("table", "rows", "columns", "unique", "never_null")
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredFacts:
     """What a policy declares of its tables, and which of it proofs use."""
 
     facts: Facts
@@ -67,7 +67,7 @@ class Declared:
             unused = table.unique - (frozenset() if used is None else used.unique)
             columns = ", ".join(f"{name} {sql_type}" for name, sql_type in table.columns)
             unique = (
-                _words(names) + (" (not so in its rows)" if frozenset(names) in unused else "")
+                _write_set(names) + (" (not so in its rows)" if frozenset(names) in unused else "")
                 for names in sorted(map(sorted, table.unique))
             )
             yield (
@@ -79,17 +79,19 @@ class Declared:
             yield f"domain of {self.columns[name]}", most, f"v {sql_type}", "v", "v"
 
 
-def read_declared(policy: Policy) -> Declared:
+def read_declared(policy: Policy) -> DeclaredFacts:
     """Open the data of a policy, and return what it declares of them; no private row is read."""
     engine = open_engine(policy)
     try:
         known = engine.schema_database
-        return Declared(declared_facts_of(policy, known), facts_of(policy, known), known.domains.columns())
+        return DeclaredFacts(
+            declared_facts_of(policy, known), facts_of(policy, known), known.domains.columns()
+        )
     finally:
         engine.close()
 
 
-def _words(names: list[str]) -> str:
+def _write_set(names: list[str]) -> str:
     """Return a set of unique columns as text; one of several columns stands in parentheses."""
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
@@ -114,20 +116,20 @@ def _verify_fact(
     report: Report, inspector: ExactQueries, table: Table, i: int, fact: tuple[str, ...]
 ) -> None:
     place = f"{key_path('tables', table.name)}.unique[{i}]"
-    values, rows = inspector.repeated(table.name, fact)
+    values, rows = inspector.count_repeated(table.name, fact)
     if values:
-        text = f"{times(values, 'value')} of {', '.join(fact)} stand in more than one row ({rows:,} rows)"
+        text = f"{number_of(values, 'value')} of {', '.join(fact)} stand in more than one row ({rows:,} rows)"
         report.add("wrong", place, text)
     else:
         report.add("ok", place, f"{', '.join(fact)} is unique")
 
 
 def _verify_not_null(report: Report, inspector: ExactQueries, table: Table) -> None:
-    nulls = inspector.nulls(table.name, table.not_null)[0] if table.not_null else {}
+    nulls = inspector.count_nulls(table.name, table.not_null)[0] if table.not_null else {}
     for i, (column, number) in enumerate(nulls.items()):
         place = f"{key_path('tables', table.name)}.not_null[{i}]"
         if number:
-            found = f"{column} is NULL in {times(number, 'row')} that have a unit"
+            found = f"{column} is NULL in {number_of(number, 'row')} that have a unit"
             report.add("wrong", place, f"{found}: leave it out, NULL is then a group")
         else:
             report.add("ok", place, f"{column} has no NULL")
@@ -135,11 +137,10 @@ def _verify_not_null(report: Report, inspector: ExactQueries, table: Table) -> N
 
 def _verify_complete(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:
     place = table.place("domain", column)
-    _, rows, nulls = inspector.outside(table.name, column)
+    _, rows, nulls = inspector.count_outside(table.name, column)
     if rows or nulls:
-        text = (
-            f"is not complete: {times(rows, 'row')} outside, {times(nulls, 'row')} with NULL: leave that out"
-        )
+        beyond, null = number_of(rows, "row"), number_of(nulls, "row")
+        text = f"is not complete: {beyond} outside, {null} with NULL: leave that out"
         report.add("wrong", place, text)
     else:
         report.add("ok", place, "is complete")
@@ -147,14 +148,14 @@ def _verify_complete(report: Report, inspector: ExactQueries, table: Table, colu
 
 def _verify_domain(report: Report, inspector: ExactQueries, table: Table, column: str, total: int) -> None:
     place = table.place("domain", column)
-    values, rows, _ = inspector.outside(table.name, column)
+    values, rows, _ = inspector.count_outside(table.name, column)
     if values:
-        listed = inspector.outside_values(table.name, column)
-        shown = ", ".join(f"{text!r} ({times(n, 'row')})" for text, n in listed)
+        listed = inspector.list_outside_values(table.name, column)
+        shown = ", ".join(f"{text!r} ({number_of(n, 'row')})" for text, n in listed)
         more = ", .." if values > len(listed) else ""
         text = (
-            f"{times(rows, 'row')} outside of the domain ({rows / max(total, 1):.2%}), with "
-            f"{times(values, 'value')}: {shown}{more}. "
+            f"{number_of(rows, 'row')} outside of the domain ({rows / max(total, 1):.2%}), with "
+            f"{number_of(values, 'value')}: {shown}{more}. "
             f"Where {column} is a group key, these rows are in no group, which may be meant"
         )
         report.add("note", place, text)
@@ -173,7 +174,7 @@ def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: 
         report.add("note", table.place("cut"), text)
     vouched = {fold(column) for column in table.not_null}
     keys = [column for column in table.domain if fold(column) not in vouched]
-    nulls, rows = inspector.nulls(table.name, keys)
+    nulls, rows = inspector.count_nulls(table.name, keys)
     for column in keys:
         if nulls[column]:
             text = f"{nulls[column]:,} of {rows:,} rows are NULL: a group of their own"
@@ -184,7 +185,7 @@ def _report_single(report: Report, inspector: ExactQueries, policy: Policy, tabl
     """Report that no unit has two rows, which a policy may say and rows alone do not promise."""
     if any(len(fact) == 1 and fold(fact[0]) == fold(unit) for fact in table.unique):
         return
-    rows, units = inspector.rows_and_units(table.name)
+    rows, units = inspector.count_rows_and_units(table.name)
     if rows < 2 or rows != units:
         return
     most = policy.most(table, "rows_per_unit")
@@ -208,16 +209,16 @@ def verify_bounds(
     if table.public or isinstance(table.unit, UnitRow):
         return
     _report_ladders(report, policy, table, kept)
-    most, place = policy.most(table, "rows_per_unit"), _place(table, "rows_per_unit")
+    most, place = policy.most(table, "rows_per_unit"), _find_place(table, "rows_per_unit")
     if most is not None:
         _report_rows(report, inspector, policy, table, most, place, kept)
-    most, place = policy.most(table, "groups"), _place(table, "groups")
+    most, place = policy.most(table, "groups"), _find_place(table, "groups")
     if most is not None:
         for column in table.domain:
             _report_groups(report, inspector, policy, table, most, place, column)
 
 
-def _place(table: Table, name: str) -> str:
+def _find_place(table: Table, name: str) -> str:
     """Return the key of the policy that has a bound of a table."""
     return key_path("defaults", name) if getattr(table, name) is None else table.place(name)
 
@@ -231,15 +232,15 @@ def _report_groups(
     place: str,
     column: str,
 ) -> None:
-    beyond, whole = inspector.beyond(table.name, most, column)
+    beyond, whole = inspector.count_beyond(table.name, most, column)
     if beyond:
         what = f"{most:,} leaves out {beyond / whole:.2%} of the rows of {table.name}, grouped by {column}"
-        report.add("note", place, f"{what}, where groups are cut: {_in_its_place(policy, 'groups')}")
+        report.add("note", place, f"{what}, where groups are cut: {_suggest_instead(policy, 'groups')}")
     else:
         report.add("ok", place, f"no unit of {table.name} is cut by {column}")
 
 
-def _in_its_place(policy: Policy, name: str) -> str:
+def _suggest_instead(policy: Policy, name: str) -> str:
     """Return what to write in place of a constant that cuts."""
     return f'write {name} = "AUTO"' if policy.defaults.auto_bounds else _ADVICE
 
@@ -253,15 +254,15 @@ def _report_rows(
     place: str,
     kept: LedgerLadders,
 ) -> None:
-    beyond, whole = inspector.beyond(table.name, most, None)
+    beyond, whole = inspector.count_beyond(table.name, most, None)
     if not beyond:
         report.add("ok", place, f"no unit of {table.name} is cut")
         return
-    above, units = inspector.units_beyond(table.name, most)
+    above, units = inspector.count_units_beyond(table.name, most)
     text = (
         f"{most:,} cuts {beyond / whole:.2%} of the rows of {table.name}, of {above / units:.2%} of its units"
     )
-    text += f": {_in_its_place(policy, 'rows_per_unit')}"
+    text += f": {_suggest_instead(policy, 'rows_per_unit')}"
     if kept.find(table.name, ROWS) is not None:
         text += "; statements over the whole table use the kept ladder already"
     else:
@@ -305,7 +306,7 @@ def _offer_ladder(policy: Policy, name: str) -> str:
 
 
 def _report_cut(report: Report, inspector: ExactQueries, table: Table, column: str) -> None:
-    beyond, whole = inspector.cut(table.name, column)
+    beyond, whole = inspector.count_cut(table.name, column)
     place = table.place("bounds", column)
     if beyond:
         report.add("note", place, f"{beyond / whole:.2%} of the values are cut: {_ADVICE}")

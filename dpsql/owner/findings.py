@@ -57,10 +57,10 @@ class Report:
         ]
 
 
-def times(number: int, word: str) -> str:
+def number_of(number: int, word: str) -> str:
     """Write a number with its noun, in the plural if needed.
 
-    >>> times(1, "row"), times(1234, "value")
+    >>> number_of(1, "row"), number_of(1234, "value")
     ('1 row', '1,234 values')
     """
     return f"{number:,} {word}{'' if number == 1 else 's'}"

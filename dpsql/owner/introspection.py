@@ -36,7 +36,7 @@ def introspect_sources(
     address, paths = _split_engine(sources)
     found = _introspect_engine(address, wanted, on_skipped) if address else []
     files = [table for source in paths for table in _introspect_files(source, ask)]
-    found += [_for_engine(table, address) for table in files] if address else files
+    found += [_adapt_to_engine(table, address) for table in files] if address else files
     if not found:
         hint = None if address else "views are not read"
         raise PolicyError("the database has no tables that a policy can declare", hint=hint)
@@ -46,7 +46,7 @@ def introspect_sources(
     for table in found:
         name = fold(table.name)
         if name in first:
-            hint = f"call one of them otherwise: {_other_name(table, found)}={table.source}"
+            hint = f"call one of them otherwise: {_find_free_name(table, found)}={table.source}"
             raise PolicyError(
                 f"{first[name]} and {table.source} would both be table {table.name}",
                 hint=hint
@@ -71,7 +71,7 @@ def _introspect_files(source: str, ask: AskFormat) -> list[Found]:
     return [replace(found[0], name=name)]
 
 
-def _other_name(table: Found, found: list[Found]) -> str:
+def _find_free_name(table: Found, found: list[Found]) -> str:
     """Return a name that no table has: that of the file's folder before its own."""
     folder = re.sub(r"[^A-Za-z0-9_]+", "_", Path(table.source).absolute().parent.name).strip("_")
     base = f"{folder}_{table.name}" if folder[:1].isalpha() else f"{table.name}_2"
@@ -140,7 +140,7 @@ def _introspect_engine(
     return found
 
 
-def _for_engine(table: Found, address: str) -> Found:
+def _adapt_to_engine(table: Found, address: str) -> Found:
     """Return a file's table for a policy of an engine: Spark reads Parquet files, others are public."""
     if table.database is not None:
         raise PolicyError(f"{table.source}: a policy has one database", hint="write one policy for each")

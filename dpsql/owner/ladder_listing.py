@@ -177,7 +177,7 @@ def list_kept(database: Database) -> list[KeptBound]:
     """Return the newest kept ladder of each measure, by table and measure."""
     ladders = read_ladders(database.ledger.ladders())
     newest = {(each.table, each.measure): each for each in ladders}
-    return [describe_ladder(database, newest[name]) for name in sorted(newest, key=_order_of)]
+    return [describe_ladder(database, newest[name]) for name in sorted(newest, key=_sort_key)]
 
 
 def describe_ladder(database: Database, ladder: KeptLadder) -> KeptBound:
@@ -185,7 +185,7 @@ def describe_ladder(database: Database, ladder: KeptLadder) -> KeptBound:
     table = database.policy.table(ladder.table)
     unit = "unit" if table is None else _kind_of_measure(table)
     epsilon = database.policy.budget.default_epsilon or ladder.epsilon
-    of, measure = _of_what(database, ladder, table), None
+    of, measure = _find_state(database, ladder, table), None
     if columns_of(ladder.measure) and of != OTHER and table is not None:
         catalog = database.engines().schema_database
         with suppress(ProgrammingError):  # a column is none of the table any more
@@ -195,11 +195,11 @@ def describe_ladder(database: Database, ladder: KeptLadder) -> KeptBound:
     return KeptBound(ladder, unit, of, epsilon, measure.groups, measure.declared)
 
 
-def _order_of(name: tuple[str, str]) -> tuple[str, bool, str]:
+def _sort_key(name: tuple[str, str]) -> tuple[str, bool, str]:
     return name[0], name[1] != ROWS, name[1]
 
 
-def _of_what(database: Database, ladder: KeptLadder, table: Table | None) -> str:
+def _find_state(database: Database, ladder: KeptLadder, table: Table | None) -> str:
     if table is None or table.public:
         return OTHER
     found = kept_at(ladder, known_versions(database.policy, table, database.versions, ladder.measure))
@@ -219,7 +219,7 @@ def tells_changes(database: Database, table: str) -> bool:
     return shows_changes(version_of(database.policy, declared, database.versions))
 
 
-def why_not(policy: Policy, table: str, measure: str) -> str | None:
+def find_objection(policy: Policy, table: str, measure: str) -> str | None:
     """Return why no statement would use a ladder of a measure; None: statements do."""
     declared = policy.tables[table]
     if isinstance(declared.unit, UnitRow):
@@ -233,7 +233,7 @@ def why_not(policy: Policy, table: str, measure: str) -> str | None:
     return None
 
 
-def askable(database: Database) -> list[str]:
+def list_askable(database: Database) -> list[str]:
     """Return the names of measures that help statements and have no kept ladder of the present data.
 
     Columns that look like keys have no total that anybody asks for, so they are not among them.
@@ -244,9 +244,9 @@ def askable(database: Database) -> list[str]:
     for table in policy.tables.values():
         if table.public or isinstance(table.unit, UnitRow):
             continue
-        if why_not(policy, table.name, ROWS) is None:
+        if find_objection(policy, table.name, ROWS) is None:
             found.append(table.name)
-        keys = _key_columns(table)
+        keys = _find_key_columns(table)
         declared = {fold(column) for column in (*table.bounds, *table.domain)}
         single = has_one_row(policy, table)
         found += [
@@ -256,11 +256,11 @@ def askable(database: Database) -> list[str]:
             if not (single and fold(name) in declared)
         ]
         if not single:
-            found += _many_groups(database, table)
+            found += _list_many_groups(database, table)
     return [name for name in found if name not in kept]
 
 
-def _many_groups(database: Database, table: Table) -> list[str]:
+def _list_many_groups(database: Database, table: Table) -> list[str]:
     """Return the names of the groups of columns with so many declared values that a bound on them helps."""
     catalog, found = database.engines().schema_database, []
     for name, _ in catalog.columns(table.name):
@@ -279,7 +279,7 @@ def _kind_of_measure(table: Table) -> str:
     return "unit" if table.unit is None else table.unit.kind
 
 
-def _key_columns(table: Table) -> set[str]:
+def _find_key_columns(table: Table) -> set[str]:
     found = {fold(fact[0]) for fact in table.unique if len(fact) == 1}
     if isinstance(table.unit, UnitColumn):
         found.add(fold(table.unit.column))

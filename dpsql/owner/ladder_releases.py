@@ -51,9 +51,9 @@ __all__ = [
     "ValuesBeyond",
     "check_price",
     "find_kept",
+    "list_losses",
     "loss_of",
-    "losses",
-    "measure_named",
+    "parse_measure",
     "release_ladders",
 ]
 
@@ -69,28 +69,28 @@ def column_of(measure: UnitMeasure) -> str | None:
     return measure.text.removeprefix(total) if measure.text.startswith(total) else None
 
 
-def beyond_asked(database: Database, measures: Sequence[UnitMeasure]) -> list[bool]:
+def decide_beyond(database: Database, measures: Sequence[UnitMeasure]) -> list[bool]:
     """Return for each measure whether its release also says what its column has beyond its bounds.
 
     It follows from the policy, from which ladders are kept, and from what is asked together.
     """
     rows = {each.table for each in measures if each.text == ROWS}
-    return [_is_beyond_asked(database, each, rows_asked=each.table in rows) for each in measures]
+    return [_decide_beyond_of(database, each, rows_asked=each.table in rows) for each in measures]
 
 
-def _is_beyond_asked(database: Database, measure: UnitMeasure, *, rows_asked: bool) -> bool:
+def _decide_beyond_of(database: Database, measure: UnitMeasure, *, rows_asked: bool) -> bool:
     column, table = column_of(measure), database.policy.tables[measure.table]
     catalog = database.engines().schema_database
     if column is None or find_declared_bounds(catalog, table, column) is None:
         return False
-    return rows_asked or _rows_that_count(database, table, Fraction(1)) is not None
+    return rows_asked or _find_rows_that_count(database, table, Fraction(1)) is not None
 
 
-def beyond_unasked(database: Database, measures: Sequence[UnitMeasure]) -> list[str]:
+def list_without_beyond(database: Database, measures: Sequence[UnitMeasure]) -> list[str]:
     """Return the names of columns with bounds for which no release says what lies beyond the bounds."""
     catalog, tables = database.engines().schema_database, database.policy.tables
     found = []
-    for each, asked in zip(measures, beyond_asked(database, measures), strict=True):
+    for each, asked in zip(measures, decide_beyond(database, measures), strict=True):
         column = column_of(each)
         if not asked and column and find_declared_bounds(catalog, tables[each.table], column) is not None:
             found.append(f"{each.table}.{column}")
@@ -106,13 +106,13 @@ def beyond_measure(
     """
     policy, catalog = database.policy, database.engines().schema_database
     table, column = policy.tables[measure.table], column_of(measure)
-    rows = rows or _rows_that_count(database, table, epsilon)
-    assert column is not None  # noqa: S101  `beyond_asked` says so
+    rows = rows or _find_rows_that_count(database, table, epsilon)
+    assert column is not None  # noqa: S101  `decide_beyond` says so
     assert rows is not None  # noqa: S101  likewise
     return compile_value_measure(policy, catalog, table, column, rows)
 
 
-def _rows_that_count(database: Database, table: Table, epsilon: Fraction) -> int | None:
+def _find_rows_that_count(database: Database, table: Table, epsilon: Fraction) -> int | None:
     """Return how many rows of a unit count: few, so that there is little noise; None: nobody says it."""
     policy, ladders = database.policy, database.engines().schema_database.kept_ladders
     if isinstance(table.unit, UnitRow) or has_one_row(policy, table):
@@ -163,7 +163,7 @@ _FAILED = (
 )
 
 
-def measure_named(database: Database, name: str) -> UnitMeasure:
+def parse_measure(database: Database, name: str) -> UnitMeasure:
     """Return the measure that `TABLE`, `TABLE.COLUMN` or `TABLE by COLUMN, ..` names.
 
     Raises `ProgrammingError` if there is none.
@@ -171,10 +171,10 @@ def measure_named(database: Database, name: str) -> UnitMeasure:
     policy, catalog = database.policy, database.engines().schema_database
     grouped = re.fullmatch(r"\s*(\S+)\s+by\s+(\S.*)", name, re.IGNORECASE | re.DOTALL)
     if grouped is not None:
-        table = _named_table(policy, grouped[1])
-        return compile_group_measure(policy, catalog, table, _named_keys(catalog, table, grouped[2]))
+        table = _find_table(policy, grouped[1])
+        return compile_group_measure(policy, catalog, table, _find_keys(catalog, table, grouped[2]))
     table_name, _, column_name = name.partition(".")
-    table, column = _named_table(policy, table_name), None
+    table, column = _find_table(policy, table_name), None
     if column_name:
         known = [
             each
@@ -195,7 +195,7 @@ def measure_named(database: Database, name: str) -> UnitMeasure:
     return compile_unit_measure(policy, catalog, table, column)
 
 
-def _named_table(policy: Policy, name: str) -> Table:
+def _find_table(policy: Policy, name: str) -> Table:
     table = policy.table(name) if name.isascii() else None
     if table is None:
         private = ", ".join(each.name for each in policy.tables.values() if not each.public)
@@ -203,7 +203,7 @@ def _named_table(policy: Policy, name: str) -> Table:
     return table
 
 
-def _named_keys(catalog: Catalog, table: Table, names: str) -> list[str]:
+def _find_keys(catalog: Catalog, table: Table, names: str) -> list[str]:
     """Return the columns that are named after `by`, as they are declared."""
     known = {fold(each): each for each, _ in catalog.columns(table.name) if "," not in each}
     asked = [each.strip() for each in names.split(",")]
@@ -237,9 +237,9 @@ def loss_of(epsilon: Fraction, *, beyond: bool = False) -> PrivacyLoss:
     return loss_of((1 - VALUES_SHARE) * epsilon) + PrivacyLoss.of(VALUES_SHARE * epsilon)
 
 
-def losses(database: Database, measures: Sequence[UnitMeasure], epsilon: Fraction) -> list[PrivacyLoss]:
+def list_losses(database: Database, measures: Sequence[UnitMeasure], epsilon: Fraction) -> list[PrivacyLoss]:
     """Return the losses of ladders that are asked together, at this epsilon each."""
-    return [loss_of(epsilon, beyond=each) for each in beyond_asked(database, measures)]
+    return [loss_of(epsilon, beyond=each) for each in decide_beyond(database, measures)]
 
 
 def check_price(epsilon: Fraction) -> None:
@@ -262,8 +262,8 @@ def release_ladders(
     engines, policy = database.engines(), database.policy
     # Those of rows first: how many rows count of what is beyond bounds follows from them.
     asked, requests = sorted(measures, key=lambda each: each.text != ROWS), []
-    beyond = beyond_asked(database, asked)
-    for each, loss in zip(asked, losses(database, asked, epsilon), strict=True):
+    beyond = decide_beyond(database, asked)
+    for each, loss in zip(asked, list_losses(database, asked, epsilon), strict=True):
         table = policy.tables[each.table]
         database.vet(engines, [each.table])
         version = version_of(policy, table, engines.versions, each.text)
@@ -309,7 +309,7 @@ def _measure_and_keep(
     """Measure one ladder whose charge is reserved, and keep it; with an epsilon `of_values` also these."""
     reads = tables_read(database.policy, [measure.table])
 
-    def measured() -> tuple[int, tuple[int, ...], ValuesBeyond | None]:
+    def measure_all() -> tuple[int, tuple[int, ...], ValuesBeyond | None]:
         own = _measure_ladder(engines, database.policy, measure, epsilon)
         if not of_values:
             return *own, None
@@ -317,7 +317,7 @@ def _measure_and_keep(
         return *own, measure_beyond(database, engines, values, of_values)
 
     try:
-        made = run_sealed(measured, otherwise=None)
+        made = run_sealed(measure_all, otherwise=None)
     except NotCertified:
         raise InternalError(_BUG) from None
     if made is None or not engines.unchanged(reads):

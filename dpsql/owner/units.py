@@ -1,7 +1,8 @@
 """Verify privacy units: report rows without a unit, and other columns that hold units.
 
-Also other ways from a table's rows to units of its kind, and the rows where these disagree. Names give hints:
-which column identifies a person, which one identifies a row of a table.
+Names of columns give hints: which one identifies a person, which one a row of a table. Values decide: a
+column whose values are mostly units is reported, and so are rows that belong to one unit as declared and to
+another one in another way.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 from dpsql.engines.exact_queries import ExactQueries, UnreadableError
-from dpsql.owner.findings import Report, times
+from dpsql.owner.findings import Report, number_of
 from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of
 from dpsql.policy.names import key_path
 from dpsql.types import SqlType
@@ -114,14 +115,16 @@ def _report_ownerless(
     unit: UnitColumn | UnitVia,
     rows: int,
 ) -> None:
-    place, nobody = table.place("unit"), inspector.ownerless(table.name)
+    place, nobody = table.place("unit"), inspector.count_ownerless(table.name)
     if isinstance(unit, UnitColumn):
         every, how = f"every row has a {unit.column}", f"no {unit.column}"
     else:
         path = ", ".join(parent.name for parent in path_of(policy.tables, table))
         every, how = f"every row finds its unit through {path}", f"no unit through {path}"
     if nobody:
-        report.add("note", place, f"{times(nobody, 'row')} of {rows:,} have {how}: they are never counted")
+        report.add(
+            "note", place, f"{number_of(nobody, 'row')} of {rows:,} have {how}: they are never counted"
+        )
     else:
         report.add("ok", place, every)
 
@@ -135,17 +138,18 @@ def _report_second_units(
 ) -> None:
     expected = _unit_type(inspector, unit.kind)
     own = unit.column if isinstance(unit, UnitColumn) else unit.via
-    units = inspector.units(unit.kind)
+    units = inspector.count_units(unit.kind)
     for column, kind in inspector.readers[table.name].columns:
         # Where the owner has listed a column's values, they are known to be public.
-        if fold(column) == fold(own) or column in table.domain or _comparable(kind) != expected:
+        if fold(column) == fold(own) or column in table.domain or _comparable_type(kind) != expected:
             continue
         if fold(column) in compared:
             continue
-        values, shared = inspector.like_units(table.name, column, unit.kind)
+        values, shared = inspector.count_like_units(table.name, column, unit.kind)
         if looks_like_units(column, values, shared, units):
+            every = number_of(values, "value")
             text = (
-                f"{shared:,} of its {times(values, 'value')} are units as well; a row protects only the unit "
+                f"{shared:,} of its {every} are units as well; a row protects only the unit "
                 f"that {own} names, not the one named here"
             )
             report.add("note", table.place("columns", column), text)
@@ -168,19 +172,19 @@ def verify_others(report: Report, inspector: ExactQueries, policy: Policy) -> No
     """Report tables whose rows seem to belong to units of another table, which they do not protect."""
     private = [t for t in policy.tables.values() if t.unit is not None and not t.trust_source]
     for table in private:
-        others = (parent for parent in private if _kind(parent) != _kind(table))
-        texts = (text for parent in others for text in _foreign_units(inspector, table, parent))
+        others = (parent for parent in private if _kind_of_unit(parent) != _kind_of_unit(table))
+        texts = (text for parent in others for text in _find_foreign_units(inspector, table, parent))
         # A source that cannot be read was reported before.
         with suppress(UnreadableError):
             if (text := next(texts, None)) is not None:
                 report.add("note", table.place("unit"), text)
 
 
-def _kind(table: Table) -> str | None:
+def _kind_of_unit(table: Table) -> str | None:
     return table.unit.kind if table.unit is not None else None
 
 
-def _foreign_units(inspector: ExactQueries, table: Table, parent: Table) -> Iterator[str]:
+def _find_foreign_units(inspector: ExactQueries, table: Table, parent: Table) -> Iterator[str]:
     """Yield a text for each column with the name and the values of another table's unit or key."""
     own, owner = table.unit, parent.unit
     if own is None or owner is None or isinstance(owner, UnitRow):
@@ -195,9 +199,9 @@ def _foreign_units(inspector: ExactQueries, table: Table, parent: Table) -> Iter
             facts = {fold(fact[0]) for fact in parent.unique if len(fact) == 1}
             if not (names_it or (same and (is_unit or fold(other) in facts))):
                 continue
-            if _comparable(kind) != _comparable(expected):
+            if _comparable_type(kind) != _comparable_type(expected):
                 continue
-            values, shared = inspector.shared(table.name, column, parent.name, other)
+            values, shared = inspector.count_shared(table.name, column, parent.name, other)
             if 2 * shared < max(values, 1):
                 continue
             if is_unit:
@@ -216,7 +220,7 @@ def verify_kinds(report: Report, inspector: ExactQueries, policy: Policy) -> Non
     for name, table in policy.tables.items():
         if isinstance(table.unit, UnitColumn):
             kinds = {fold(column): kind for column, kind in inspector.readers[name].columns}
-            found = _comparable(kinds[fold(table.unit.column)])
+            found = _comparable_type(kinds[fold(table.unit.column)])
             first, expected = types.setdefault(table.unit.kind, (name, found))
             columns[fold(table.unit.column)] = name
             if found != expected:
@@ -234,11 +238,11 @@ def _unit_type(inspector: ExactQueries, kind: str) -> str:
     for reader in inspector.readers.values():
         unit = reader.table.unit
         if isinstance(unit, UnitColumn) and unit.kind == kind:
-            return _comparable({fold(name): k for name, k in reader.columns}[fold(unit.column)])
+            return _comparable_type({fold(name): k for name, k in reader.columns}[fold(unit.column)])
     return ""
 
 
-def _comparable(kind: SqlType) -> str:
+def _comparable_type(kind: SqlType) -> str:
     """Return the type in which values are compared; integers of all widths are one type."""
     return "integer" if kind.integer else str(kind)
 
@@ -249,8 +253,8 @@ def _verify_second_paths(report: Report, inspector: ExactQueries, policy: Policy
     Returns the folded names of the columns that name units, which were compared.
     """
     compared = set()
-    for column, other in _find_others(inspector, policy, table):
-        differ, rows = inspector.disagreeing(table.name, other)
+    for column, other in _find_second_paths(inspector, policy, table):
+        differ, rows = inspector.count_disagreeing(table.name, other)
         if differ:
             text = (
                 f"{differ:,} of {rows:,} rows have another {other.kind} by it than by "
@@ -263,7 +267,7 @@ def _verify_second_paths(report: Report, inspector: ExactQueries, policy: Policy
     return compared
 
 
-def _find_others(
+def _find_second_paths(
     inspector: ExactQueries, policy: Policy, table: Table
 ) -> Iterator[tuple[str, UnitColumn | UnitVia]]:
     """Yield the columns that lead to a unit of the table's kind by their names, each with its way."""
@@ -280,7 +284,7 @@ def _find_others(
         for name, kind in columns:
             if name in direct or is_bare_key(name) or fold(name) not in {fold(whom)} - {declared[-1]}:
                 continue
-            if _alike(kind, _type_of(inspector, parent, whom)):
+            if _are_alike(kind, _type_of(inspector, parent, whom)):
                 direct.add(name)
                 yield name, UnitColumn(name, own.kind)
         if table in path_of(policy.tables, parent):
@@ -290,7 +294,7 @@ def _find_others(
                 same = fold(name) == fold(key) and not is_bare_key(name)
                 leads = same or names_rows(name, parent.name, key)
                 other = (fold(parent.name), fold(name)) != declared
-                if leads and other and _alike(kind, _type_of(inspector, parent, key)):
+                if leads and other and _are_alike(kind, _type_of(inspector, parent, key)):
                     yield name, UnitVia(name, parent.name, key, own.kind)
 
 
@@ -303,7 +307,7 @@ def _type_of(inspector: ExactQueries, table: Table, column: str) -> SqlType:
     return next(kind for name, kind in inspector.readers[table.name].columns if fold(name) == fold(column))
 
 
-def _alike(one: SqlType, other: SqlType) -> bool:
+def _are_alike(one: SqlType, other: SqlType) -> bool:
     return one == other or (one.integer and other.integer)
 
 

@@ -21,7 +21,7 @@ from dpsql.errors import Error, InternalError, PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import StoredLadder
 from dpsql.owner.declared_facts import verify_bounds, verify_domains, verify_facts, verify_rows
-from dpsql.owner.findings import Report, times
+from dpsql.owner.findings import Report, number_of
 from dpsql.owner.units import verify_kinds, verify_others, verify_unit
 from dpsql.policy import (
     AnalystPolicy,
@@ -60,7 +60,7 @@ def verify_engine(
     try:
         engine = open_engine(policy)
     except Error as problem:
-        report.add("wrong", "policy", _with_hint(*_message_of(problem)))
+        report.add("wrong", "policy", _add_hint(*_message_of(problem)))
         return
     if not isinstance(engine, RemoteEngine):
         raise InternalError("the engine is not a remote one")
@@ -94,7 +94,7 @@ def _verify_engine_table(
     try:
         rows, lost = inspector.read(table.name)
         kind = "public" if table.public else "private"
-        report.add("ok", table.place(), f"{kind}, {times(rows, 'row')}, all readable")
+        report.add("ok", table.place(), f"{kind}, {number_of(rows, 'row')}, all readable")
         _verify_engine_values(report, inspector, policy, table, lost)
         verify_facts(report, inspector, table)
         if report.wrong == before and not table.public:
@@ -104,7 +104,7 @@ def _verify_engine_table(
         verify_rows(report, inspector, policy, table)
         verify_bounds(report, inspector, policy, table, kept)
     except UnreadableError as problem:
-        found = inspector.unreadable(table.name)
+        found = inspector.find_unreadable(table.name)
         for column, text in found.items():
             report.add("wrong", table.place("columns", column), f"cannot be read: {text}")
         if not found:
@@ -117,10 +117,11 @@ def _verify_engine_values(
     limit = show_length(policy.longest_value)
     for column, kind in inspector.readers[table.name].columns:
         if lost[column] > 0 and kind == VARCHAR:
-            text = f"{times(lost[column], 'value')} longer than {limit} ([engine] longest_value), or no UTF-8"
+            number = number_of(lost[column], "value")
+            text = f"{number} longer than {limit} ([engine] longest_value), or no UTF-8"
             report.add("note", table.place("columns", column), f"{text}: read as NULL")
         elif lost[column] > 0:
-            text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL"
+            text = f"{number_of(lost[column], 'value')} not readable as {kind}, so read as NULL"
             report.add("wrong", table.place("columns", column), text)
 
 
@@ -133,7 +134,7 @@ def _examine_postgres(report: Report, policy: Policy) -> Words:
             for table in policy.tables.values():
                 if not isinstance(table.source, DatabaseSource):
                     continue
-                with _of_table(report, table, "exists, may be read, types are as declared"):
+                with _report_problems(report, table, "exists, may be read, types are as declared"):
                     postgres.check_table(connection, table, table.source, policy.longest_value)
                 if stale := postgres.describe_statistics(connection, table.source):
                     report.add("note", table.place("source"), stale)
@@ -153,7 +154,7 @@ def _examine_spark(report: Report, policy: Policy) -> Words:
                 local = isinstance(table.source, ParquetSource) and "://" not in policy.engine
                 if not isinstance(table.source, DatabaseSource) and not (local and not table.public):
                     continue
-                with _of_table(report, table, "exists, types are as declared"):
+                with _report_problems(report, table, "exists, types are as declared"):
                     spark.check_table(session, table, policy.longest_value)
         check_facts(policy)
     except Error as problem:
@@ -162,7 +163,7 @@ def _examine_spark(report: Report, policy: Policy) -> Words:
 
 
 @contextmanager
-def _of_table(report: Report, table: Table, said: str) -> Iterator[None]:
+def _report_problems(report: Report, table: Table, said: str) -> Iterator[None]:
     """Add what the block finds wrong with a table; what is said if it finds nothing."""
     try:
         yield
@@ -182,14 +183,14 @@ def _add_problem(report: Report, table: Table | None, problem: Error) -> None:
     place, colon, text = message.partition(": ")
     if not colon or " " in place:
         place, text = ("database.engine" if table is None else table.place()), message
-    report.add("wrong", place, _with_hint(text, hint))
+    report.add("wrong", place, _add_hint(text, hint))
 
 
 def _message_of(problem: Error) -> tuple[str, str | None]:
     return getattr(problem, "message", str(problem)), getattr(problem, "hint", None)
 
 
-def _with_hint(text: str, hint: str | None) -> str:
+def _add_hint(text: str, hint: str | None) -> str:
     return f"{text} ({hint})" if hint else text
 
 
@@ -234,7 +235,7 @@ def verify(
     except PolicyError as problem:
         found = find_opening_errors(policy)
         for place, words in found:
-            report.add("wrong", place, _one_line(words))
+            report.add("wrong", place, _join_lines(words))
         if not found:
             report.add("wrong", "policy", problem.message + (f" ({problem.hint})" if problem.hint else ""))
         return _locate_lines(report, policy)
@@ -284,7 +285,7 @@ def _locate_lines(report: Report, policy: Policy) -> Report:
     return report
 
 
-def _one_line(words: str) -> str:
+def _join_lines(words: str) -> str:
     return "; ".join(words.split("\n"))
 
 
@@ -303,7 +304,9 @@ def _verify_table(
     try:
         rows, lost = inspector.read(table.name)
         report.add(
-            "ok", place, f"{'public' if table.public else 'private'}, {times(rows, 'row')}, all readable"
+            "ok",
+            place,
+            f"{'public' if table.public else 'private'}, {number_of(rows, 'row')}, all readable",
         )
         _verify_values(report, inspector, table, lost)
         _verify_zones(report, inspector, table)
@@ -325,50 +328,56 @@ def _verify_values(report: Report, inspector: Inspector, table: Table, lost: dic
     for column, kind in inspector.readers[table.name].columns:
         if lost[column]:
             shown = ", ".join(
-                f"{_as_written(table, kind, text)!r} in row {row:,}"
-                for row, text in inspector.lost_values(table.name, column)
+                f"{_restore_text(table, kind, text)!r} in row {row:,}"
+                for row, text in inspector.list_lost_values(table.name, column)
             )
-            text = f"{times(lost[column], 'value')} not readable as {kind}, so read as NULL: {shown}"
-            text += _other_format(table, kind, shown)
+            text = f"{number_of(lost[column], 'value')} not readable as {kind}, so read as NULL: {shown}"
+            text += _suggest_format(table, kind, shown)
             report.add("wrong", table.place("columns", column), text)
     kinds = dict(inspector.readers[table.name].columns)
-    for column, (number, first) in inspector.rounded_values(table.name).items():
-        text = f"{times(number, 'value')} rounded to {kinds[column]} when read, as {first!r}"
+    for column, (number, first) in inspector.find_rounded_values(table.name).items():
+        text = f"{number_of(number, 'value')} rounded to {kinds[column]} when read, as {first!r}"
         report.add("note", table.place("columns", column), text)
-    for column, wrong in inspector.invalid_timestamps(table.name).items():
+    for column, wrong in inspector.count_invalid_timestamps(table.name).items():
         if wrong:
-            text = f"{times(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"
+            text = (
+                f"{number_of(wrong, 'value')} no TIMESTAMP (before 290309 BC): correct it, or declare VARCHAR"
+            )
             report.add("wrong", table.place("columns", column), text)
 
 
 def _verify_zones(report: Report, inspector: Inspector, table: Table) -> None:
     """Report texts with an offset that would be dropped, and times of which the zone is to be known."""
     reader = inspector.readers[table.name]
-    for column, (dropped, naive, total) in inspector.zones(table.name).items():
+    for column, (dropped, naive, total) in inspector.count_offsets(table.name).items():
         place = table.place("columns", column)
         kind = next(kind for name, kind in reader.columns if name == column)
         if dropped:
-            have = f"{dropped:,} of {times(total, 'text')} {'carries' if dropped == 1 else 'carry'} an offset"
+            every, carry = number_of(total, "text"), "carries" if dropped == 1 else "carry"
+            have = f"{dropped:,} of {every} {carry} an offset"
             what = "leave out its zone" if column in table.zone else "declare it TIMESTAMPTZ"
             report.add(
                 "wrong", place, f"{have}, which a {TIMESTAMP if kind == TIMESTAMPTZ else kind} drops: {what}"
             )
         if naive:
-            report.add("note", place, f"{naive:,} of {times(total, 'text')} without an offset: read in UTC")
+            report.add(
+                "note", place, f"{naive:,} of {number_of(total, 'text')} without an offset: read in UTC"
+            )
     for column in reader.zoned:
         text = "its values are instants (TIMESTAMPTZ), which are read as times of UTC: declare it TIMESTAMPTZ"
         report.add("note", table.place("columns", column), text)
     for column, zone in table.zone.items():
-        doubled, skipped = inspector.changed_hours(table.name, column)
+        doubled, skipped = inspector.count_changed_hours(table.name, column)
         if doubled or skipped:
+            twice, never = number_of(doubled, "row"), number_of(skipped, "row")
             text = (
-                f"of {times(doubled, 'row')} the hour occurs twice in {zone} (the later one is taken), of "
-                f"{times(skipped, 'row')} it is skipped (the offset before it is taken)"
+                f"of {twice} the hour occurs twice in {zone} (the later one is taken), of "
+                f"{never} it is skipped (the offset before it is taken)"
             )
             report.add("note", table.place("zone", column), text)
 
 
-def _as_written(table: Table, kind: SqlType, text: str) -> str:
+def _restore_text(table: Table, kind: SqlType, text: str) -> str:
     """Return a value of a CSV file as it is written there: what does not convert has been changed."""
     form = table.source.format if isinstance(table.source, CsvSource) else CsvFormat()
     if kind.numeric and not kind.integer and form.decimal == "," and not form.thousands:
@@ -376,7 +385,7 @@ def _as_written(table: Table, kind: SqlType, text: str) -> str:
     return text.removeprefix("?") if form.date or form.thousands else text
 
 
-def _other_format(table: Table, kind: SqlType, shown: str) -> str:
+def _suggest_format(table: Table, kind: SqlType, shown: str) -> str:
     """Return what says that a CSV file's values are written otherwise; empty if they seem not to be."""
     form = table.source.format if isinstance(table.source, CsvSource) else None
     dates = re.search(r"'\d{1,4}[./ -]\d{1,2}[./ -]\d{1,4}", shown)
@@ -395,21 +404,21 @@ def _verify_lengths(report: Report, inspector: Inspector, policy: Policy, table:
     """Report values longer than the limit; return whether there is none."""
     limit = show_length(policy.longest_value)
     facts = {column.lower() for fact in table.unique for column in fact}
-    found = {column: longer for column, longer in inspector.over_limit(table.name).items() if longer}
+    found = {column: longer for column, longer in inspector.count_over_limit(table.name).items() if longer}
     for column, longer in found.items():
         what = "their rows are not read" if column.lower() in facts else "read as NULL"
-        text = f"{times(longer, 'value')} longer than {limit} ([engine] longest_value): {what}"
+        text = f"{number_of(longer, 'value')} longer than {limit} ([engine] longest_value): {what}"
         report.add("note", table.place("columns", column), text)
     return not found
 
 
 def _report_unreadable(report: Report, inspector: Inspector, table: Table, words: str) -> None:
-    problems = inspector.unreadable(table.name)
+    problems = inspector.find_unreadable(table.name)
     if 0 < len(problems) < len(inspector.readers[table.name].columns):
         for column, text in problems.items():
-            report.add("wrong", table.place("columns", column), f"cannot be read: {_one_line(text)}")
+            report.add("wrong", table.place("columns", column), f"cannot be read: {_join_lines(text)}")
     else:
-        report.add("wrong", table.place("source"), f"cannot be read: {_one_line(words)}")
+        report.add("wrong", table.place("source"), f"cannot be read: {_join_lines(words)}")
 
 
 def _verify_sense(report: Report, policy: Policy) -> None:

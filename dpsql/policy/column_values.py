@@ -29,7 +29,7 @@ def fit(value: Value, sql_type: SqlType) -> Value:
     (datetime.date(2024, 1, 31), Decimal('5.00'))
     """
     if sql_type.integer:
-        return _integer(value, sql_type)
+        return _fit_integer(value, sql_type)
     reader = _READERS.get(sql_type.name)
     if reader is None:
         raise ValueError(f"a column of type {sql_type} cannot have a domain of values")
@@ -59,7 +59,7 @@ def _mismatch(value: object, sql_type: SqlType) -> ValueError:
     return ValueError(f"{str(value)[:40]!r} is not a valid {sql_type}")
 
 
-def _integer(value: Value, sql_type: SqlType) -> Value:
+def _fit_integer(value: Value, sql_type: SqlType) -> Value:
     if kind_of(value) != "integer" or not isinstance(value, int):
         raise _mismatch(value, sql_type)
     low = -(1 << (sql_type.bits - 1)) if sql_type.signed else 0
@@ -69,13 +69,13 @@ def _integer(value: Value, sql_type: SqlType) -> Value:
     return value
 
 
-def _boolean(value: Value, sql_type: SqlType) -> Value:
+def _fit_boolean(value: Value, sql_type: SqlType) -> Value:
     if not isinstance(value, bool):
         raise _mismatch(value, sql_type)
     return value
 
 
-def _number(value: Value, sql_type: SqlType) -> Decimal:
+def _fit_number(value: Value, sql_type: SqlType) -> Decimal:
     if kind_of(value) not in ("integer", "number") or not isinstance(value, (int, Decimal)):
         raise _mismatch(value, sql_type)
     number = Decimal(value)
@@ -84,8 +84,8 @@ def _number(value: Value, sql_type: SqlType) -> Decimal:
     return number
 
 
-def _decimal(value: Value, sql_type: SqlType) -> Value:
-    number = _number(value, sql_type)
+def _fit_decimal(value: Value, sql_type: SqlType) -> Value:
+    number = _fit_number(value, sql_type)
     if number and number.adjusted() >= sql_type.precision - sql_type.scale:
         raise _mismatch(value, sql_type)
     held = number.quantize(Decimal(1).scaleb(-sql_type.scale))
@@ -95,8 +95,8 @@ def _decimal(value: Value, sql_type: SqlType) -> Value:
     return abs(held) if held.is_zero() else held
 
 
-def _double(value: Value, sql_type: SqlType) -> Value:
-    number = _number(value, sql_type)
+def _fit_double(value: Value, sql_type: SqlType) -> Value:
+    number = _fit_number(value, sql_type)
     try:
         nearest = float(number)
     except OverflowError:
@@ -106,7 +106,7 @@ def _double(value: Value, sql_type: SqlType) -> Value:
     return Decimal(repr(nearest + 0.0))
 
 
-def _text(value: Value, sql_type: SqlType) -> Value:
+def _fit_text(value: Value, sql_type: SqlType) -> Value:
     if not isinstance(value, str):
         raise _mismatch(value, sql_type)
     try:
@@ -116,13 +116,13 @@ def _text(value: Value, sql_type: SqlType) -> Value:
     return value
 
 
-def _enum(value: Value, sql_type: SqlType) -> Value:
+def _fit_enum(value: Value, sql_type: SqlType) -> Value:
     if value not in sql_type.values:
         raise ValueError(f"{str(value)[:40]!r} is not among the values of the ENUM type")
     return value
 
 
-def _uuid(value: Value, sql_type: SqlType) -> Value:
+def _fit_uuid(value: Value, sql_type: SqlType) -> Value:
     hexadecimal = "[0-9a-fA-F]"
     shape = rf"{hexadecimal}{{8}}-(?:{hexadecimal}{{4}}-){{3}}{hexadecimal}{{12}}"
     if not isinstance(value, str) or not re.fullmatch(shape, value):
@@ -143,13 +143,13 @@ _DAY = r"\d{4}-\d\d-\d\d"
 _HOURS = r"\d\d:\d\d(:\d\d(\.\d{1,6})?)?"
 
 
-def _day(value: Value, sql_type: SqlType) -> Value:
+def _fit_day(value: Value, sql_type: SqlType) -> Value:
     if kind_of(value) == "date":
         return value
     return _parse_text(value, sql_type, _DAY, date.fromisoformat)
 
 
-def _timestamp(value: Value, sql_type: SqlType) -> Value:
+def _fit_timestamp(value: Value, sql_type: SqlType) -> Value:
     if isinstance(value, datetime):
         if value.tzinfo is not None:
             raise ValueError("a TIMESTAMP has no offset: write it in UTC, without one")
@@ -159,17 +159,17 @@ def _timestamp(value: Value, sql_type: SqlType) -> Value:
     return _parse_text(value, sql_type, rf"{_DAY}([ T]{_HOURS})?", datetime.fromisoformat)
 
 
-def _instant(value: Value, sql_type: SqlType) -> Value:
+def _fit_instant(value: Value, sql_type: SqlType) -> Value:
     """Return an instant as a time of UTC; one without an offset is of UTC."""
     if isinstance(value, str):
         offset = r"(Z|[+-]\d\d(:?\d\d)?)?"
         value = _parse_text(value, sql_type, rf"{_DAY}([ T]{_HOURS}{offset})?", datetime.fromisoformat)
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)
-    return _timestamp(value, sql_type)
+    return _fit_timestamp(value, sql_type)
 
 
-def _time(value: Value, sql_type: SqlType) -> Value:
+def _fit_time(value: Value, sql_type: SqlType) -> Value:
     if isinstance(value, time):
         if value.tzinfo is not None:
             raise ValueError("a TIME has no offset: write it in UTC, without one")
@@ -178,16 +178,16 @@ def _time(value: Value, sql_type: SqlType) -> Value:
 
 
 _READERS: dict[str, Callable[[Value, SqlType], Value]] = {
-    "BOOLEAN": _boolean,
-    "DECIMAL": _decimal,
-    "DOUBLE": _double,
-    "VARCHAR": _text,
-    "ENUM": _enum,
-    "UUID": _uuid,
-    "DATE": _day,
-    "TIMESTAMP": _timestamp,
-    "TIMESTAMPTZ": _instant,
-    "TIME": _time,
+    "BOOLEAN": _fit_boolean,
+    "DECIMAL": _fit_decimal,
+    "DOUBLE": _fit_double,
+    "VARCHAR": _fit_text,
+    "ENUM": _fit_enum,
+    "UUID": _fit_uuid,
+    "DATE": _fit_day,
+    "TIMESTAMP": _fit_timestamp,
+    "TIMESTAMPTZ": _fit_instant,
+    "TIME": _fit_time,
 }
 
 _EXAMPLE = "write { from = 0, to = 500 }"

@@ -1,4 +1,8 @@
-"""Read `dpsql.toml` into a `Policy`."""
+"""Read `dpsql.toml` into a `Policy`.
+
+`load` reads the file; each `_read_..` reads the value of one key that has a form of its own. All others are
+read by their kinds in `policy_keys`. What is checked here is the file; `Policy` checks its own fields.
+"""
 
 from __future__ import annotations
 
@@ -50,13 +54,13 @@ from dpsql.types import SqlType, column_type
 _IDENTIFIER = r'(?:"((?:[^"]|"")+)"|([A-Za-z_][A-Za-z0-9_]*))'
 
 
-def unit_kinds(tables: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
+def find_unit_kinds(tables: Mapping[str, Mapping[str, object]]) -> dict[str, str]:
     """Return the unit kind of each table by its folded name: as declared, its parent's, or the default."""
     named = {fold(name): raw for name, raw in tables.items()}
-    return {name: _kind(named, name) for name in named}
+    return {name: _find_kind(named, name) for name in named}
 
 
-def _kind(tables: Mapping[str, Mapping[str, object]], name: str) -> str:
+def _find_kind(tables: Mapping[str, Mapping[str, object]], name: str) -> str:
     """Return the unit kind of a table, following its path as far as it leads."""
     seen: set[str] = set()
     while name in tables and name not in seen:
@@ -78,26 +82,28 @@ def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> 
         raise wrong(section.place("unit_kind"), "a public table has no privacy unit")
     return Table(
         name=name,
-        source=_view(section, _source(section, base)) if stable else _source(section, base),
-        unit=_unit(section, kind, kinds),
-        columns=_columns(section),
-        domain=_domains(section),
-        bounds=_bounds(section),
-        zone=_zones(section),
+        source=_make_view_source(section, _read_source(section, base))
+        if stable
+        else _read_source(section, base),
+        unit=_read_unit(section, kind, kinds),
+        columns=_read_columns(section),
+        domain=_read_domains(section),
+        bounds=_read_bounds(section),
+        zone=_read_zones(section),
         **simple,
     )
 
 
-def _source(section: Section, base: Path) -> Source:
+def _read_source(section: Section, base: Path) -> Source:
     section.require("source", 'write source = "visits.parquet", a CSV file, or a table of the database')
     text = section.get("source", str, "")
     if text.endswith("/"):
-        text += _inside(base / text)
+        text += _find_pattern(base / text)
     lowered = text.lower()
     if lowered.endswith((".parquet", ".pq")):
         return ParquetSource(*split_pattern(text, base))
     if lowered.endswith((".csv", ".csv.gz")):
-        return CsvSource(*split_pattern(text, base), _csv_format(section))
+        return CsvSource(*split_pattern(text, base), _read_csv_format(section))
     named = re.fullmatch(rf"\s*(?:{_IDENTIFIER}\s*\.\s*)?{_IDENTIFIER}\s*", text)
     if named and not lowered.endswith((".json", ".tsv", ".txt")):
         schema, table = (
@@ -112,26 +118,26 @@ def _source(section: Section, base: Path) -> Source:
     )
 
 
-def _view(section: Section, source: Source) -> ViewSource:
+def _make_view_source(section: Section, source: Source) -> ViewSource:
     """Return the source of a table that the owner calls a stable view."""
     if not isinstance(source, DatabaseSource):
         raise wrong(section.place("stable"), "is for views of PostgreSQL or Spark", "leave it out")
     return ViewSource(source.schema, source.table)
 
 
-def _inside(folder: Path) -> str:
+def _find_pattern(folder: Path) -> str:
     """Return the pattern of all data files of a folder: CSV if it holds such files and no Parquet."""
     kinds = ("**/*.parquet", "**/*.csv")
     return next((kind for kind in kinds if files_of(ParquetSource(folder, kind))), kinds[0])
 
 
-def _csv_format(section: Section) -> CsvFormat:
+def _read_csv_format(section: Section) -> CsvFormat:
     if "csv" not in section:
         return CsvFormat()
     return CsvFormat(**Section(section.raw("csv"), (*section.key, "csv"), KEYS["[tables.NAME.csv]"]).values())
 
 
-def _unit(section: Section, stated: str | None, kinds: Mapping[str, str]) -> Unit | None:
+def _read_unit(section: Section, stated: str | None, kinds: Mapping[str, str]) -> Unit | None:
     raw = section.raw("unit")
     if raw is None:
         return None
@@ -147,22 +153,22 @@ def _unit(section: Section, stated: str | None, kinds: Mapping[str, str]) -> Uni
         )
     hint = 'write unit = { via = "order_id", table = "orders", column = "order_id" }'
     names = ("via", "table", "column")
-    via, table, column = _texts(Section(raw, (*section.key, "unit"), dict.fromkeys(names)), names, hint)
+    via, table, column = _read_texts(Section(raw, (*section.key, "unit"), dict.fromkeys(names)), names, hint)
     return UnitVia(via, table, column, stated or kinds.get(fold(table), "unit"))
 
 
-def _texts(section: Section, names: tuple[str, ...], hint: str) -> list[str]:
+def _read_texts(section: Section, names: tuple[str, ...], hint: str) -> list[str]:
     """Return the values of keys that are all required texts."""
     for name in names:
         section.require(name, hint)
     return [section.get(name, str, "") for name in names]
 
 
-def _columns(section: Section) -> dict[str, SqlType] | None:
+def _read_columns(section: Section) -> dict[str, SqlType] | None:
     if "columns" not in section:
         return None
     columns = {}
-    for name, text in _flat(section.get("columns", dict, {}), lambda _: True):
+    for name, text in _flatten(section.get("columns", dict, {}), lambda _: True):
         place = section.place("columns", name)
         if not isinstance(text, str):
             raise wrong(place, f"expected a type in quotes, found {describe(text)}", 'for instance "BIGINT"')
@@ -173,13 +179,13 @@ def _columns(section: Section) -> dict[str, SqlType] | None:
     return columns
 
 
-def _flat(
+def _flatten(
     raw: Mapping[str, object], nested: Callable[[dict[str, object]], bool], prefix: str = ""
 ) -> Iterator[tuple[str, object]]:
     """Yield the keys of columns with their values; TOML reads `address.city = ..` as a table in a table."""
     for name, value in raw.items():
         if isinstance(value, dict) and nested(value):
-            yield from _flat(value, nested, f"{prefix}{name}.")
+            yield from _flatten(value, nested, f"{prefix}{name}.")
         else:
             yield prefix + name, value
 
@@ -189,13 +195,13 @@ def _holds_columns(raw: dict[str, object]) -> bool:
     return not {"from", "to", "step", "table", "column", "values"} & set(raw) and bool(raw)
 
 
-def _domains(section: Section) -> dict[str, Domain]:
+def _read_domains(section: Section) -> dict[str, Domain]:
     raw = section.get("domain", dict, {})
     key = (*section.key, "domain")
-    return {column: _domain(value, (*key, column)) for column, value in _flat(raw, _holds_columns)}
+    return {column: _read_domain(value, (*key, column)) for column, value in _flatten(raw, _holds_columns)}
 
 
-def _domain(raw: object, key: tuple[str, ...]) -> Domain:
+def _read_domain(raw: object, key: tuple[str, ...]) -> Domain:
     if isinstance(raw, list):
         seen: dict[object, list[object]] = {}
         for position, value in enumerate(raw):
@@ -211,7 +217,7 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
         return EnumDomain()
     if isinstance(raw, dict) and "values" in raw:
         section = Section(raw, key, dict.fromkeys(("values", "complete")))
-        listed = _domain(section.get("values", list, []), (*key, "values"))
+        listed = _read_domain(section.get("values", list, []), (*key, "values"))
         return replace(cast("ValuesDomain", listed), complete=section.get("complete", bool, False))
     if isinstance(raw, dict) and ("from" in raw or "to" in raw):
         section = Section(raw, key, dict.fromkeys(("from", "to", "complete")))
@@ -225,7 +231,9 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
         return RangeDomain(cast("int | date", start), cast("int | date", stop), complete)
     if isinstance(raw, dict):
         section = Section(raw, key, dict.fromkeys(("table", "column", "complete", "from", "to", "values")))
-        table, column = _texts(section, ("table", "column"), 'write { table = "pages", column = "page" }')
+        table, column = _read_texts(
+            section, ("table", "column"), 'write { table = "pages", column = "page" }'
+        )
         return TableDomain(table, column, section.get("complete", bool, False))
     raise wrong(
         key_path(*key),
@@ -235,23 +243,23 @@ def _domain(raw: object, key: tuple[str, ...]) -> Domain:
     )
 
 
-def _zones(section: Section) -> dict[str, str]:
+def _read_zones(section: Section) -> dict[str, str]:
     raw = section.get("zone", dict, {})
-    for name, zone in _flat(raw, lambda _: True):
+    for name, zone in _flatten(raw, lambda _: True):
         if not isinstance(zone, str):
             raise wrong(
                 section.place("zone", name), f"expected a time zone in quotes, found {describe(zone)}"
             )
-    return {name: str(zone) for name, zone in _flat(raw, lambda _: True)}
+    return {name: str(zone) for name, zone in _flatten(raw, lambda _: True)}
 
 
-def _bounds(section: Section) -> dict[str, ColumnBounds]:
+def _read_bounds(section: Section) -> dict[str, ColumnBounds]:
     raw = section.get("bounds", dict, {})
     key = (*section.key, "bounds")
-    return {column: _interval(value, (*key, column)) for column, value in _flat(raw, _holds_columns)}
+    return {column: _read_interval(value, (*key, column)) for column, value in _flatten(raw, _holds_columns)}
 
 
-def _interval(raw: object, key: tuple[str, ...]) -> ColumnBounds:
+def _read_interval(raw: object, key: tuple[str, ...]) -> ColumnBounds:
     hint = "write { from = 0, to = 500 }"
     if not isinstance(raw, dict):
         raise wrong(key_path(*key), f"expected bounds, found {describe(raw)}", hint)
@@ -274,7 +282,7 @@ def load(path: str | os.PathLike[str]) -> Policy:
     """
     file = Path(path)
     try:
-        return _policy(_parse(file), file.resolve())
+        return _read_policy(_parse(file), file.resolve())
     except PolicyError as problem:
         raise PolicyError(
             f"{file.name}: {problem.message}",
@@ -295,14 +303,14 @@ def _parse(file: Path) -> dict[str, object]:
     except UnicodeDecodeError:
         raise PolicyError("is not UTF-8 text") from None
     try:
-        return tomllib.loads(text.replace("\r\n", "\n"), parse_float=_decimal)
+        return tomllib.loads(text.replace("\r\n", "\n"), parse_float=_parse_decimal)
     except tomllib.TOMLDecodeError as problem:
         raise _syntax_error(str(problem), text) from None
     except (ValueError, RecursionError):
         raise PolicyError("holds a number too long or lists nested too deeply to be read") from None
 
 
-def _decimal(text: str) -> Decimal:
+def _parse_decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -319,7 +327,7 @@ def _syntax_error(problem: str, text: str) -> PolicyError:
     )
 
 
-def _policy(raw: dict[str, object], file: Path) -> Policy:
+def _read_policy(raw: dict[str, object], file: Path) -> Policy:
     top = Section(raw, (), KEYS["top level"])
     top.require("budget", "write [budget] with epsilon and delta")
     top.require("tables", 'write [tables.NAME] with source = "FILE" and unit = "COLUMN"')
@@ -331,12 +339,12 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
     read_database = database.values(base)
     database_path = read_database.pop("path", None)
     if database_path is not None:
-        _must_exist(database_path, "database.path")
+        _check_exists(database_path, "database.path")
     policy = Policy(
         path=file,
         database=database_path,
         budget=read_budget(top, base),
-        tables=_tables(top.raw("tables"), base),
+        tables=_read_tables(top.raw("tables"), base),
         analysts=read_analysts(top),
         defaults=Defaults(**defaults.values()),
         views=read_views(top.raw("views") or {}, KEYS["[views.NAME]"]),
@@ -349,7 +357,7 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
     for table in policy.tables.values():
         if isinstance(table.source, (ParquetSource, CsvSource)):
             if table.source.parts is None:
-                _must_exist(table.source.path, table.place("source"))
+                _check_exists(table.source.path, table.place("source"))
             elif not files_of(table.source):
                 raise wrong(
                     table.place("source"),
@@ -365,14 +373,14 @@ def _policy(raw: dict[str, object], file: Path) -> Policy:
     return policy
 
 
-def _must_exist(path: Path, key: str) -> None:
+def _check_exists(path: Path, key: str) -> None:
     if not path.is_file():
         raise wrong(key, f"no such file: {path}", "paths are relative to the policy's folder")
 
 
-def _tables(raw: object, base: Path) -> dict[str, Table]:
+def _read_tables(raw: object, base: Path) -> dict[str, Table]:
     if not isinstance(raw, dict) or not all(isinstance(table, dict) for table in raw.values()):
         raise wrong("tables", "expected tables: write [tables.NAME]")
     tables = cast("dict[str, dict[str, object]]", raw)
-    kinds = unit_kinds(tables)
+    kinds = find_unit_kinds(tables)
     return {name: read_table(name, table, base, kinds) for name, table in tables.items()}

@@ -50,7 +50,7 @@ class Policy:
     database: Path | None = None
     """The owner's DuckDB database; opened read-only."""
     engine: str = "duckdb"
-    """The engine that holds the private tables: its name or address, see `addresses.ENGINES`."""
+    """The engine that holds the private tables: its name or address, one of `addresses.ENGINES`."""
     timeout: int = 3600
     """Seconds after which an engine other than DuckDB stops a statement; its charge is kept."""
     analysts: Mapping[str, AnalystPolicy] = field(default_factory=dict)
@@ -165,20 +165,20 @@ def hash_parts(content: Iterable[object], folder: Path | None) -> str:
 
     So formatting, comments and the location of the folder do not change it.
     """
-    text = json.dumps(_as_texts(["1", *content], folder), ensure_ascii=True, separators=(",", ":"))
+    text = json.dumps(_to_texts(["1", *content], folder), ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _as_texts(thing: object, base: Path | None) -> object:
+def _to_texts(thing: object, base: Path | None) -> object:
     """Return a value as nested lists of texts, each with its type, so that different values differ."""
     if isinstance(thing, (list, tuple)):
-        return [_as_texts(item, base) for item in thing]
+        return [_to_texts(item, base) for item in thing]
     if isinstance(thing, Mapping):
-        return [[str(name), _as_texts(item, base)] for name, item in thing.items()]
+        return [[str(name), _to_texts(item, base)] for name, item in thing.items()]
     if isinstance(thing, Path):
         return ["path", Path(os.path.relpath(thing, base)).as_posix() if base else thing.as_posix()]
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        parts = [_as_texts(getattr(thing, f.name), base) for f in dataclasses.fields(thing)]
+        parts = [_to_texts(getattr(thing, f.name), base) for f in dataclasses.fields(thing)]
         return [type(thing).__name__, *parts]
     return [type(thing).__name__, str(thing)]
 
@@ -208,8 +208,10 @@ def facts_of(policy: Policy, known: KnownTables, names: Iterable[str] | None = N
     A proof needs those of the tables that its query reads. What is declared of a public table is tested on
     its rows, which takes time.
     """
-    chosen = policy.tables if names is None else _with_parents(policy, names)
-    return _facts([policy.tables[name] for name in policy.tables if name in chosen], known, known.unique)
+    chosen = policy.tables if names is None else _add_parents(policy, names)
+    return _collect_facts(
+        [policy.tables[name] for name in policy.tables if name in chosen], known, known.unique
+    )
 
 
 def declared_facts_of(policy: Policy, known: KnownTables) -> Facts:
@@ -217,20 +219,20 @@ def declared_facts_of(policy: Policy, known: KnownTables) -> Facts:
 
     They differ from those on which proofs rest in unique columns that a public table does not have.
     """
-    return _facts(policy.tables.values(), known, lambda name: policy.tables[name].unique)
+    return _collect_facts(policy.tables.values(), known, lambda name: policy.tables[name].unique)
 
 
 Unique = Callable[[str], Iterable[tuple[str, ...]]]
 """Returns the sets of unique columns of a table."""
 
 
-def _facts(chosen: Iterable[Table], known: KnownTables, unique: Unique) -> Facts:
-    tables = tuple(_table(table, known, unique) for table in chosen)
+def _collect_facts(chosen: Iterable[Table], known: KnownTables, unique: Unique) -> Facts:
+    tables = tuple(_describe_table(table, known, unique) for table in chosen)
     domains = sorted(known.listed_domains().items(), key=lambda found: found[0])
     return Facts(tables, tuple(domains), tuple(sorted(known.places_of_domains().items())))
 
 
-def _with_parents(policy: Policy, names: Iterable[str]) -> set[str]:
+def _add_parents(policy: Policy, names: Iterable[str]) -> set[str]:
     """Return the names of tables, and of those through which their rows belong to units."""
     found, waiting = set[str](), [*names]
     while waiting:
@@ -243,11 +245,11 @@ def _with_parents(policy: Policy, names: Iterable[str]) -> set[str]:
     return found
 
 
-def _table(table: Table, known: KnownTables, unique: Unique) -> TableFacts:
+def _describe_table(table: Table, known: KnownTables, unique: Unique) -> TableFacts:
     columns = known.columns(table.name)
     return TableFacts(
         name=fold(table.name),
-        unit=_unit(table),
+        unit=_convert_unit(table),
         columns=tuple((fold(name), sql_type) for name, sql_type in columns),
         unique=frozenset(frozenset(map(fold, names)) for names in unique(table.name)),
         not_null=frozenset(
@@ -257,7 +259,7 @@ def _table(table: Table, known: KnownTables, unique: Unique) -> TableFacts:
     )
 
 
-def _unit(table: Table) -> Unit | None:
+def _convert_unit(table: Table) -> Unit | None:
     match table.unit:
         case UnitColumn(column=column):
             return ByColumn(fold(column))

@@ -1,4 +1,8 @@
-"""Names of tables and columns, compared without case; and functions that make policy errors."""
+"""Names of tables and columns, compared without case; and functions that make policy errors.
+
+An error of a policy begins with the key that is wrong, as a path in TOML (`key_path`); `wrong` makes one, and
+`suggest` its hint for a name that is not known.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +40,8 @@ class Names(Mapping[str, V]):
     Iterating yields the names as they were spelled. Two names that differ only in case raise `ValueError`.
 
     >>> columns = Names({"User_Id": 1, "page": 2})
-    >>> columns["USER_ID"], "Page" in columns, list(columns), columns.spelled("user_id")
-    (1, True, ['User_Id', 'page'], 'User_Id')
+    >>> columns["USER_ID"], "Page" in columns, list(columns)
+    (1, True, ['User_Id', 'page'])
     """
 
     __slots__ = ("_items", "_spelled")
@@ -71,10 +75,6 @@ class Names(Mapping[str, V]):
 
     def __reduce__(self) -> tuple[type[Names[V]], tuple[dict[str, V]]]:
         return type(self), (self._items,)
-
-    def spelled(self, name: str) -> str:
-        """Return a name in the spelling of its declaration; `KeyError` for one that was not declared."""
-        return self._spelled[fold(name)]
 
 
 def check_names(

@@ -81,7 +81,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "epsilon": Key(NUMBER, "required", "the total that may ever be spent"),
         "delta": Key(NUMBER, "0", "the total delta, for keys without a declared domain"),
         "accounting": Key(
-            TEXT.named('`"pure"` or `"zcdp"`', {"enum": ["pure", "zcdp"]}),
+            TEXT.with_words('`"pure"` or `"zcdp"`', {"enum": ["pure", "zcdp"]}),
             '`"pure"`',
             "how statements add up. `pure`: their epsilons add. `zcdp`: many small statements take less than "
             "the sum of their epsilons, and the promise is the same; needs a delta",
@@ -126,7 +126,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "delta": Key(NUMBER, "0", "the same for delta"),
     },
     "[groups.NAME]": {
-        "members": Key(TEXTS.named("a list of analysts"), "required", "who belongs to the group"),
+        "members": Key(TEXTS.with_words("a list of analysts"), "required", "who belongs to the group"),
         "epsilon": Key(
             NUMBER,
             "required",
@@ -200,7 +200,7 @@ KEYS: dict[str, dict[str, Key]] = {
     "[database]": {
         "path": Key(PATH, "none", "a DuckDB database, opened read-only"),
         "engine": Key(
-            TEXT.named("one of " + ", ".join(f"`{address}`" for address in ENGINES)),
+            TEXT.with_words("one of " + ", ".join(f"`{address}`" for address in ENGINES)),
             "`duckdb`",
             "which engine holds the private tables",
         ),
@@ -282,7 +282,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "rows_per_unit": Key(MOST, "that of `[defaults]`", "the same for statements over this table"),
         "groups": Key(MOST, "that of `[defaults]`", "the same for statements over this table"),
         "cut": Key(
-            TEXT.named("text", {"enum": [*CUTS]}),
+            TEXT.with_words("text", {"enum": [*CUTS]}),
             '`"SHARED"`',
             "how intervals of statements over this table have what bounds cut: `SHARED` gives each group "
             "its share and the interval twice that, `WHOLE` each interval all of it, for groups that are "
@@ -329,28 +329,28 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "[tables.NAME.csv]": {
         "delimiter": Key(
-            TEXT.named("one character", {"type": "string", "minLength": 1, "maxLength": 1}),
+            TEXT.with_words("one character", {"type": "string", "minLength": 1, "maxLength": 1}),
             "`,`",
             "what stands between two fields, such as `;` or a tab",
         ),
         "encoding": Key(
-            TEXT.named("the name of an encoding"),
+            TEXT.with_words("the name of an encoding"),
             "`utf-8`",
             "`latin-1`, `windows-1252` or another one of one byte a character, or `utf-16`",
         ),
         "null": Key(NULLS, "the empty text", "what is read as NULL"),
         "decimal": Key(
-            TEXT.named("`.` or `,`", {"enum": [".", ","]}),
+            TEXT.with_words("`.` or `,`", {"enum": [".", ","]}),
             "`.`",
             "what stands before the decimals of a number",
         ),
         "thousands": Key(
-            TEXT.named("one of `.` `,` `'` and a blank"),
+            TEXT.with_words("one of `.` `,` `'` and a blank"),
             "none",
             "what stands between each three digits of a number",
         ),
         "date": Key(
-            TEXT.named("`DD`, `MM` and `YYYY` with `.` `/` `-` or a blank between them"),
+            TEXT.with_words("`DD`, `MM` and `YYYY` with `.` `/` `-` or a blank between them"),
             "`YYYY-MM-DD`, as SQL has it",
             "how dates begin, alone and before a time: `DD.MM.YYYY`",
         ),

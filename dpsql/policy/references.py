@@ -49,18 +49,18 @@ def describe_protected(tables: Mapping[str, Table], table: Table) -> str | None:
     """Say whom a table protects, and through which tables its rows find them; None for a public table."""
     match table.unit:
         case UnitVia(kind=kind):
-            return with_article(kind) + FOUND + ", ".join(parent.name for parent in path_of(tables, table))
+            return add_article(kind) + FOUND + ", ".join(parent.name for parent in path_of(tables, table))
         case UnitColumn(kind=kind):
-            return with_article(kind)
+            return add_article(kind)
         case UnitRow():
             return "each row alone"
     return None
 
 
-def with_article(kind: str) -> str:
+def add_article(kind: str) -> str:
     """Write a kind of unit with its article.
 
-    >>> with_article("employee"), with_article("unit"), with_article("patient")
+    >>> add_article("employee"), add_article("unit"), add_article("patient")
     ('an employee', 'a unit', 'a patient')
     """
     return f"{'an' if kind[:1].lower() in 'aeio' else 'a'} {kind}"
@@ -153,11 +153,11 @@ def _check_table_domain(
     if table.columns is None:
         return
     found = table.declared_type(domain.column, place, repr(table.name))
-    if found is not None and sql_type is not None and not _comparable(found, sql_type):
+    if found is not None and sql_type is not None and not _are_comparable(found, sql_type):
         raise wrong(place, f"the column is {sql_type}, but {domain.column!r} of {table.name!r} is {found}")
 
 
-def _comparable(one: SqlType, other: SqlType) -> bool:
+def _are_comparable(one: SqlType, other: SqlType) -> bool:
     texts = ("VARCHAR", "ENUM")
     return (
         one == other or (one.numeric and other.numeric) or (one.name in texts and other.name in texts)
@@ -234,11 +234,11 @@ class View:
     @property
     def tree(self) -> exp.Query:
         """The parsed SELECT, which is not to be changed; raises `PolicyError` for other texts."""
-        return _tree(self.sql, self.place("sql"))
+        return _parse_view(self.sql, self.place("sql"))
 
 
 @lru_cache(maxsize=256)
-def _tree(sql: str, place: str) -> exp.Query:
+def _parse_view(sql: str, place: str) -> exp.Query:
     try:
         query = parse(sql)
     except Error as problem:
@@ -274,7 +274,7 @@ def check_views(views: Mapping[str, View], tables: Names[Table]) -> Names[View]:
             raise wrong(key_path("views", name), f"holds a view named {view.name!r}")
         if name in tables:
             raise wrong(view.place(), "is the name of a table as well", "give the view another name")
-        for read in names_read(view.tree):
+        for read in list_names_read(view.tree):
             if read not in tables and read not in found:
                 known = [*tables, *found]
                 raise wrong(view.place("sql"), f"there is no table {read!r}", suggest(read, known, "tables"))
@@ -283,7 +283,7 @@ def check_views(views: Mapping[str, View], tables: Names[Table]) -> Names[View]:
 
 
 def _check_cycles(views: Names[View]) -> None:
-    reads = {fold(name): {fold(read) for read in names_read(view.tree)} for name, view in views.items()}
+    reads = {fold(name): {fold(read) for read in list_names_read(view.tree)} for name, view in views.items()}
     left = set(reads)
     while free := {name for name in left if not reads[name] & left}:
         left -= free
@@ -294,6 +294,6 @@ def _check_cycles(views: Names[View]) -> None:
         )
 
 
-def names_read(tree: exp.Expr) -> list[str]:
+def list_names_read(tree: exp.Expr) -> list[str]:
     """Return the names in a query that mean tables or views, each once."""
     return list(dict.fromkeys(node.name for node in find_tables(tree)))

@@ -97,7 +97,7 @@ class Table:
         object.__setattr__(self, "not_null", tuple(self.not_null))
         self._check_not_null()
         domain = {}
-        for column, values in check_names(self.domain, self.place("domain"), self._in_header).items():
+        for column, values in check_names(self.domain, self.place("domain"), self._suggest_name).items():
             place = self.place("domain", column)
             domain[column] = fit_domain(values, self.declared_type(column, place), place)
             if self.public and getattr(values, "complete", False):
@@ -106,7 +106,7 @@ class Table:
                 )
         object.__setattr__(self, "domain", Names(domain))
         bounds = {}
-        for column, interval in check_names(self.bounds, self.place("bounds"), self._in_header).items():
+        for column, interval in check_names(self.bounds, self.place("bounds"), self._suggest_name).items():
             place = self.place("bounds", column)
             bounds[column] = fit_bounds(interval, self.declared_type(column, place), place)
         object.__setattr__(self, "bounds", Names(bounds))
@@ -135,11 +135,11 @@ class Table:
                 raise wrong(place, problem)
             return None
         if column not in self.columns:
-            hint = self._in_header(column) or suggest(column, self.columns, "its columns")
+            hint = self._suggest_name(column) or suggest(column, self.columns, "its columns")
             raise wrong(place, f"{of} has no column {column!r}", hint)
         return self.columns[column]
 
-    def _in_header(self, column: str) -> str | None:
+    def _suggest_name(self, column: str) -> str | None:
         """Return what a name of the header of a CSV file is called here; None for other names."""
         if not isinstance(self.source, CsvSource):
             return None
@@ -159,8 +159,8 @@ class Table:
     def _check_columns(self) -> None:
         place = self.place("columns")
         if self.columns is not None:
-            columns = self.columns if self.public else _fields(self.columns, place)
-            object.__setattr__(self, "columns", check_names(columns, place, self._in_header))
+            columns = self.columns if self.public else _replace_structs(self.columns, place)
+            object.__setattr__(self, "columns", check_names(columns, place, self._suggest_name))
             if not self.columns:
                 raise wrong(place, "a table has at least one column")
         elif isinstance(self.source, CsvSource):
@@ -261,7 +261,7 @@ def may_be_unit(sql_type: SqlType) -> bool:
     return sql_type.integer or sql_type.name in ("VARCHAR", "UUID", "DATE")
 
 
-def _fields(columns: Mapping[str, SqlType], place: str) -> dict[str, SqlType]:
+def _replace_structs(columns: Mapping[str, SqlType], place: str) -> dict[str, SqlType]:
     """Return the columns with each STRUCT replaced by its fields."""
     found: dict[str, SqlType] = {}
     for name, sql_type in columns.items():

@@ -73,10 +73,10 @@ class CsvFormat:
         if len(set(new)) < len(new):
             raise wrong(f"{place}.rename", "gives two columns one name")
 
-    def named(self, header: list[str]) -> list[str]:
+    def rename_header(self, header: list[str]) -> list[str]:
         """Return the names of the columns of a header, as they are called here; empty ones stay empty.
 
-        >>> CsvFormat(rename=(("Amount (€)", "amount"),)).named(["", "id", "Amount (€)"])
+        >>> CsvFormat(rename=(("Amount (€)", "amount"),)).rename_header(["", "id", "Amount (€)"])
         ['', 'id', 'amount']
         """
         new = dict(self.rename)
@@ -90,10 +90,10 @@ def is_supported(encoding: str) -> bool:
     >>> [is_supported(name) for name in ("latin-1", "windows-1252", "utf-16", "cp037", "shift_jis", "rot13")]
     [True, True, True, False, False, False]
     """
-    return canonical(encoding) in ("utf-8", "utf-16") or table_of(encoding) is not None
+    return encoding_name(encoding) in ("utf-8", "utf-16") or encoding_table(encoding) is not None
 
 
-def canonical(encoding: str) -> str:
+def encoding_name(encoding: str) -> str:
     """Return Python's name of an encoding; empty if there is none."""
     try:
         found = codecs.lookup(encoding)
@@ -103,12 +103,12 @@ def canonical(encoding: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def table_of(encoding: str) -> str | None:
+def encoding_table(encoding: str) -> str | None:
     """Return the 256 characters of an encoding of one byte a character; None for all others.
 
     A byte without a character stands for the control character of its number, so that all bytes are read.
     """
-    name = canonical(encoding)
+    name = encoding_name(encoding)
     if not name or name in ("utf-8", "utf-16"):
         return None
     found = []
@@ -187,11 +187,11 @@ def files_of(source: FileSource) -> list[Path]:
     if source.parts is None:
         return [source.path]
     names = source.parts.split("/")
-    found = _matching(os.fspath(source.path), names, frozenset({0}))
+    found = _match_files(os.fspath(source.path), names, frozenset({0}))
     return [Path(file) for file in sorted(found, key=lambda file: file.split(os.sep))]
 
 
-def _matching(folder: str, names: list[str], places: frozenset[int]) -> Iterator[str]:
+def _match_files(folder: str, names: list[str], places: frozenset[int]) -> Iterator[str]:
     """Yield the files below a folder that match the rest of a pattern from one of these places on."""
     places |= {place + 1 for place in places if names[place] == "**"}
     try:
@@ -205,17 +205,17 @@ def _matching(folder: str, names: list[str], places: frozenset[int]) -> Iterator
             if names[place] == "**":
                 if not entry.name.startswith(_HIDDEN) and entry.is_dir(follow_symlinks=False):
                     inner.add(place)
-            elif not _fits(entry.name, names[place]):
+            elif not _is_match(entry.name, names[place]):
                 continue
             elif place < len(names) - 1:
                 inner.add(place + 1)
             elif entry.is_file():
                 yield entry.path
         if inner and entry.is_dir():
-            yield from _matching(entry.path, names, frozenset(inner))
+            yield from _match_files(entry.path, names, frozenset(inner))
 
 
-def _fits(name: str, pattern: str) -> bool:
+def _is_match(name: str, pattern: str) -> bool:
     if not _WILDCARD.search(pattern):
         return name == pattern
     return not name.startswith(_HIDDEN) and _compile(pattern).match(name) is not None

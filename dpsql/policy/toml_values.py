@@ -44,9 +44,9 @@ class ValueKind:
     """The allowed values, in words."""
     schema: Schema
     read: Reader | None = None
-    """None: the value has a reader of its own, see `load`."""
+    """None: `dpsql.policy.load` reads the value."""
 
-    def named(self, words: str, schema: Schema | None = None) -> ValueKind:
+    def with_words(self, words: str, schema: Schema | None = None) -> ValueKind:
         """Return a copy with other words and, if given, a narrower schema; values are read alike."""
         return dataclasses.replace(self, words=words, schema=schema or self.schema)
 
@@ -73,7 +73,7 @@ def read_texts(value: object, place: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _read_typed(kind: type) -> Reader:
+def _make_reader(kind: type) -> Reader:
     def read(value: object, place: str, _: Path) -> object:
         check_type(value, kind, place)
         return value
@@ -101,7 +101,7 @@ def _read_nulls(value: object, place: str, _: Path) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _read_renamed(value: object, place: str, _: Path) -> tuple[tuple[str, str], ...]:
+def _read_renames(value: object, place: str, _: Path) -> tuple[tuple[str, str], ...]:
     check_type(value, dict, place)
     assert isinstance(value, dict)  # noqa: S101  just checked
     for old, new in value.items():
@@ -163,11 +163,11 @@ def columns_of_text(*names: str) -> Schema:
 
 
 # The kinds.
-TEXT = ValueKind("text", _STRING, _read_typed(str))
-NUMBER = ValueKind("a number", ANY_NUMBER, _read_typed(Decimal))
-WHOLE = ValueKind("a whole number", {"type": "integer"}, _read_typed(int))
-SECONDS = WHOLE.named("seconds")
-FLAG = ValueKind("`true` or `false`", {"type": "boolean"}, _read_typed(bool))
+TEXT = ValueKind("text", _STRING, _make_reader(str))
+NUMBER = ValueKind("a number", ANY_NUMBER, _make_reader(Decimal))
+WHOLE = ValueKind("a whole number", {"type": "integer"}, _make_reader(int))
+SECONDS = WHOLE.with_words("seconds")
+FLAG = ValueKind("`true` or `false`", {"type": "boolean"}, _make_reader(bool))
 MOST = ValueKind('a whole number, or `"AUTO"`', {"anyOf": [WHOLE.schema, {"enum": ["AUTO"]}]}, _read_most)
 """A bound on what one unit contributes."""
 PATH = ValueKind("a path", _STRING, _read_path)
@@ -188,7 +188,7 @@ MEMORY = ValueKind(
     'bytes, or text such as `"256 MB"`', LENGTH.schema, lambda value, _place, _base: read_keep(value)
 )
 NULLS = ValueKind("a text, or a list of texts", {"anyOf": [_STRING, STRINGS]}, _read_nulls)
-RENAMED = ValueKind("a table of names", each(_STRING), _read_renamed)
+RENAMED = ValueKind("a table of names", each(_STRING), _read_renames)
 ZONES = ValueKind("a table of names and time zones", each(_STRING))
 COLUMNS = ValueKind("a list of columns", STRINGS, _read_columns)
 SETS_OF_COLUMNS = ValueKind("lists of columns", {"type": "array", "items": STRINGS}, _read_sets_of_columns)
@@ -215,7 +215,7 @@ def read_length(value: object) -> int:
     (65536, 4096)
     """
     place, hint = "engine.longest_value", 'write longest_value = "64 KiB"'
-    size = _size(value, r"([0-9]{1,9}) ?(B|KiB|MiB|)")
+    size = _parse_size(value, r"([0-9]{1,9}) ?(B|KiB|MiB|)")
     if size is None:
         raise wrong(place, "expected a number of bytes", hint)
     if not 1 <= size <= LARGEST:
@@ -229,14 +229,14 @@ def read_keep(value: object) -> int:
     >>> read_keep("256 MB"), read_keep(0), read_keep("1 GiB")
     (256000000, 0, 1073741824)
     """
-    size = _size(value, r"([0-9]{1,15}) ?([KMG]i?B|B|)")
+    size = _parse_size(value, r"([0-9]{1,15}) ?([KMG]i?B|B|)")
     if size is None or size < 0:
         hint = 'write keep = "256 MB", or keep = 0 to keep no counts'
         raise wrong("engine.keep", "expected a number of bytes", hint)
     return size
 
 
-def _size(value: object, shape: str) -> int | None:
+def _parse_size(value: object, shape: str) -> int | None:
     """Return a number of bytes; None for what is neither a whole number nor a text of that shape."""
     found = re.fullmatch(shape, value) if isinstance(value, str) else None
     if found is not None:

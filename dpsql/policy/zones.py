@@ -2,7 +2,7 @@
 
 The database is the package `tzdata`, never that of the system or of an engine: these differ from each other,
 so that one statement would have several answers. A conversion is written into a statement as a choice among
-the offsets between the changes of a public range of time (see `analysis.local_time`).
+the offsets between the changes of a public range of time (by `dpsql.analysis`).
 
 Of local times that occur twice the later instant is taken, as PostgreSQL and DuckDB do. A local time that is
 skipped has the offset before the change.
@@ -65,7 +65,7 @@ class Steps:
         moved = {start - offset for start in other.starts for offset in set(self.offsets)}
         starts = sorted({*self.starts, *moved})
         times = [*(starts[0] - 1 for _ in starts[:1]), *starts] or [0]
-        return _steps(starts, [self.at(t) + other.at(t + self.at(t)) for t in times])
+        return _make_steps(starts, [self.at(t) + other.at(t + self.at(t)) for t in times])
 
 
 _LESS = {DAY: 3600, 3600: 900, 900: 60, 60: 1}
@@ -80,9 +80,9 @@ class Zone:
 
     def of_instants(self, first: int, last: int) -> Steps:
         """Return the offsets as a function of the instant, from one second since 1970 to another."""
-        rules = _rules(self.name)
-        changes = sorted(t for t in _changes(self.name, last + DAY) if first < t <= last)
-        return _steps(changes, [_offset(rules, first), *(_offset(rules, t) for t in changes)])
+        rules = _read_rules(self.name)
+        changes = sorted(t for t in _list_changes(self.name, last + DAY) if first < t <= last)
+        return _make_steps(changes, [_offset_at(rules, first), *(_offset_at(rules, t) for t in changes)])
 
     def of_local_times(self, first: int, last: int) -> Steps:
         """Return the offsets as a function of the local time, from one instant to another.
@@ -97,11 +97,11 @@ class Zone:
         for local in starts:
             pairs = zip(own.starts, own.offsets[1:], strict=True)
             offsets.append([offset for start, offset in pairs if start + offset <= local][-1])
-        return _steps(starts, offsets)
+        return _make_steps(starts, offsets)
 
     def offset(self, instant: int) -> int:
         """Return the offset at an instant, in seconds since 1970."""
-        return _offset(_rules(self.name), min(max(instant, _FIRST), _LAST))
+        return _offset_at(_read_rules(self.name), min(max(instant, _FIRST), _LAST))
 
     def instants(self, local: int) -> tuple[int, ...]:
         """Return the instants that have a local time, in seconds: one, two in order, or none."""
@@ -114,7 +114,7 @@ class Zone:
         found = self.instants(local)
         if found:
             return found[-1]
-        changes = [t for t in _changes(self.name, local + 2 * DAY) if abs(t - local) < 2 * DAY]
+        changes = [t for t in _list_changes(self.name, local + 2 * DAY) if abs(t - local) < 2 * DAY]
         skipped = [t for t in changes if t + self.offset(t - 1) <= local < t + self.offset(t)]
         return local - self.offset(skipped[-1] - 1 if skipped else local - DAY)
 
@@ -144,15 +144,15 @@ def version() -> str:
     return of_package(DATABASE)
 
 
-def _file(*names: str) -> Traversable:
+def _open_resource(*names: str) -> Traversable:
     from importlib.resources import files  # noqa: PLC0415
 
     return files(DATABASE).joinpath(*names)
 
 
 @cache
-def _names() -> dict[str, str]:
-    listed = _file("zones").read_text("utf-8").split()
+def _read_names() -> dict[str, str]:
+    listed = _open_resource("zones").read_text("utf-8").split()
     return {name.lower(): name for name in listed}
 
 
@@ -163,16 +163,16 @@ def zone(name: str) -> Zone:
     >>> zone("europe/berlin").name
     'Europe/Berlin'
     """
-    found = _names().get(name.lower())
+    found = _read_names().get(name.lower())
     if found is None:
         raise ValueError(f"there is no time zone {name[:40]!r}")
     return Zone(found)
 
 
-def shown(seconds: int) -> str:
+def show_time(seconds: int) -> str:
     """Write a time, given in seconds since 1970.
 
-    >>> shown(0)
+    >>> show_time(0)
     '1970-01-01 00:00:00'
     """
     return str((_EPOCH + timedelta(seconds=min(max(seconds, _FIRST), _LAST))).replace(tzinfo=None))
@@ -180,21 +180,21 @@ def shown(seconds: int) -> str:
 
 def names() -> tuple[str, ...]:
     """Return the names of all time zones."""
-    return tuple(_names().values())
+    return tuple(_read_names().values())
 
 
 @cache
-def _rules(name: str) -> ZoneInfo:
+def _read_rules(name: str) -> ZoneInfo:
     from zoneinfo import ZoneInfo  # noqa: PLC0415
 
-    with _file("zoneinfo", *name.split("/")).open("rb") as file:
+    with _open_resource("zoneinfo", *name.split("/")).open("rb") as file:
         return ZoneInfo.from_file(file, name)
 
 
 @cache
-def _written_changes(name: str) -> tuple[int, ...]:
+def _read_changes(name: str) -> tuple[int, ...]:
     """Return the instants that the zone's file lists, in its block of 64-bit numbers (RFC 8536)."""
-    data = _file("zoneinfo", *name.split("/")).read_bytes()
+    data = _open_resource("zoneinfo", *name.split("/")).read_bytes()
     counts = [int.from_bytes(data[20 + 4 * i : 24 + 4 * i]) for i in range(6)]
     isutcnt, isstdcnt, leapcnt, timecnt, typecnt, charcnt = counts
     second = 44 + timecnt * 5 + typecnt * 6 + charcnt + leapcnt * 8 + isstdcnt + isutcnt
@@ -204,37 +204,37 @@ def _written_changes(name: str) -> tuple[int, ...]:
 
 
 @cache
-def _changes_to(name: str, year: int) -> tuple[int, ...]:
+def _find_changes(name: str, year: int) -> tuple[int, ...]:
     """Return the changes up to the end of a year: those of the file, and those by the rule behind them."""
-    rules, written = _rules(name), [t for t in _written_changes(name) if t > _FIRST]
+    rules, written = _read_rules(name), [t for t in _read_changes(name) if t > _FIRST]
     end = int((datetime(year, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH).total_seconds())
-    changes = [t for t in written if _offset(rules, t) != _offset(rules, t - 1)]
+    changes = [t for t in written if _offset_at(rules, t) != _offset_at(rules, t - 1)]
     # Behind the file there are at most two changes a year, months apart.
     at, step = max([*written, _RULES]), 30 * DAY
     while at < end:
         following = min(at + step, end)
-        before, after = _offset(rules, at), _offset(rules, following)
+        before, after = _offset_at(rules, at), _offset_at(rules, following)
         if before != after:
             low, high = at, following
             while high - low > 1:
                 middle = (low + high) // 2
-                low, high = (middle, high) if _offset(rules, middle) == before else (low, middle)
+                low, high = (middle, high) if _offset_at(rules, middle) == before else (low, middle)
             changes.append(high)
         at = following
     return tuple(changes)
 
 
-def _changes(name: str, last: int) -> tuple[int, ...]:
+def _list_changes(name: str, last: int) -> tuple[int, ...]:
     year = (_EPOCH + timedelta(seconds=min(max(last, 0), _LAST))).year
-    return _changes_to(name, min(9998, -(-max(year, 2037) // 50) * 50))
+    return _find_changes(name, min(9998, -(-max(year, 2037) // 50) * 50))
 
 
-def _offset(rules: ZoneInfo, instant: int) -> int:
+def _offset_at(rules: ZoneInfo, instant: int) -> int:
     offset = rules.utcoffset((_EPOCH + timedelta(seconds=instant)).astimezone(rules))
     return round(offset.total_seconds()) if offset is not None else 0
 
 
-def _steps(starts: Iterable[int], offsets: list[int]) -> Steps:
+def _make_steps(starts: Iterable[int], offsets: list[int]) -> Steps:
     """Return offsets without the starts at which nothing changes."""
     kept = [(s, o) for i, (s, o) in enumerate(zip(starts, offsets[1:], strict=True)) if o != offsets[i]]
     return Steps(tuple(s for s, _ in kept), (offsets[0], *(o for _, o in kept)))

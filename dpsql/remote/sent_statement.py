@@ -43,7 +43,7 @@ _CATALOG = re.compile(r"\b(?:pg_|information_schema\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentText:
     """A text for the server, and where in it the analyst's statement begins."""
 
     text: str
@@ -54,7 +54,7 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Outgoing:
+class OutgoingStatement:
     """One statement with its parameters written out."""
 
     text: str
@@ -62,7 +62,7 @@ class Outgoing:
     """Its first words, in upper case."""
 
     @classmethod
-    def of(cls, text: str, parameters: Parameters) -> Outgoing:
+    def of(cls, text: str, parameters: Parameters) -> OutgoingStatement:
         """Check that a text is one statement, and write its parameters into it."""
         parts, source = split_script(text), StatementText(text)
         if not parts:
@@ -77,7 +77,7 @@ class Outgoing:
         return cls(statement, read_first_words(statement, 3))
 
     @property
-    def priced(self) -> bool:
+    def has_price(self) -> bool:
         """Whether the server can say its price: a SELECT or a REFINE RELEASE, also a misspelt one."""
         return self.first[0] not in _COMMANDS | _FREE
 
@@ -95,24 +95,26 @@ class Outgoing:
         return name.lower()
 
     @property
-    def answered(self) -> bool:
+    def has_rows(self) -> bool:
         """Whether the statement is one of dpsql with rows, not a command of the connection."""
         shown = self.first[0] == "SHOW" and not _SHOWN.isdisjoint(self.first[1:2])
         return shown or self.first[0] not in _COMMANDS
 
-    def answer(self) -> Sent:
+    def answer(self) -> SentText:
         """Write what asks for its answer."""
-        return self._copy("") if self.answered else Sent(self.text, self.text)
+        return self._copy("") if self.has_rows else SentText(self.text, self.text)
 
-    def price(self) -> Sent:
+    def price(self) -> SentText:
         """Write what asks for its price."""
-        if not self.priced:
+        if not self.has_price:
             raise ProgrammingError("only a SELECT or a REFINE RELEASE has a price")
         return self._copy("EXPLAIN (FORMAT JSON)\n")
 
-    def _copy(self, before: str) -> Sent:
+    def _copy(self, before: str) -> SentText:
         begin = f"COPY ({before}"
-        return Sent(f"{begin}{self.text}\n) TO STDOUT (FORMAT arrow, RELEASE)", self.text, len(begin), before)
+        return SentText(
+            f"{begin}{self.text}\n) TO STDOUT (FORMAT arrow, RELEASE)", self.text, len(begin), before
+        )
 
 
 _Located = type[QueryRefused] | type[QuerySyntaxError]
@@ -141,7 +143,7 @@ _BY_CLASS: dict[str, type[Error]] = {
 """The first two characters of a SQLSTATE -> the class, where the state itself has none."""
 
 
-def error_of(fields: Mapping[str, str], sent: Sent | None = None) -> Error:
+def error_of(fields: Mapping[str, str], sent: SentText | None = None) -> Error:
     """Return the error that a server has reported for a text that was sent to it."""
     state, written = fields.get("C", ""), fields.get("M", "the server reported an error")
     whole = fields.get("J")
@@ -158,7 +160,7 @@ def error_of(fields: Mapping[str, str], sent: Sent | None = None) -> Error:
     return _set_state(kind(f"{written}\nHint: {hint}" if hint else written), state)
 
 
-def _place_error(error: Error, state: str, sent: Sent | None) -> Error:
+def _place_error(error: Error, state: str, sent: SentText | None) -> Error:
     """Move the places of an error from the text that was sent to the statement in it."""
     if isinstance(error, (QueryRefused, QuerySyntaxError)) and sent is not None:
         lines = sent.statement.split("\n")
@@ -168,12 +170,12 @@ def _place_error(error: Error, state: str, sent: Sent | None) -> Error:
     return _set_state(error, state)
 
 
-def _remove_explain(text: str, sent: Sent) -> str:
+def _remove_explain(text: str, sent: SentText) -> str:
     """Return a statement that a hint shows without the EXPLAIN that was sent before it, or its blanks."""
     return text.removeprefix(sent.before).removeprefix(re.sub(r"[^\n]", " ", sent.before))
 
 
-def _move_place(obstacle: Obstacle, lines: list[str], sent: Sent) -> Obstacle:
+def _move_place(obstacle: Obstacle, lines: list[str], sent: SentText) -> Obstacle:
     if obstacle.hint is not None:
         obstacle = replace(obstacle, hint=_remove_explain(obstacle.hint, sent))
     if obstacle.line is None:
@@ -191,7 +193,7 @@ def _set_state(error: Error, state: str) -> Error:
     return error
 
 
-def _find_place(position: str | None, sent: Sent | None) -> tuple[int | None, int | None, str | None]:
+def _find_place(position: str | None, sent: SentText | None) -> tuple[int | None, int | None, str | None]:
     """Return line, column and that line of the statement, given a position in the text that was sent."""
     if position is None or not position.isdecimal() or sent is None:
         return None, None, None

@@ -45,7 +45,10 @@ class Target:
     user: str = ""
     database: str = ""
     sslrootcert: str | None = None
-    """The file of the certificates that are trusted; None: the system's, or for this machine, see `tls`."""
+    """The file of the certificates that are trusted; None: the system's.
+
+    A server on this machine is then checked by the fingerprint that is remembered of it.
+    """
     connect_timeout: float = 10.0
     settings: tuple[tuple[str, str], ...] = ()
     """Settings of the session, such as `dp_epsilon`, from its beginning."""
@@ -141,7 +144,7 @@ class Target:
 
 def find_password(target: Target) -> str:
     """Return the password or token of a target's user; raises `OperationalError` if there is none."""
-    for found in (target.password, os.environ.get(VARIABLE), _from_file(target)):
+    for found in (target.password, os.environ.get(VARIABLE), _read_password_file(target)):
         if found:
             return found
     if sys.stdin is not None and sys.stdin.isatty():
@@ -152,7 +155,7 @@ def find_password(target: Target) -> str:
     )
 
 
-def _from_file(target: Target) -> str | None:
+def _read_password_file(target: Target) -> str | None:
     """Look a password up as libpq does: the first line whose fields all match."""
     file = Path(os.environ.get("PGPASSFILE") or Path.home() / ".pgpass")
     try:
@@ -245,7 +248,7 @@ def _encrypt(plain: socket.socket, target: Target) -> socket.socket:
     answer = plain.recv(1)  # no more: what came in plain text with it must not be read as encrypted
     if answer == b"S":
         trusts = not (target.is_local and target.sslrootcert is None)
-        encrypted = _tls_context(target, trusts=trusts).wrap_socket(plain, server_hostname=target.host)
+        encrypted = _make_context(target, trusts=trusts).wrap_socket(plain, server_hostname=target.host)
         if not trusts:
             _check_remembered(encrypted, target)
         return encrypted
@@ -256,7 +259,7 @@ def _encrypt(plain: socket.socket, target: Target) -> socket.socket:
     raise OperationalError(f"{target.label} offers no encryption, so nothing was sent to it")
 
 
-def _tls_context(target: Target, *, trusts: bool) -> ssl.SSLContext:
+def _make_context(target: Target, *, trusts: bool) -> ssl.SSLContext:
     """Return the context; with `trusts` a certificate must be signed by one that is trusted."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -1,4 +1,8 @@
-"""The session of an analyst on a server, with the methods of a session in this process."""
+"""The session of an analyst on a server, with the methods of a session in this process.
+
+Each text is sent in a thread of its own, so that a Ctrl-C never leaves half an answer unread. An answer comes
+as an Arrow stream with its release in the metadata, a price and a budget with their exact amounts.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from dpsql.language import copy_parameters, copy_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Budget
 from dpsql.release import from_arrow
-from dpsql.remote.sent_statement import Outgoing, Sent
+from dpsql.remote.sent_statement import OutgoingStatement, SentText
 from dpsql.remote.server_target import Target, find_password
 from dpsql.remote.wire import Reply, ServerWire
 from dpsql.session_api import StatementResult, Turn
@@ -39,7 +43,7 @@ _PATIENCE = 30.0
 class RemotePrepared:
     """A statement with its price, as the server said it."""
 
-    outgoing: Outgoing
+    outgoing: OutgoingStatement
     private: bool
     price: Charge
     setting: bool
@@ -62,7 +66,7 @@ class RemoteSession:
         self._wire = ServerWire(target, password)
         self._closed = False
         self._busy = False
-        self._set: dict[str, Sent] = {}
+        self._set: dict[str, SentText] = {}
         """The SET of each setting that was changed, without those of a block of `pricing`."""
         self._pricing: set[str] | None = None
         """The settings that were changed for pricing only; None outside such a block."""
@@ -90,25 +94,25 @@ class RemoteSession:
     # -- statements
 
     def run(self, text: str, parameters: Parameters = None, *, most: Charge | None = None) -> StatementResult:
-        """Run one statement and return its result; see `execute` for `most`."""
-        outgoing = Outgoing.of(copy_text(text), copy_parameters(parameters))
-        with self._statement():
+        """Run one statement and return its result; with `most`, it is refused if it costs more than that."""
+        outgoing = OutgoingStatement.of(copy_text(text), copy_parameters(parameters))
+        with self._hold_turn():
             return self._run(outgoing, most)
 
     def prepare(self, text: str, parameters: Parameters = None) -> RemotePrepared:
         """Ask for the price of a statement; one that has none runs for its errors, since it is free."""
-        outgoing = Outgoing.of(copy_text(text), copy_parameters(parameters))
+        outgoing = OutgoingStatement.of(copy_text(text), copy_parameters(parameters))
         setting = outgoing.setting is not None
-        with self._statement():
-            if outgoing.priced:
+        with self._hold_turn():
+            if outgoing.has_price:
                 return self._price(outgoing)
-            if outgoing.answered:
+            if outgoing.has_rows:
                 self._answer(outgoing.answer())
         return RemotePrepared(outgoing, private=False, price=Charge(), setting=setting)
 
-    def _price(self, outgoing: Outgoing) -> RemotePrepared:
+    def _price(self, outgoing: OutgoingStatement) -> RemotePrepared:
         try:
-            facts = _facts(self._answer(outgoing.price()).table, "price")
+            facts = _read_facts(self._answer(outgoing.price()).table, "price")
         except QueryRefused:
             # The server prices statements on the policy's tables only; others are free, or refused.
             if not outgoing.on_catalog:
@@ -123,7 +127,7 @@ class RemoteSession:
         """Run a prepared statement; with `most`, the server charges no more than that, or refuses."""
         if prepared.outgoing.on_catalog and not prepared.private:
             most = Charge()  # it was taken for free without the server's word
-        with self._statement():
+        with self._hold_turn():
             return self._run(prepared.outgoing, most)
 
     def together(self, statements: Sequence[RemotePrepared]) -> AbstractContextManager[None]:
@@ -138,26 +142,26 @@ class RemoteSession:
             yield
         finally:
             changed, self._pricing = self._pricing, None
-            with suppress(Error) if self.closed else self._statement():
+            with suppress(Error) if self.closed else self._hold_turn():
                 for name in sorted(changed):
                     reset = f"RESET {name}"
-                    self._ask(self._set.get(name, Sent(reset, reset)))
+                    self._ask(self._set.get(name, SentText(reset, reset)))
 
     @contextmanager
-    def _statement(self) -> Iterator[None]:
+    def _hold_turn(self) -> Iterator[None]:
         with self.turn:
             self.check()
             yield
 
-    def _run(self, outgoing: Outgoing, most: Charge | None = None) -> StatementResult:
-        if most is not None and outgoing.answered:
+    def _run(self, outgoing: OutgoingStatement, most: Charge | None = None) -> StatementResult:
+        if most is not None and outgoing.has_rows:
             limit = f"SET dp_most = '{most.epsilon},{most.delta}'"
-            self._ask(Sent(limit, limit))
+            self._ask(SentText(limit, limit))
             try:
                 return self._answer(outgoing.answer())
             finally:
                 if not self.closed:
-                    self._ask(Sent("RESET dp_most", "RESET dp_most"))
+                    self._ask(SentText("RESET dp_most", "RESET dp_most"))
         result = self._answer(outgoing.answer())
         name = outgoing.setting
         if name is not None and self._pricing is not None:
@@ -168,7 +172,7 @@ class RemoteSession:
                 self._set.pop("dp_error", None)  # the server ends it
         return result
 
-    def _answer(self, sent: Sent) -> StatementResult:
+    def _answer(self, sent: SentText) -> StatementResult:
         reply = self._ask(sent)
         if reply.copied is None:
             return StatementResult(_table_of_texts(reply), None, tuple(reply.notices))
@@ -182,7 +186,7 @@ class RemoteSession:
         # A release says all that the notices beside it say.
         return StatementResult(table, release, () if release is not None else tuple(reply.notices))
 
-    def _ask(self, sent: Sent) -> Reply:
+    def _ask(self, sent: SentText) -> Reply:
         """Send a text in a thread of its own, so that a Ctrl-C never leaves half an answer unread."""
         exchange: Future[Reply] = Future()
 
@@ -215,7 +219,7 @@ class RemoteSession:
     def budget(self) -> Budget:
         """Return what the analyst may still spend."""
         text = "SHOW PRIVACY BUDGET"
-        facts = _facts(self.run(text).table, "budget")
+        facts = _read_facts(self.run(text).table, "budget")
         most = facts["max_epsilon_per_query"]
         self._most = (None if most is None else Fraction(most),)
         return Budget.read(facts)
@@ -251,7 +255,7 @@ def connect(url: str | Target, password: str | None = None) -> RemoteSession:
     return RemoteSession(target, find_password(target))
 
 
-def _facts(table: pa.Table, name: str) -> dict[str, Any]:
+def _read_facts(table: pa.Table, name: str) -> dict[str, Any]:
     """Return the exact amounts that the server puts beside a price or a budget."""
     written = (table.schema.metadata or {}).get(f"dpsql.{name}".encode())
     if written is None:

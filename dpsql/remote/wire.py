@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from dpsql.remote.sent_statement import Sent
+    from dpsql.remote.sent_statement import SentText
     from dpsql.remote.server_target import Target
 
 _FIRST = re.compile(r"r=([!-+\--~]{1,1024}),s=([A-Za-z0-9+/=]{1,1024}),i=([1-9][0-9]{0,7})(,.*)?", re.DOTALL)
@@ -215,7 +215,7 @@ class ServerWire:
             if not binding:
                 raise OperationalError("the login cannot be bound to a certificate with this signature")
         scram = ScramClient(password, binding)
-        offered = _read_texts(self._sasl(10))
+        offered = _read_texts(self._next_sasl(10))
         if scram.mechanism not in offered:
             raise OperationalError(
                 "the server offers no login that is bound to its certificate, so nothing was sent to it"
@@ -225,13 +225,13 @@ class ServerWire:
         try:
             first = struct.pack("!i", len(scram.first)) + scram.first
             self._socket.sendall(message(b"p", write_text(scram.mechanism), first))
-            self._socket.sendall(message(b"p", scram.final(self._sasl(11).rest())))
-            scram.verify(self._sasl(12).rest())
+            self._socket.sendall(message(b"p", scram.final(self._next_sasl(11).rest())))
+            scram.verify(self._next_sasl(12).rest())
         except ScramClientError as problem:
             raise OperationalError(f"login failed: {problem}") from None
-        self._sasl(0)
+        self._next_sasl(0)
 
-    def _sasl(self, expected: int) -> MessageBody:
+    def _next_sasl(self, expected: int) -> MessageBody:
         """Return the next authentication message behind its kind, which must be the one that is expected."""
         kind, body = self._next()
         while kind == b"v":  # the server names parameters that it does not know
@@ -254,7 +254,7 @@ class ServerWire:
 
     # -- statements
 
-    def ask(self, sent: Sent) -> Reply:
+    def ask(self, sent: SentText) -> Reply:
         """Send a text and return all that is answered to it; raises `OperationalError` when it breaks off."""
         query = message(b"Q", write_text(sent.text))
         try:
@@ -267,7 +267,7 @@ class ServerWire:
             self.abort()
             raise
 
-    def _reply(self, sent: Sent) -> Reply:
+    def _reply(self, sent: SentText) -> Reply:
         self._notices = []
         reply = Reply(notices=self._notices)
         while (received := self._incoming.next())[0] != b"Z":

@@ -53,7 +53,7 @@ def round_rows(rows: pa.Table, release: Released, *, whole: bool = False) -> pa.
             equal = (each for at, each in numbers.items() if known.column(at).equals(column))
             found = next(equal, None)
         if found is not None and types.is_float64(column.type):
-            rows = rows.set_column(i, name, _rounded_array(found, whole=whole))
+            rows = rows.set_column(i, name, _make_rounded_array(found, whole=whole))
     return rows
 
 
@@ -98,9 +98,9 @@ def _round_all_at(
 def _round_at(value: float, place: int, rounding: str) -> float:
     """Round a number to a power of ten; what is rounded to zero has no sign.
 
-    >>> _at_place(1234.4, 1, ROUND_HALF_EVEN), _at_place(0.1267, -2, ROUND_FLOOR)
+    >>> _round_at(1234.4, 1, ROUND_HALF_EVEN), _round_at(0.1267, -2, ROUND_FLOOR)
     (1230.0, 0.12)
-    >>> _at_place(-0.3, 0, ROUND_HALF_EVEN)
+    >>> _round_at(-0.3, 0, ROUND_HALF_EVEN)
     0.0
     """
     exact = Decimal(repr(float(value)))
@@ -109,7 +109,7 @@ def _round_at(value: float, place: int, rounding: str) -> float:
     return float(exact.scaleb(-place).to_integral_value(rounding).scaleb(place)) + 0.0
 
 
-def _rounded_array(found: list[float | None], *, whole: bool) -> pa.Array:
+def _make_rounded_array(found: list[float | None], *, whole: bool) -> pa.Array:
     import pyarrow as pa
 
     there = [value for value in found if value is not None]
@@ -132,9 +132,9 @@ def write_csv(rows: pa.Table, out: BinaryIO, *, spreadsheet: bool = False) -> No
     a text, and such a name of a column, begins with an apostrophe, by which it is shown as text; numbers
     stay.
     """
-    field = _field_of_spreadsheet if spreadsheet else _field
+    field = _field_of_spreadsheet if spreadsheet else _write_field
     out.write((",".join(map(field, rows.column_names)) + "\r\n").encode("utf-8", "backslashreplace"))
-    for row in _rows(rows):
+    for row in _iterate_rows(rows):
         # A lone NULL would be an empty line, which readers skip.
         line = ",".join(map(field, row)) or '""'
         out.write((line + "\r\n").encode("utf-8", "backslashreplace"))
@@ -148,10 +148,10 @@ def _field_of_spreadsheet(value: object) -> str:
     """
     if isinstance(value, str) and value.startswith(_FORMULA):
         return "\"'" + value.replace('"', '""') + '"'
-    return _field(value)
+    return _write_field(value)
 
 
-def _field(value: object) -> str:
+def _write_field(value: object) -> str:
     if value is None:
         return ""
     plain = _plain_value(value)
@@ -174,7 +174,7 @@ def write_json(rows: pa.Table, out: BinaryIO, *, end: bytes = b"\n") -> None:
     """
     names = [_write_json_value(name) for name in make_distinct(rows.column_names)]
     before = "[\n"
-    for row in _rows(rows):
+    for row in _iterate_rows(rows):
         out.write((before + _write_object(names, row)).encode("utf-8", "backslashreplace"))
         before = ",\n"
     out.write((b"[]" if before == "[\n" else b"\n]") + end)
@@ -184,7 +184,7 @@ def write_jsonl(rows: pa.Table, out: BinaryIO, first: dict[str, int] | None = No
     """Write one object a line; the fields `first` stand at the start of each. Names as in `write_json`."""
     fields = first or {}
     names = [_write_json_value(name) for name in make_distinct([*fields, *rows.column_names])]
-    for row in _rows(rows):
+    for row in _iterate_rows(rows):
         line = _write_object(names, (*fields.values(), *row))
         out.write((line + "\n").encode("utf-8", "backslashreplace"))
 
@@ -227,7 +227,7 @@ def _plain_value(value: object) -> object:
     return str(value)
 
 
-def _rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+def _iterate_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     for start in range(0, table.num_rows, _SLICE):
         part = table.slice(start, _SLICE)
         yield from zip(*(values(column) for column in part.columns), strict=True)

@@ -29,7 +29,7 @@ def show_spent(amount: Fraction) -> str:
     >>> show_spent(Fraction(7, 10)), show_spent(Fraction(1, 3)), show_spent(Fraction(1, 10**9))
     ('0.7', '0.3334', '1e-9')
     """
-    return _decimal(amount, ROUND_CEILING)
+    return _round_decimal(amount, ROUND_CEILING)
 
 
 def show_left(amount: Fraction) -> str:
@@ -39,10 +39,10 @@ def show_left(amount: Fraction) -> str:
     >>> show_left(Fraction(1, 3)), show_left(Fraction(99999, 10000))
     ('0.3333', '9.999')
     """
-    return _decimal(amount, ROUND_FLOOR)
+    return _round_decimal(amount, ROUND_FLOOR)
 
 
-def _decimal(amount: Fraction, rounding: str) -> str:
+def _round_decimal(amount: Fraction, rounding: str) -> str:
     # Whole numbers keep all their digits.
     context = Context(prec=max(_DIGITS, len(str(int(amount)))), rounding=rounding)
     value = context.divide(Decimal(amount.numerator), Decimal(amount.denominator)).normalize(context)
@@ -59,10 +59,10 @@ def unit_of(half: float) -> int | None:
         return None
     place = math.floor(math.log10(half)) - 1
     # 99.5 is shown as 100: one place up, or it would have three digits.
-    return place + 1 if _steps(half, place) >= 100 else place
+    return place + 1 if _count_steps(half, place) >= 100 else place
 
 
-def _steps(half: float, place: int) -> int:
+def _count_steps(half: float, place: int) -> int:
     # A hair below, so that 41.000000000000006 is 41 and not 42.
     return math.ceil(half / 10.0**place * (1 - 1e-12))
 
@@ -122,9 +122,8 @@ class Estimate:
         """Where a bar for the estimate ends: the upper bound, or the value if that is larger."""
         return self.value if self.high is None else max(self.value, self.high)
 
-    @property
-    def mirrored(self) -> Estimate:
-        """The estimate of the negative of the number."""
+    def negate(self) -> Estimate:
+        """Return the estimate of the negative of the number."""
         negated = (None if bound is None else -bound for bound in (self.high, self.low))
         return Estimate(-self.value, *negated)
 
@@ -183,7 +182,7 @@ class Estimate:
 
 def half_text(half: float, place: int) -> str:
     """Write a half-width to a decimal place, rounded up."""
-    steps = Decimal(_steps(half, place)).scaleb(place)
+    steps = Decimal(_count_steps(half, place)).scaleb(place)
     return f"{steps:,.{max(0, -place)}f}"
 
 
@@ -194,7 +193,10 @@ _INFINITE_DAYS, _INFINITE_MOMENT = 2**31 - 1, 2**63 - 1
 
 
 def values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values, those of a DECIMAL without decimals as int; see `python_values`."""
+    """Return a column's values, those of a DECIMAL without decimals as int.
+
+    A value that Python does not have is a text, as DuckDB writes it.
+    """
     import pyarrow as pa
 
     found = python_values(column)
@@ -267,7 +269,7 @@ def _text_beyond_python(scalar: pa.Scalar) -> str:
 def _civil_date(day: int) -> tuple[int, int, int]:
     """Return the year, the month and the day of a number of days since 1970, in years of any size.
 
-    >>> _civil(0), _civil(2_932_897), _civil(-735_160)
+    >>> _civil_date(0), _civil_date(2_932_897), _civil_date(-735_160)
     ((1970, 1, 1), (10000, 1, 1), (-43, 3, 15))
     """
     start = datetime.date(2000, 3, 1).toordinal()

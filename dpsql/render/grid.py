@@ -140,7 +140,7 @@ def shorten(statements: Sequence[str], cells: int, ellipsis: str = "…") -> lis
     for words in split:
         text = " ".join(words)
         if width(text) > cells:
-            text = _shortest(_leave_out(words), seen, cells, ellipsis) or cut(text, cells, ellipsis)
+            text = _find_shortest(_leave_out(words), seen, cells, ellipsis) or cut(text, cells, ellipsis)
         found.append(text)
     return found
 
@@ -149,7 +149,7 @@ def _leave_out(words: list[str]) -> list[str]:
     return words if len(words) <= _WORDS else [*words[: _WORDS // 2], *words[-_WORDS // 2 :]]
 
 
-def _shortest(words: list[str], seen: Counter[str], cells: int, ellipsis: str) -> str | None:
+def _find_shortest(words: list[str], seen: Counter[str], cells: int, ellipsis: str) -> str | None:
     """Keep the first word, words in the middle and words at the end; None if not even two words fit."""
     sizes = [width(word) + 1 for word in words]
     weights = [
@@ -168,7 +168,7 @@ def _shortest(words: list[str], seen: Counter[str], cells: int, ellipsis: str) -
         kept = weight_to[count] - weight_to[end]
         if best is None or kept > best[0]:
             best = kept, [words[0], ellipsis, *words[end:]]
-        for start, stop in _windows(size_to, end, space - mark):
+        for start, stop in _find_windows(size_to, end, space - mark):
             more = kept + weight_to[stop] - weight_to[start]
             if more > best[0]:
                 before = [] if start == 1 else [ellipsis]
@@ -176,7 +176,7 @@ def _shortest(words: list[str], seen: Counter[str], cells: int, ellipsis: str) -
     return None if best is None else " ".join(best[1])
 
 
-def _windows(size_to: Sequence[int], end: int, space: int) -> Iterator[tuple[int, int]]:
+def _find_windows(size_to: Sequence[int], end: int, space: int) -> Iterator[tuple[int, int]]:
     """Yield the longest runs of words before `end` that take at most so many cells."""
     stop = 1
     for start in range(1, end):
@@ -320,7 +320,7 @@ def draw(columns: list[TextColumn], style: Style) -> str:
 
 
 Drawn = tuple[str, Callable[[Row], str | None], Literal["", "number", "firm", "statements"]]
-"""A column of rows: its heading, its text of a row, and what holds of it, see `column`."""
+"""A column of rows: its heading, its text of a row, and which flag of `column` it has."""
 
 
 def draw_rows(rows: Sequence[Row], columns: Sequence[Drawn[Row]], style: Style) -> str:
@@ -344,15 +344,15 @@ def fit(columns: list[TextColumn], style: Style) -> tuple[list[TextColumn], int]
     if style.columns is None:
         return columns, 0
     left_out, shown = 0, columns
-    while len(shown) > 1 and span([_least(column) for column in shown]) > style.columns:
+    while len(shown) > 1 and span([_least_width(column) for column in shown]) > style.columns:
         left_out += 1
         hint = TextColumn(style.ellipsis, [style.ellipsis] * len(columns[0].cells), firm=True)
         shown = [*columns[: len(columns) - left_out], hint]
     widths = [column.width for column in shown]
     excess = span(widths) - style.columns
     while excess > 0:
-        soft = [i for i, column in enumerate(shown) if widths[i] > _least(column, _STATEMENT)]
-        soft = soft or [i for i, column in enumerate(shown) if widths[i] > _least(column)]
+        soft = [i for i, column in enumerate(shown) if widths[i] > _least_width(column, _STATEMENT)]
+        soft = soft or [i for i, column in enumerate(shown) if widths[i] > _least_width(column)]
         if not soft:
             break
         # The widest gives one cell at a time, so that columns end up even.
@@ -373,7 +373,7 @@ def in_two_lines(columns: Sequence[TextColumn]) -> list[TextColumn]:
     ]
 
 
-def _least(column: TextColumn, statement: int = _NARROWEST) -> int:
+def _least_width(column: TextColumn, statement: int = _NARROWEST) -> int:
     """Return the cells that a column keeps, `statement` where it holds statements."""
     return column.width if column.firm else min(column.width, statement if column.statements else _NARROWEST)
 
@@ -382,9 +382,9 @@ def box(columns: list[TextColumn], style: Style) -> str:
     """Draw columns of equal length as a box table; ends with a newline."""
     top, middle, bottom, bar = ("+-++",) * 3 + ("|",) if style.plain else ("┌─┬┐", "├─┼┤", "└─┴┘", "│")
     widths = [column.width for column in columns]
-    lines = [_rule(top, widths)]
+    lines = [_draw_rule(top, widths)]
     heads = [pad(c.name, w, right=c.right) for c, w in zip(columns, widths, strict=True)]
-    lines += [_line([style.paint(head, "1") for head in heads], bar), _rule(middle, widths)]
+    lines += [_draw_line([style.paint(head, "1") for head in heads], bar), _draw_rule(middle, widths)]
     for row in range(len(columns[0].cells)):
         codes = ["2" if row in column.nulls else column.code for column in columns]
         # A cell has several lines where it was folded, or has its range below.
@@ -393,16 +393,16 @@ def box(columns: list[TextColumn], style: Style) -> str:
                 style.paint(pad(part or "", w, right=column.right), code if part else "")
                 for column, part, w, code in zip(columns, parts, widths, codes, strict=True)
             ]
-            lines.append(_line(cells, bar))
-    lines.append(_rule(bottom, widths))
+            lines.append(_draw_line(cells, bar))
+    lines.append(_draw_rule(bottom, widths))
     return "\n".join(lines) + "\n"
 
 
-def _rule(drawn: str, widths: list[int]) -> str:
+def _draw_rule(drawn: str, widths: list[int]) -> str:
     return drawn[0] + drawn[2].join(drawn[1] * (cells + 2) for cells in widths) + drawn[3]
 
 
-def _line(cells: list[str], bar: str) -> str:
+def _draw_line(cells: list[str], bar: str) -> str:
     return f"{bar} " + f" {bar} ".join(cells) + f" {bar}"
 
 
@@ -416,7 +416,8 @@ def markdown(columns: list[TextColumn]) -> str:
     ]
     rows = [heads, dashes, *(list(row) for row in zip(*texts, strict=True))]
     return "".join(
-        _line([pad(t, w, right=c.right) for t, w, c in zip(row, widths, columns, strict=True)], "|") + "\n"
+        _draw_line([pad(t, w, right=c.right) for t, w, c in zip(row, widths, columns, strict=True)], "|")
+        + "\n"
         for row in rows
     )
 

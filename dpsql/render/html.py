@@ -14,7 +14,16 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.render.figures import number, value_text, values
 from dpsql.render.grid import Style, cut, escape_controls, width
 from dpsql.render.plots import axis, widest
-from dpsql.render.readable import assumptions, estimates, line, ordering, orders, places, price, summary
+from dpsql.render.readable import (
+    assumptions,
+    estimates,
+    line,
+    ordering_estimates,
+    ordering_number,
+    places,
+    price,
+    summary,
+)
 from dpsql.render.table import public_columns, release_columns
 
 if TYPE_CHECKING:
@@ -64,7 +73,7 @@ def release_html(release: Released, total: Charge | None = None) -> str:
     `total` is the whole budget, for "epsilon 1 of 10".
     """
     heads, columns = _table_cells(release_columns(release, Style(), none="", most=_ROWS))
-    estimates = ordering(release)[:_ROWS]
+    estimates = ordering_estimates(release)[:_ROWS]
     ends = axis(estimates)
     if ends is not None:
         heads.append(tag("th", **_LEFT))
@@ -226,7 +235,7 @@ class Bars:
 
 def _find_number(release: Released, column: str | int | None) -> NumberPlace:
     """Return the number that a name or a place means, by default the one that orders the rows."""
-    first = orders(release)
+    first = ordering_number(release)
     if column is None and first is not None:
         return first
     names, numbers = release.rows.column_names, places(release).numbers

@@ -54,13 +54,13 @@ def bars(estimates: Estimates, space: int, style: Style, *, widest: int = 40) ->
     for estimate in estimates:
         left_bar, right_bar = ("", "")
         if estimate is not None:
-            left_bar = _bar(estimate.mirrored, *sides[0], style)[::-1]
-            right_bar = _bar(estimate, *sides[1], style)
+            left_bar = _draw_bar(estimate.negate(), *sides[0], style)[::-1]
+            right_bar = _draw_bar(estimate, *sides[1], style)
         drawn.append(left_bar.rjust(left_of_zero) + right_bar)
-    return TextColumn(_heading(estimates, ends, left_of_zero, cells), drawn, firm=True, code="36")
+    return TextColumn(_write_heading(estimates, ends, left_of_zero, cells), drawn, firm=True, code="36")
 
 
-def _heading(estimates: Estimates, ends: tuple[float, float], left_of_zero: int, cells: int) -> str:
+def _write_heading(estimates: Estimates, ends: tuple[float, float], left_of_zero: int, cells: int) -> str:
     """Write the ends of the axis, and 0 where it lies between them; nothing where they do not fit."""
     unit = max((e.unit for e in estimates if e is not None and e.unit is not None), default=None)
     low, high = ((number(end) if unit is None else at_unit(end, unit)) if end else "0" for end in ends)
@@ -72,16 +72,16 @@ def _heading(estimates: Estimates, ends: tuple[float, float], left_of_zero: int,
     return heading
 
 
-def _bar(estimate: Estimate, end: float, cells: int, style: Style) -> str:
+def _draw_bar(estimate: Estimate, end: float, cells: int, style: Style) -> str:
     """Draw the bar of an estimate to the right of zero, where so many cells reach to `end`."""
     if not cells:
         return ""
     solid, shade = ("#", "-") if style.plain else ("█", "▒")
-    full, reached = _extent(estimate, end / cells)
+    full, reached = _measure_extent(estimate, end / cells)
     return solid * full + shade * (reached - full)
 
 
-def _extent(estimate: Estimate, cell: float) -> tuple[int, int]:
+def _measure_extent(estimate: Estimate, cell: float) -> tuple[int, int]:
     """Return how many cells lie wholly below the interval, and how many it reaches."""
     if estimate.low is None and estimate.high is None:
         full = round(max(estimate.value, 0.0) / cell)
@@ -161,12 +161,12 @@ def chart(charges: Sequence[tuple[datetime, Fraction]], total: Fraction, style: 
     cells = min(_WIDEST, (style.columns or 80) - len(label) - 3)
     if not charges or total <= 0 or cells < 10:
         return ""
-    heights = [level / total for level in _levels(charges, cells)]
+    heights = [level / total for level in _sum_levels(charges, cells)]
     tick, side, corner, base = "++|-" if style.plain else "┤┼│─"
     blank = " " * len(label)
     lines = [
         f"{blank if row < _ROWS - 1 else label} {corner if row < _ROWS - 1 else tick}"
-        + "".join(_cell(height * _ROWS - row, plain=style.plain) for height in heights)
+        + "".join(_draw_cell(height * _ROWS - row, plain=style.plain) for height in heights)
         for row in reversed(range(_ROWS))
     ]
     lines.append("0".rjust(len(label)) + f" {side}{base * cells}")
@@ -175,7 +175,7 @@ def chart(charges: Sequence[tuple[datetime, Fraction]], total: Fraction, style: 
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _levels(charges: Sequence[tuple[datetime, Fraction]], cells: int) -> list[Fraction]:
+def _sum_levels(charges: Sequence[tuple[datetime, Fraction]], cells: int) -> list[Fraction]:
     """Return what was spent at `cells` moments, evenly spaced from the first charge to the last."""
     start, end = charges[0][0], charges[-1][0]
     levels, spent, i = [], Fraction(0), 0
@@ -188,7 +188,7 @@ def _levels(charges: Sequence[tuple[datetime, Fraction]], cells: int) -> list[Fr
     return levels
 
 
-def _cell(filled: Fraction, *, plain: bool) -> str:
+def _draw_cell(filled: Fraction, *, plain: bool) -> str:
     """Draw one cell that is filled so far; anything spent at all is visible."""
     if filled <= 0:
         return " "

@@ -58,7 +58,7 @@ class Outside:
     high: float | None
 
 
-class Lined(Protocol):
+class HasSentences(Protocol):
     """The attributes of a release that its line is made of."""
 
     @property
@@ -74,11 +74,11 @@ class Lined(Protocol):
         """Whether the answer has intervals."""
 
     @property
-    def parts(self) -> Sequence[Lined]:
+    def parts(self) -> Sequence[HasSentences]:
         """The releases that the answer was computed from."""
 
 
-def sentences(release: Lined, *, pm: str = "±") -> list[str]:
+def sentences(release: HasSentences, *, pm: str = "±") -> list[str]:
     """Return the sentences of a release in order; of one that was computed from others, theirs."""
     every = [release, *release.parts]
     found = [text for name in SLOTS for each in every if (text := _sentence_of(each, name, pm))]
@@ -87,12 +87,12 @@ def sentences(release: Lined, *, pm: str = "±") -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def line(release: Lined, *, pm: str = "±") -> str:
+def line(release: HasSentences, *, pm: str = "±") -> str:
     """Return the sentences as one line; empty if there are none."""
     return "; ".join(sentences(release, pm=pm))
 
 
-def _sentence_of(release: Lined, name: str, pm: str) -> str:
+def _sentence_of(release: HasSentences, name: str, pm: str) -> str:
     if name == "outside" and release.outside is not None:
         found = release.outside
         value, more = Estimate(found.value, found.low, found.high).text(pm=pm)
@@ -153,7 +153,7 @@ class Released(Protocol):
     @property
     def outside(self) -> Outside | None: ...
     @property
-    def parts(self) -> Sequence[Lined]: ...
+    def parts(self) -> Sequence[HasSentences]: ...
     @property
     def null_group(self) -> bool: ...
 
@@ -172,15 +172,15 @@ def counts(release: Released) -> list[Estimates]:
     return [estimates(release, number) for number in places(release).numbers]
 
 
-def orders(release: Released) -> NumberPlace | None:
+def ordering_number(release: Released) -> NumberPlace | None:
     """Return the count that orders the groups, else the first one; None if no count was asked for."""
     found = places(release)
     return found.numbers[found.ordering or 0] if found.numbers else None
 
 
-def ordering(release: Released) -> Estimates:
+def ordering_estimates(release: Released) -> Estimates:
     """Return the estimates of the count that orders the groups; none if only keys were asked for."""
-    number = orders(release)
+    number = ordering_number(release)
     return [] if number is None else estimates(release, number)
 
 
@@ -219,7 +219,7 @@ def certainty(release: Released, *, pm: str = "±") -> str:
     """
     if "certainty" in release.properties:
         return release.properties["certainty"]
-    found = [estimate for estimate in ordering(release) if estimate is not None]
+    found = [estimate for estimate in ordering_estimates(release) if estimate is not None]
     if not found:
         return f"noise scale {number(release.scale)}" if release.scale > 0 else ""
     if any(each.unit is None or each.low is None or each.high is None for each in found):

@@ -34,8 +34,8 @@ from dpsql.render.readable import (
     counts,
     footer,
     left_out_line,
-    ordering,
-    orders,
+    ordering_estimates,
+    ordering_number,
     places,
 )
 
@@ -126,7 +126,7 @@ def as_table(rows: pa.Table, release: Released | None, style: Style, *, total: C
         return ""
     if _is_untouched(release, rows):
         room = (style.columns or 80) - span([column.width for column in columns]) - 3
-        bar = bars(ordering(release), room, style) if room >= NARROWEST else None
+        bar = bars(ordering_estimates(release), room, style) if room >= NARROWEST else None
         columns += [bar] if bar else []
     if release is None:
         columns = fit_listing(rows.column_names, columns, style)
@@ -169,9 +169,9 @@ def as_chart(rows: pa.Table, release: Released | None, style: Style) -> str:
 
     Raises `ProgrammingError` when there is nothing to draw.
     """
-    number = orders(release) if _is_untouched(release, rows) else None
+    number = ordering_number(release) if _is_untouched(release, rows) else None
     if release is not None and number is not None:
-        name, estimates = rows.column_names[number.place], ordering(release)
+        name, estimates = rows.column_names[number.place], ordering_estimates(release)
     else:
         drawable = next((i for i, column in enumerate(rows.columns) if _is_numeric(column)), None)
         if drawable is None:
@@ -179,11 +179,11 @@ def as_chart(rows: pa.Table, release: Released | None, style: Style) -> str:
         name, found = rows.column_names[drawable], values(rows.column(drawable))
         estimates = [None if value is None else Estimate(float(value), None, None) for value in found]
     labels = [
-        _plain_texts(label, column, style)
+        _write_texts(label, column, style)
         for label, column in zip(rows.column_names, rows.columns, strict=True)
         if not _is_numeric(column)
     ]
-    columns = [*labels[:2], _count_column(name, estimates, style)]
+    columns = [*labels[:2], _write_count_column(name, estimates, style)]
     # Long names are cut where they would leave no room for bars.
     widths = [column.width for column in columns]
     room = (style.columns or 80) - span(widths) - 3
@@ -228,7 +228,7 @@ def public_columns(rows: pa.Table, style: Style) -> list[TextColumn]:
     """Write the rows of a result without noise, or of what a SELECT made of a release."""
     long = statements_of(rows.column_names)
     return [
-        _plain_texts(name, rows.column(i), style, statements=name == long)
+        _write_texts(name, rows.column(i), style, statements=name == long)
         for i, name in enumerate(rows.column_names)
     ]
 
@@ -248,13 +248,13 @@ def release_columns(
         found = rows.column(i)
         place = next((p for known, p in free.values() if known.equals(found)), None)
         if i in noisy:
-            columns.append(_count_column(name, noisy[i][:most], style))
+            columns.append(_write_count_column(name, noisy[i][:most], style))
         else:
-            columns.append(replace(_plain_texts(name, found.slice(0, most), style, place), folded=True))
+            columns.append(replace(_write_texts(name, found.slice(0, most), style, place), folded=True))
     gap, place = free.get(found_at.gap, (None, 0))
     # The free gaps, unless there are none or the statement asked for them itself.
     if gap is not None and not any(gap.equals(found) for found in rows.columns):
-        shown = _plain_texts("gap", gap.slice(0, most), style, place)
+        shown = _write_texts("gap", gap.slice(0, most), style, place)
         columns.append(
             replace(shown, cells=[none if i in shown.nulls else c for i, c in enumerate(shown.cells)])
         )
@@ -266,14 +266,14 @@ def _is_untouched(release: Released | None, rows: pa.Table) -> TypeGuard[Release
     return release is not None and (rows is release.rows or bool(rows.equals(release.rows)))
 
 
-def _count_column(name: str, estimates: Estimates, style: Style) -> TextColumn:
+def _write_count_column(name: str, estimates: Estimates, style: Style) -> TextColumn:
     texts = [(None, "") if estimate is None else estimate.text(pm=style.pm) for estimate in estimates]
     numbers = max((width(value or "NULL") for value, _ in texts), default=0)
     spreads = max((width(spread) for _, spread in texts), default=0)
     halves = max((width(spread) for _, spread in texts if spread.startswith(style.pm)), default=0)
     # Rows without a spread keep their number under the other numbers.
     cells = [
-        f"{pad(value or 'NULL', numbers, right=True)} {pad(_spread(spread, halves, style), spreads)}"
+        f"{pad(value or 'NULL', numbers, right=True)} {pad(_align_spread(spread, halves, style), spreads)}"
         if spreads
         else value
         for value, spread in texts
@@ -285,7 +285,7 @@ def _count_column(name: str, estimates: Estimates, style: Style) -> TextColumn:
     return replace(column(name, cells, style, number=True), nulls=nulls, lines=lines)
 
 
-def _spread(spread: str, cells: int, style: Style) -> str:
+def _align_spread(spread: str, cells: int, style: Style) -> str:
     """Align a half-width right among others; an interval in parentheses may be longer."""
     return pad(spread, cells, right=True) if spread.startswith(style.pm) else spread
 
@@ -308,7 +308,7 @@ def _free_places(release: Released) -> dict[int | None, tuple[pa.ChunkedArray, i
     }
 
 
-def _plain_texts(
+def _write_texts(
     name: str,
     found: pa.ChunkedArray,
     style: Style,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from dpsql.database import Database
 from dpsql.engines import ResultLimit
-from dpsql.engines.process_storage import available
+from dpsql.engines.process_storage import available_memory
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answers import DESCRIPTIONS, PLANS, DataCache, Description, Planned, StoredAnswers
 from dpsql.serve.limits import QueueFull, ShuttingDown
@@ -187,7 +187,8 @@ class Generation:
     def __init__(self, policy: Policy, config: ServeConfig, make_catalog: MakeCatalog) -> None:
         """Open everything; raises `PolicyError` or `OperationalError`."""
         self.policy, self.config = policy, config
-        self.database = Database(policy, memory=int(available() * config.memory_share), background=True)
+        memory = int(available_memory() * config.memory_share)
+        self.database = Database(policy, memory=memory, background=True)
         try:
             schema = self.database.engines().schema_database
             self.catalog = make_catalog(policy, schema, config.name)

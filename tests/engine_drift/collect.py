@@ -73,9 +73,9 @@ def _let_through() -> dict[str, Callable[[], Any]]:
                 plain.execute(f"SELECT current_setting('{name}')")
             except duckdb.Error:
                 del duckdb_settings._AT_START[name]
-    duckdb_settings.notice = lambda: ""
+    duckdb_settings.untested_notice = lambda: ""
     duckdb_settings.check_settings = lambda connection: None
-    duckdb_settings.vocabulary = lambda connection: VOCABULARY
+    duckdb_settings.read_vocabulary = lambda connection: VOCABULARY
 
     def of(read: Callable[[duckdb.DuckDBPyConnection], Any]) -> Callable[[], Any]:
         def section() -> Any:
@@ -85,9 +85,9 @@ def _let_through() -> dict[str, Callable[[], Any]]:
         return section
 
     return {
-        "relied_on": of(duckdb_settings.relied_on),
-        "optimizers": of(duckdb_settings.optimizers),
-        "functions": of(duckdb_settings.functions),
+        "relied_on": of(duckdb_settings.read_relied_on),
+        "optimizers": of(duckdb_settings.list_optimizers),
+        "functions": of(duckdb_settings.list_functions),
     }
 
 

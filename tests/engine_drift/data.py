@@ -16,7 +16,7 @@ COMPILED = frozenset({"range", "error"})
 
 def tested() -> list[str]:
     """Return the tested versions, the oldest first."""
-    return list(duckdb_settings.tested())
+    return list(duckdb_settings.tested_versions())
 
 
 def facts_of(collected: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from test_engines_true_answers import DATA, POLICY
 from dpsql.analysis.table_measures import compile_value_measure
 from dpsql.database import Database
 from dpsql.kernel.mechanisms import Bins
-from dpsql.owner.ladder_releases import find_kept, measure_named, release_ladders
+from dpsql.owner.ladder_releases import find_kept, parse_measure, release_ladders
 from dpsql.policy import ColumnBounds, Policy, load
 from dpsql.release import tables_read
 from dpsql.session import Session
@@ -48,7 +48,7 @@ def policy_of(store: Store, text: str) -> Policy:
 
 def figures(database: Database, name: str) -> list[list[int]]:
     """Return the exact figures from which a ladder of a measure is drawn."""
-    measure, engines = measure_named(database, name), database.engines()
+    measure, engines = parse_measure(database, name), database.engines()
     reads = tables_read(database.policy, [measure.table])
     ends = (0, *Bins.plan(4_096, 1).ends)
     scores = scores_of(engines.count(measure.scores(), reads), len(measure.bounds))
@@ -76,7 +76,7 @@ def test_statements_use_the_ladders_of_a_declared_version(store: Store, plain: D
         policy_of(store, POLICY.replace("epsilon = 1000\n", "epsilon = 1e9\n")), data_version="1"
     )
     with closing(Database(policy)) as opened, closing(Session(opened, "alice")) as asked:
-        measures = [measure_named(opened, name) for name in MEASURES]
+        measures = [parse_measure(opened, name) for name in MEASURES]
         release_ladders(opened, measures, Fraction(10**5), "dpsql bounds")
         for sql in STATEMENTS:
             bound = sql.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000)", 1)
@@ -95,7 +95,7 @@ def test_without_a_version_nothing_is_known_of_what_is_cut(store: Store) -> None
     files = store.name != "PostgreSQL"
     text = POLICY.replace("epsilon = 1000\n", "epsilon = 1e9\n")
     with closing(Database(policy_of(store, text))) as opened, closing(Session(opened, "alice")) as asked:
-        measure = measure_named(opened, "encounters")
+        measure = parse_measure(opened, "encounters")
         release_ladders(opened, [measure], Fraction(10**5), "dpsql bounds")
         bound = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1000) COUNT(*) AS n FROM encounters"
         left = present(private(asked.prepare(bound)).plan.left_out[0])

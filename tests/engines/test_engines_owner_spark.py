@@ -12,7 +12,7 @@ import pytest
 from support.stores import SparkStore
 
 from dpsql.cli.app import main
-from dpsql.engines.spark.spark_engine import Guard
+from dpsql.engines.spark.spark_engine import SparkGuard
 from dpsql.engines.spark.spark_tables import find_table
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.owner import verify
@@ -72,7 +72,7 @@ def test_an_altered_column_is_named(tmp_path: Path) -> None:
         source = ParquetSource(tmp_path / "customers.parquet")
         declared = Table(name="customers", source=source, unit=UnitColumn("customer_id"))
         find_table(spark, declared, "altered")
-        guard = Guard.of(spark, declared, "altered", ["customer_id", "mood"])
+        guard = SparkGuard.of(spark, declared, "altered", ["customer_id", "mood"])
         write(tmp_path, ROWS.replace("i AS customer_id", "CAST(i AS VARCHAR) AS customer_id"))
         with pytest.raises(OperationalError, match="table customers: its column customer_id was altered"):
             guard.check(spark)

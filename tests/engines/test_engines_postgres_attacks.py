@@ -178,8 +178,7 @@ def test_rows_that_would_break_a_fact_do_not_come_in_while_it_is_used(postgres: 
 def test_a_lock_stops_the_statements_of_its_table_uncharged_and_no_others(
     postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("engine", "connection"):
-        monkeypatch.setattr(f"dpsql.engines.postgres.{module}.LOCK_SECONDS", 1)
+    monkeypatch.setattr("dpsql.engines.postgres.postgres_engine.LOCK_SECONDS", 1)
     postgres.execute(
         MADE.format("bigint"), "INSERT INTO attack.visits SELECT i, i, i FROM generate_series(1, 9) r(i)"
     )
@@ -300,12 +299,12 @@ def test_a_table_is_not_changed_between_the_look_and_the_count(postgres: Postgre
     connection, guards = engine._idle[-1], engine._guards.values()  # type: ignore[attr-defined]  # PostgresEngine
     dropped = "ALTER TABLE attack.visits DROP CONSTRAINT visits_pkey"
     with (
-        connection._statement(guards),
+        connection._begin(guards),
         pytest.raises(Exception, match="lock timeout"),
     ):
         postgres.execute("SET lock_timeout = '50ms'", dropped)
     postgres.execute(dropped)
-    with pytest.raises(PolicyError), connection._statement(guards):
+    with pytest.raises(PolicyError), connection._begin(guards):
         pass
     engine.close()
     schema_database.close()

@@ -13,7 +13,7 @@ from support.lengths import forms
 from support.stores import PostgresStore, compare
 
 from dpsql.engines.duckdb import duckdb_settings
-from dpsql.engines.postgres.postgres_engine import Connection
+from dpsql.engines.postgres.postgres_engine import PostgresConnection
 from dpsql.engines.writer import Untranslatable
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load
@@ -156,7 +156,7 @@ def test_statements_on_them_are_answered(session: Session) -> None:
     session.run(
         "SELECT note, COUNT(DISTINCT user_id) AS n FROM notes WHERE note IN ('short', 'a') GROUP BY note TOP 1"
     )
-    assert session.ledger.failures(session.analyst) == 0
+    assert session.ledger.count_failures(session.analyst) == 0
 
 
 def test_bits_are_counted_beyond_two_to_the_31(session: Session) -> None:
@@ -232,7 +232,7 @@ def test_a_table_that_changes_while_it_is_counted_is_not_answered_for(place: Pos
         except Exception as problem:  # noqa: BLE001  whatever it is, it is compared below
             problems.append(str(problem))
 
-    watcher = Connection(place.address, 60)
+    watcher = PostgresConnection(place.address, 60)
     worker = threading.Thread(target=run)
     worker.start()
     sleeping = "SELECT COUNT(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'"

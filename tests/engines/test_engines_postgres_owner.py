@@ -12,7 +12,7 @@ import pytest
 from support.stores import PostgresStore
 
 from dpsql.engines.postgres import postgres_engine
-from dpsql.engines.postgres.postgres_engine import Connection
+from dpsql.engines.postgres.postgres_engine import PostgresConnection
 from dpsql.engines.postgres.postgres_tables import find_table, write_scan
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import DatabaseSource, Policy, Table, UnitColumn
@@ -134,14 +134,14 @@ def test_a_session_that_the_server_ended_costs_nothing(postgres: PostgresStore) 
 
 ASLEEP = """
 import sys
-from dpsql.engines.postgres.postgres_engine import Connection
-Connection(sys.argv[1], 3600).table("SELECT 1 AS asleep FROM pg_sleep(3600)")
+from dpsql.engines.postgres.postgres_engine import PostgresConnection
+PostgresConnection(sys.argv[1], 3600).table("SELECT 1 AS asleep FROM pg_sleep(3600)")
 """
 RUNNING = "SELECT count(*) AS n FROM pg_stat_activity WHERE query LIKE '%1 AS asleep%' AND state = 'active' AND pid <> pg_backend_pid()"
 
 
 def test_the_statement_of_a_process_that_was_killed_ends(postgres: PostgresStore) -> None:
-    asked = Connection(postgres.address, 60)
+    asked = PostgresConnection(postgres.address, 60)
 
     def waits_until(running: int) -> bool:
         for _ in range(600):

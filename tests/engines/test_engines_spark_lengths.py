@@ -118,7 +118,7 @@ def test_texts_that_grow_are_null_and_nothing_fails(session: Session) -> None:
         "contains(note, left(note, 20000))",
     ):
         assert session.run(COUNT + condition).release is not None, condition
-    assert session.ledger.failures(session.analyst) == 0
+    assert session.ledger.count_failures(session.analyst) == 0
 
 
 @pytest.mark.parametrize(

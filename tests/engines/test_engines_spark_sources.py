@@ -123,7 +123,7 @@ def test_rows_that_others_write_are_counted(spark: tuple[SparkStore, Any]) -> No
         owner.sql(sql)
         seen.append(counted(session))
     assert [abs(n - wanted) < 10 for n, wanted in zip(seen, (1000, 3000, 50), strict=True)] == [True] * 3
-    assert session.ledger.failures(session.analyst) == 0
+    assert session.ledger.count_failures(session.analyst) == 0
     session.close()
 
 
@@ -132,11 +132,11 @@ def test_what_changes_after_a_statement_is_planned_is_seen_before_the_charge(
 ) -> None:
     session, owner = opened(spark, "(user_id BIGINT, page STRING) USING parquet"), spark[1]
     engine, compiled = engine_of(session), private(session.prepare(COUNT)).plan.compiled
-    assert engine.current(compiled)
+    assert engine.is_current(compiled)
     owner.sql("INSERT INTO default.visits VALUES (1, 'a')")
-    assert not engine.current(compiled)
+    assert not engine.is_current(compiled)
     engine.translate(compiled)
-    assert engine.current(compiled)
+    assert engine.is_current(compiled)
     session.close()
 
 

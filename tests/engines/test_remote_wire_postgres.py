@@ -21,7 +21,7 @@ from support.servers import binaries, postgres
 
 from dpsql.errors import DataError, OperationalError, QueryRefused, QuerySyntaxError
 from dpsql.remote import Target
-from dpsql.remote.sent_statement import Sent
+from dpsql.remote.sent_statement import SentText
 from dpsql.remote.wire import ServerWire
 
 pytestmark = pytest.mark.postgres
@@ -130,8 +130,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def plain(statement: str) -> Sent:
-    return Sent(statement, statement)
+def plain(statement: str) -> SentText:
+    return SentText(statement, statement)
 
 
 @pytest.mark.parametrize("algorithm", [hashes.SHA256(), hashes.SHA384(), hashes.SHA512()])

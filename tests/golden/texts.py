@@ -225,7 +225,7 @@ def _in_postgres(
         indexes=(),
     )
     there = {column.name for column in found.columns}
-    readable = [(n, k) for n, k in columns if n in there and postgres.readable_as(found, n, k)]
+    readable = [(n, k) for n, k in columns if n in there and postgres.is_readable_as(found, n, k)]
     return postgres.write_scan(table, found, tuple(readable), longest)
 
 
@@ -234,7 +234,7 @@ def _in_spark(
 ) -> tuple[str, dict[str, TargetColumn]]:
     physical = [(name, _stored(kind)[2]) for name, kind in columns if _stored(kind)[2]]
     words = dict(physical)
-    readable = [(n, k) for n, k in columns if n in words and spark.readable_as(n, words[n], k)]
+    readable = [(n, k) for n, k in columns if n in words and spark.is_readable_as(n, words[n], k)]
     return spark.write_scan(table, f"`default`.`{table.name}`", physical, tuple(readable), longest)
 
 

@@ -266,7 +266,7 @@ def test_the_last_day_counts_until_midnight_and_no_longer(tmp_path: Path) -> Non
         "[tables.e.domain]\nts = { from = 2024-01-01, to = 2024-01-31 }\n"
     )
     policy = load(tmp_path / "dpsql.toml")
-    assert Inspector(policy).outside("e", "ts") == (2, 2, 1)
+    assert Inspector(policy).count_outside("e", "ts") == (2, 2, 1)
     plain = duckdb.connect()
     plain.execute(
         f"CREATE TABLE e AS FROM '{tmp_path}/e.parquet' WHERE ts IS NULL OR year(ts) = 2024 AND month(ts) = 1"

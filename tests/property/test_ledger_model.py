@@ -403,8 +403,8 @@ class LedgerMachine(RuleBasedStateMachine):
         assert len(ledger.ladder_charges()) == len(model.kept)
         assert len(ledger.entries()) == model.entries
         assert ledger.facts == model.facts
-        assert {who: ledger.failures(who) for who in model.failed} == model.failed
-        assert {who: ledger.cancelled(who) for who in model.cancelled} == model.cancelled
+        assert {who: ledger.count_failures(who) for who in model.failed} == model.failed
+        assert {who: ledger.count_cancelled(who) for who in model.cancelled} == model.cancelled
         assert ledger.check() == []
 
 

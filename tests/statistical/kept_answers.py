@@ -26,7 +26,7 @@ from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder
 from dpsql.owner import ladder_releases
-from dpsql.owner.ladder_releases import measure_named
+from dpsql.owner.ladder_releases import parse_measure
 from dpsql.planning import NoisyResult, build_details, build_rows, widen_by_left_out
 from dpsql.policy import load
 from dpsql.release import tables_read
@@ -80,10 +80,10 @@ class Asked:
         self.session = Session(self.database, "alice")
         self.runs, self.ladders = runs, Ladders()
         engines = self.database.engines()
-        made = [measure_named(self.database, name) for name in measures]
+        made = [parse_measure(self.database, name) for name in measures]
         self._drawn: dict[tuple[str, str], list[KeptLadder]] = {}
         for each in sorted(made, key=lambda each: each.text != ROWS):
-            (beyond,) = ladder_releases.beyond_asked(self.database, [each, *made])[:1]
+            (beyond,) = ladder_releases.decide_beyond(self.database, [each, *made])[:1]
             part = ladder_releases.VALUES_SHARE * epsilon if beyond else Fraction(0)
             drawn = list(self._draw(each, epsilon - part))
             self._drawn[each.table, each.text] = list(self._beyond(each, drawn, part)) if beyond else drawn

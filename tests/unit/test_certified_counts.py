@@ -18,7 +18,7 @@ from dpsql.dbapi import Connection
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.errors import Error, InternalError
 from dpsql.kernel.check import NotCertified
-from dpsql.owner.ladder_releases import measure_named, release_ladders
+from dpsql.owner.ladder_releases import parse_measure, release_ladders
 from dpsql.session import Session
 from tests.narrow import engine_of, private
 from tests.opened import sessions_in
@@ -67,7 +67,7 @@ def answer_by_hypotheses(session: Session) -> None:
 
 
 def keep_ladders(session: Session) -> None:
-    measures = [measure_named(session.database, name) for name in ("visits", "visits.ms", "visits by page")]
+    measures = [parse_measure(session.database, name) for name in ("visits", "visits.ms", "visits by page")]
     release_ladders(session.database, measures, Fraction(1), "dpsql bounds")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from dpsql.database import Database
 from dpsql.errors import PolicyError, QuerySyntaxError
-from dpsql.owner.ladder_releases import measure_named, release_ladders
+from dpsql.owner.ladder_releases import parse_measure, release_ladders
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session
@@ -65,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _opened(folder: Path, cut: str) -> Iterator[Session]:
     (folder / "dpsql.toml").write_text(POLICY.format(cut=cut))
     with closing(Database(load(folder / "dpsql.toml"))) as database:
-        measures = [measure_named(database, name) for name in ("orders", "calls")]
+        measures = [parse_measure(database, name) for name in ("orders", "calls")]
         release_ladders(database, measures, Fraction(10**6), "dpsql bounds")
         with closing(Session(database, "alice")) as session:
             yield session

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.database import Database
-from dpsql.owner.ladder_releases import measure_named, release_ladders
+from dpsql.owner.ladder_releases import parse_measure, release_ladders
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session
@@ -51,7 +51,7 @@ def opened(tmp_path: Path) -> Iterator[Database]:
 
 
 def find(opened: Database, *names: str) -> None:
-    release_ladders(opened, [measure_named(opened, n) for n in names], Fraction(10), "dpsql bounds")
+    release_ladders(opened, [parse_measure(opened, n) for n in names], Fraction(10), "dpsql bounds")
 
 
 def asked(opened: Database, text: str = COUNT) -> Release:

@@ -16,7 +16,7 @@ from dpsql.cli.bounds import draw_ladders
 from dpsql.database import Database
 from dpsql.estimates import figure
 from dpsql.owner.ladder_listing import describe_ladder
-from dpsql.owner.ladder_releases import measure_named, release_ladders
+from dpsql.owner.ladder_releases import parse_measure, release_ladders
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.render.grid import Style
@@ -64,7 +64,7 @@ def asked(database: Database, what: str, epsilon: str) -> Release:
 def test_a_kept_ladder_tells_of_units_above_the_largest_size_that_it_found(opened: Opened) -> None:
     """150 users are too few to reach totals of 18,000 from a cent, at this price."""
     database = opened(150)
-    measures = [measure_named(database, "orders.amount")]
+    measures = [parse_measure(database, "orders.amount")]
     (ladder,) = release_ladders(database, measures, Fraction(1, 2), "dpsql bounds")
     assert 100 < present(ladder.units_above) < 200
     most, twice = (figure(times * ladder.most * float(ladder.step)) for times in (1, 2))
@@ -76,7 +76,7 @@ def test_a_kept_ladder_tells_of_units_above_the_largest_size_that_it_found(opene
 
 def test_a_ladder_that_found_the_largest_size_tells_of_none(opened: Opened) -> None:
     database = opened(150)
-    measures = [measure_named(database, "orders.amount")]
+    measures = [parse_measure(database, "orders.amount")]
     (ladder,) = release_ladders(database, measures, Fraction(50), "dpsql bounds")
     assert ladder.units_above is None
     assert NOT_KNOWN not in asked(database, "SUM(amount) AS s", "1").line

@@ -20,7 +20,7 @@ from dpsql.database import Database
 from dpsql.errors import ProgrammingError, QueryRefused
 from dpsql.kernel.mechanisms.ladder import FULL
 from dpsql.owner.ladder_listing import list_kept
-from dpsql.owner.ladder_releases import measure_named, release_ladders
+from dpsql.owner.ladder_releases import parse_measure, release_ladders
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
@@ -78,7 +78,7 @@ def opened(folder: Path, rows: list[Row], policy: str = POLICY) -> Database:
 
 def released(database: Database, *names: str, epsilon: int = 10**6) -> None:
     release_ladders(
-        database, [measure_named(database, name) for name in names], Fraction(epsilon), "dpsql bounds"
+        database, [parse_measure(database, name) for name in names], Fraction(epsilon), "dpsql bounds"
     )
 
 
@@ -132,7 +132,7 @@ def scores(database: Database, measure: UnitMeasure) -> NDArray[np.int64]:
 @pytest.mark.parametrize("by", ["day", "ward", "day, ward", "note"])
 def test_the_groups_of_each_unit_are_measured(database: Database, rows: list[Row], by: str) -> None:
     """All rows outside of the domains are one group; NULL is a value of its own."""
-    measure, sizes = measure_named(database, f"visits by {by}"), sizes_of(rows, by)
+    measure, sizes = parse_measure(database, f"visits by {by}"), sizes_of(rows, by)
     assert (measure.table, measure.text) == ("visits", f"groups by {by}")
     ends = (0, *range(1, 14), 40, 90, 121, 122, 123)
     assert list(above_of(database, measure, ends)) == [sum(size > end for size in sizes) for end in ends]
@@ -144,7 +144,7 @@ def test_the_groups_of_each_unit_are_measured(database: Database, rows: list[Row
 def test_values_of_undeclared_columns_are_groups_each_beside_declared_ones(
     database: Database, rows: list[Row]
 ) -> None:
-    measure = measure_named(database, "visits by note, ward")
+    measure = parse_measure(database, "visits by note, ward")
     sizes = sizes_of(rows, "note, ward")
     assert list(above_of(database, measure, (5, 20))) == [sum(s > end for s in sizes) for end in (5, 20)]
 
@@ -157,7 +157,7 @@ def test_one_unit_moves_one_bin_and_no_score_by_more_than_one(
     for unit in (0, 7, 40):
         with opened(tmp_path / str(unit), [row for row in rows if row[0] != unit]) as without:
             for by in ("day", "day, ward", "note"):
-                both = [(d, measure_named(d, f"visits by {by}")) for d in (database, without)]
+                both = [(d, parse_measure(d, f"visits by {by}")) for d in (database, without)]
                 here, there = (above_of(*each, ends) for each in both)
                 bins = [a - np.append(a[1:], 0) for a in (here, there)]
                 assert sorted(bins[0] - bins[1])[-2:] == [0, 1]
@@ -329,7 +329,7 @@ def test_declared_values_that_change_end_what_is_known(tmp_path: Path, rows: lis
 )
 def test_what_has_no_groups_is_refused(database: Database, name: str, message: str) -> None:
     with pytest.raises(ProgrammingError, match=message):
-        measure_named(database, name)
+        parse_measure(database, name)
 
 
 def test_the_numbers_of_units_by_groups_are_kept(database: Database, rows: list[Row]) -> None:

@@ -472,7 +472,7 @@ def test_a_forbidden_import_is_found(place: str, source: str) -> None:
     [
         (
             "kernel/noise/geometric_noise.py",
-            "from dpsql.kernel.noise.entropy import uniform\nfrom dpsql.kernel.exact_bounds import exp_bounds",
+            "from dpsql.kernel.noise import entropy\nfrom dpsql.kernel.exact_bounds import exp_bounds",
         ),
         (
             "kernel/mechanisms/top_k.py",

@@ -24,7 +24,7 @@ from dpsql.errors import BudgetExceeded, ProgrammingError
 from dpsql.estimates import KeptLadder
 from dpsql.kernel.mechanisms.ladder import thresholds
 from dpsql.ledger import LadderRequest
-from dpsql.owner.ladder_releases import find_kept, loss_of, measure_named, release_ladders
+from dpsql.owner.ladder_releases import find_kept, loss_of, parse_measure, release_ladders
 from dpsql.policy import load
 from dpsql.release.kept_ladders import kept_at, known_versions, version_of
 from dpsql.session import Session
@@ -104,7 +104,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     write(folder)
     with closing(Database(load(folder / "dpsql.toml"))) as opened:
         names = ("orders", "orders.amount", "orders.ratio", "orders.debt")
-        release_ladders(opened, [measure_named(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
+        release_ladders(opened, [parse_measure(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
         yield opened
 
 
@@ -268,7 +268,7 @@ def shown(session: Session, rest: str, options: str) -> tuple[list[dict[str, flo
 def exact(session: Session, rest: str) -> list[tuple[object, ...]]:
     """Return what plain SQL says on the same rows."""
     path = present(session.policy.path).parent / "orders.parquet"
-    return duckdb.sql(f"SELECT {rest}".replace("FROM orders", f"FROM '{path}'")).fetchall()
+    return present(duckdb.sql(f"SELECT {rest}".replace("FROM orders", f"FROM '{path}'"))).fetchall()
 
 
 def test_the_largest_groups_get_back_half_of_their_shares_of_the_whole(session: Session) -> None:
@@ -376,7 +376,7 @@ def test_other_data_leave_the_bound_and_end_what_is_known(tmp_path: Path) -> Non
         closing(Database(load(tmp_path / "dpsql.toml"))) as opened,
         closing(Session(opened, "alice")) as asked,
     ):
-        release_ladders(opened, [measure_named(opened, "orders")], Fraction(10**6), "dpsql bounds")
+        release_ladders(opened, [parse_measure(opened, "orders")], Fraction(10**6), "dpsql bounds")
         before = plan_of(asked, "COUNT(*) AS n FROM orders").left_out[0]
         write(tmp_path, more=1)
         after = plan_of(asked, "COUNT(*) AS n FROM orders").left_out[0]
@@ -385,13 +385,13 @@ def test_other_data_leave_the_bound_and_end_what_is_known(tmp_path: Path) -> Non
         assert present(after).bound == present(before).bound
         release = present(asked.run(statement("COUNT(*) AS n FROM orders")).release)
         assert "how much is not known since the data changed" in release.line
-        assert find_kept(opened, measure_named(opened, "orders")) is None
+        assert find_kept(opened, parse_measure(opened, "orders")) is None
 
 
 def test_a_ladder_of_another_unit_is_not_used(tmp_path: Path) -> None:
     write(tmp_path)
     with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
-        release_ladders(opened, [measure_named(opened, "orders")], Fraction(10**6), "dpsql bounds")
+        release_ladders(opened, [parse_measure(opened, "orders")], Fraction(10**6), "dpsql bounds")
     (tmp_path / "dpsql.toml").write_text(POLICY.replace('unit = "user_id"', 'unit = "debt"'))
     with (
         closing(Database(load(tmp_path / "dpsql.toml"))) as opened,
@@ -408,7 +408,7 @@ def test_a_session_that_is_open_uses_a_ladder_that_comes(tmp_path: Path) -> None
     ):
         first = private(asked.prepare(statement("COUNT(*) AS n FROM orders")))
         with closing(Database(load(tmp_path / "dpsql.toml"))) as owner:
-            release_ladders(owner, [measure_named(owner, "orders")], Fraction(10**6), "dpsql bounds")
+            release_ladders(owner, [parse_measure(owner, "orders")], Fraction(10**6), "dpsql bounds")
         second = private(asked.prepare(statement("COUNT(*) AS n FROM orders")))
         assert not any(first.plan.left_out)
         assert all(second.plan.left_out)
@@ -420,7 +420,7 @@ def test_the_charge_is_everybodys_and_durable_before_a_row_is_read(
 ) -> None:
     write(tmp_path)
     with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
-        measure = measure_named(opened, "orders")
+        measure = parse_measure(opened, "orders")
         monkeypatch.setattr("dpsql.owner.ladder_releases._measure_ladder", _fails)
         with pytest.raises(Exception, match="its charge is kept"):
             release_ladders(opened, [measure], Fraction(5), "dpsql bounds")
@@ -437,7 +437,7 @@ def test_a_ladder_that_a_scope_does_not_admit_is_refused_uncharged(tmp_path: Pat
     write(tmp_path)
     with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
         with pytest.raises(BudgetExceeded, match="alice"):
-            release_ladders(opened, [measure_named(opened, "orders")], Fraction(2 * 10**9), "dpsql bounds")
+            release_ladders(opened, [parse_measure(opened, "orders")], Fraction(2 * 10**9), "dpsql bounds")
         assert opened.ledger.budget(None).spent.epsilon == 0
 
 
@@ -454,7 +454,7 @@ def test_a_ladder_that_a_scope_does_not_admit_is_refused_uncharged(tmp_path: Pat
 )
 def test_what_has_no_measure_is_refused(database: Database, name: str, message: str) -> None:
     with pytest.raises(ProgrammingError, match=message):
-        measure_named(database, name)
+        parse_measure(database, name)
 
 
 def test_a_ladder_has_totals_at_the_ends_of_64_bits(tmp_path: Path) -> None:
@@ -466,7 +466,7 @@ def test_a_ladder_has_totals_at_the_ends_of_64_bits(tmp_path: Path) -> None:
     (tmp_path / "dpsql.toml").write_text(policy)
     with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
         (ladder,) = release_ladders(
-            opened, [measure_named(opened, "orders.x")], Fraction(10**6), "dpsql bounds"
+            opened, [parse_measure(opened, "orders.x")], Fraction(10**6), "dpsql bounds"
         )
     ends = (*thresholds(ladder.most), 2 * ladder.most)
     found = [end for end, number in zip(ends, ladder.bins, strict=True) if number]
@@ -475,7 +475,7 @@ def test_a_ladder_has_totals_at_the_ends_of_64_bits(tmp_path: Path) -> None:
 
 def _kept_with(database: Database, name: str, most: int) -> None:
     """Keep a ladder whose best bound is a size that is no power of two."""
-    measure = measure_named(database, name)
+    measure = parse_measure(database, name)
     policy, engines = database.policy, database.engines()
     version = version_of(policy, policy.tables[measure.table], engines.versions)
     request = LadderRequest(measure.table, measure.text, version, "test", loss_of(Fraction(1)))
@@ -553,7 +553,7 @@ def test_a_ladder_of_other_rows_or_types_knows_nothing_of_these(
     (tmp_path / "others.parquet").write_bytes((tmp_path / "orders.parquet").read_bytes())
     with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
         names = ("orders", "orders.amount")
-        release_ladders(opened, [measure_named(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
+        release_ladders(opened, [parse_measure(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
     (tmp_path / "dpsql.toml").write_text(POLICY.replace(before, after))
     with (
         closing(Database(load(tmp_path / "dpsql.toml"))) as opened,
@@ -662,7 +662,7 @@ def test_lookup_tables_of_other_columns_leave_a_ladder_what_it_is(tmp_path: Path
     """A domain that a public table lists changes nothing that is measured; nor does that table."""
     write(tmp_path)
     with closing(Database(load(tmp_path / "dpsql.toml"))) as opened:
-        release_ladders(opened, [measure_named(opened, "orders")], Fraction(10**6), "dpsql bounds")
+        release_ladders(opened, [parse_measure(opened, "orders")], Fraction(10**6), "dpsql bounds")
     listed = 'region = { table = "names", column = "region", complete = true }'
     policy = POLICY.replace('region = { values = ["a", "b", "c"], complete = true }', listed)
     found = tmp_path / "dpsql.toml"
@@ -671,12 +671,12 @@ def test_lookup_tables_of_other_columns_leave_a_ladder_what_it_is(tmp_path: Path
         (left,) = left_of(asked, "COUNT(*) AS n FROM orders")
         assert present(left).kept.current
         names = ("orders.amount", "orders by region")
-        release_ladders(opened, [measure_named(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
+        release_ladders(opened, [parse_measure(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
         pq.write_table(pa.table({"region": ["a", "b", "c", "d"]}), tmp_path / "names.parquet")
         (left,) = left_of(asked, "COUNT(*) AS n FROM orders")
         assert present(left).kept.current
-        assert find_kept(opened, measure_named(opened, "orders.amount")) is not None
-        assert find_kept(opened, measure_named(opened, "orders by region")) is None
+        assert find_kept(opened, parse_measure(opened, "orders.amount")) is not None
+        assert find_kept(opened, parse_measure(opened, "orders by region")) is None
 
 
 def test_a_version_with_all_lookup_tables_as_written_before_is_known(tmp_path: Path) -> None:

@@ -467,7 +467,7 @@ def test_a_failure_stays_one_whatever_is_cancelled_afterwards(
         session.run(COUNT)
     assert not isinstance(caught.value, Cancelled)
     assert states(session) == ["failed"]
-    assert session.ledger.failures("analyst") == 1
+    assert session.ledger.count_failures("analyst") == 1
 
 
 @pytest.mark.parametrize("delay", [0.005, 0.02, 0.05, 0.1])
@@ -492,7 +492,7 @@ def test_what_the_engine_reports_as_interrupted_is_cancelled(
         ended.set()
         stopper.join()
     assert states(session) == ["cancelled"]
-    assert (session.ledger.failures("analyst"), session.ledger.cancelled("analyst")) == (0, 1)
+    assert (session.ledger.count_failures("analyst"), session.ledger.count_cancelled("analyst")) == (0, 1)
 
 
 def test_a_ctrl_c_that_meets_a_failure_does_not_hide_it(
@@ -584,7 +584,7 @@ def test_connections_at_once_share_one_allowance(folder: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(failed) == 3
-    assert sessions[0].ledger.failures("analyst") == 3
+    assert sessions[0].ledger.count_failures("analyst") == 3
     for session in sessions:
         session.close()
 
@@ -624,7 +624,7 @@ def test_a_ledger_of_the_first_version_is_brought_up_to_date(folder: Path) -> No
         connection.executescript((Path(__file__).parent / "ledger/data/ledger_version_1.sql").read_text())
     session = Session(load(folder / "dpsql.toml"))
     assert session.ledger.budget().spent.epsilon == Fraction(7, 2)
-    assert session.ledger.failures("analyst") == 1
+    assert session.ledger.count_failures("analyst") == 1
     assert session.ledger.check() == []
     with session.checked(tolerance=5, epsilon=1, misses=1) as stream:
         assert stream.count(COUNT, 10**6).hit is False

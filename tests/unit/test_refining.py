@@ -147,7 +147,7 @@ def test_of_two_at_once_one_is_refused_and_pays_nothing(opened: Callable[..., Se
     with pytest.raises(OperationalError, match="was refined by another statement; nothing was charged"):
         one.execute(prepared[0])
     assert one.budget().spent.epsilon == 3
-    assert one.ledger.failures("ann") == 0
+    assert one.ledger.count_failures("ann") == 0
     assert one.ledger.check() == []
 
 
@@ -327,7 +327,7 @@ def test_one_that_fails_keeps_its_charge_and_uses_the_release_up(session: Sessio
     assert "private value" not in str(failed.value)
     replace_engine(session, engine)
     assert session.budget().spent.epsilon == 1
-    assert session.ledger.failures("ann") == 1
+    assert session.ledger.count_failures("ann") == 1
     with pytest.raises(QueryRefused, match="was refined before") as no:
         refine(session, number, "2")
     assert no.value.hint is None
@@ -351,7 +351,7 @@ def test_a_file_that_changes_while_it_is_counted_gives_no_answer(
     with pytest.raises(Error, match="the data changed while it was counted"):
         refine(session, number, "1")
     assert session.budget().spent.epsilon == 1
-    assert session.ledger.cancelled("ann") == 1
+    assert session.ledger.count_cancelled("ann") == 1
     assert len(session.ledger.releases("ann")) == 1
 
 

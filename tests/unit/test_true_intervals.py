@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from dpsql.database import Database
-from dpsql.owner.ladder_releases import measure_named, release_ladders
+from dpsql.owner.ladder_releases import parse_measure, release_ladders
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.narrow import private
@@ -62,7 +62,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         duckdb.sql(f"COPY ({rows}) TO '{folder}/{name}.parquet'")
     (folder / "dpsql.toml").write_text(POLICY)
     with closing(Database(load(folder / "dpsql.toml"))) as database:
-        measures = [measure_named(database, name) for name in ("dense", "holes", "far")]
+        measures = [parse_measure(database, name) for name in ("dense", "holes", "far")]
         release_ladders(database, measures, Fraction(1000), "dpsql bounds")
         with closing(Session(database, "alice")) as opened:
             yield opened

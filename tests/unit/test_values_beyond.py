@@ -17,7 +17,7 @@ from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.owner import ladder_releases
-from dpsql.owner.ladder_releases import losses, measure_named, release_ladders
+from dpsql.owner.ladder_releases import list_losses, parse_measure, release_ladders
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session
@@ -82,7 +82,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     write(made)
     with closing(Database(load(made / "dpsql.toml"))) as opened:
         names = ("orders.amount", "orders", "orders.size")
-        release_ladders(opened, [measure_named(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
+        release_ladders(opened, [parse_measure(opened, n) for n in names], Fraction(10**6), "dpsql bounds")
         yield opened
 
 
@@ -231,7 +231,7 @@ def test_other_data_and_other_bounds_end_what_is_known(folder: Path) -> None:
         closing(Database(load(folder / "dpsql.toml"))) as opened,
         closing(Session(opened, "alice")) as asking,
     ):
-        measures = [measure_named(opened, n) for n in ("orders", "orders.amount")]
+        measures = [parse_measure(opened, n) for n in ("orders", "orders.amount")]
         release_ladders(opened, measures, Fraction(10**6), "dpsql bounds")
         before = asked(asking, "AVG(amount) AS a FROM orders")
         write(folder, more=1)
@@ -249,11 +249,11 @@ def test_other_data_and_other_bounds_end_what_is_known(folder: Path) -> None:
 
 def test_a_fifth_of_the_price_is_for_it_and_all_is_charged_at_once(folder: Path) -> None:
     with closing(Database(load(folder / "dpsql.toml"))) as opened:
-        amount, own = (measure_named(opened, n) for n in ("orders.amount", "orders"))
-        assert ladder_releases.beyond_asked(opened, [amount]) == [False], "how many rows count is not known"
-        assert ladder_releases.beyond_unasked(opened, [amount]) == ["orders.amount"]
-        assert ladder_releases.beyond_asked(opened, [amount, own]) == [True, False]
-        both = losses(opened, [amount, own], Fraction(5))
+        amount, own = (parse_measure(opened, n) for n in ("orders.amount", "orders"))
+        assert ladder_releases.decide_beyond(opened, [amount]) == [False], "how many rows count is not known"
+        assert ladder_releases.list_without_beyond(opened, [amount]) == ["orders.amount"]
+        assert ladder_releases.decide_beyond(opened, [amount, own]) == [True, False]
+        both = list_losses(opened, [amount, own], Fraction(5))
         assert [loss.epsilon for loss in both] == [5, 5]
         assert both[0] == PrivacyLoss.of(Fraction(2), times=2) + PrivacyLoss.of(Fraction(1))
         found = release_ladders(opened, [amount, own], Fraction(5), "dpsql bounds")
@@ -265,7 +265,7 @@ def test_a_fifth_of_the_price_is_for_it_and_all_is_charged_at_once(folder: Path)
 def test_a_constant_of_the_policy_says_how_many_rows_count(folder: Path) -> None:
     write(folder, policy=POLICY + "[defaults]\nrows_per_unit = 3\n")
     with closing(Database(load(folder / "dpsql.toml"))) as opened:
-        (found,) = release_ladders(opened, [measure_named(opened, "orders.amount")], Fraction(5), "x")
+        (found,) = release_ladders(opened, [parse_measure(opened, "orders.amount")], Fraction(5), "x")
         assert present(found.beyond).rows == 3
 
 
@@ -310,7 +310,7 @@ def test_the_key_of_an_answer_has_the_ladder(folder: Path) -> None:
         closing(Database(load(folder / "dpsql.toml"))) as opened,
         closing(Session(opened, "alice")) as asking,
     ):
-        release_ladders(opened, [measure_named(opened, "orders")], Fraction(10**6), "dpsql bounds")
+        release_ladders(opened, [parse_measure(opened, "orders")], Fraction(10**6), "dpsql bounds")
         before = private(asking.prepare(text)).key
-        release_ladders(opened, [measure_named(opened, "orders.amount")], Fraction(10**6), "dpsql bounds")
+        release_ladders(opened, [parse_measure(opened, "orders.amount")], Fraction(10**6), "dpsql bounds")
         assert private(asking.prepare(text)).key != before

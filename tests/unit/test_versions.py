@@ -262,7 +262,7 @@ def test_what_was_counted_while_a_file_changed_is_no_answer_for_later(
     with pytest.raises(OperationalError, match="the data changed"):
         near(session)
     assert session.budget().spent.epsilon == 50
-    assert session.ledger.failures("analyst") == 0
+    assert session.ledger.count_failures("analyst") == 0
     again = sessions()
     assert not free(again)
     assert near(again) == 100
@@ -293,7 +293,7 @@ def test_no_answer_rests_on_a_fact_that_is_false_in_a_replaced_file(
     text = "SELECT COUNT(*) AS n FROM visits WHERE page = 'a'"
     with pytest.raises(OperationalError, match="the data changed"):
         _ = checked.count(text, guess=100) if stream else session.run(text)
-    assert session.ledger.cancelled("analyst") == 1
+    assert session.ledger.count_cancelled("analyst") == 1
 
 
 def test_what_was_vetted_while_a_file_changed_is_vetted_again(

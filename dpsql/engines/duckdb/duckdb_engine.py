@@ -45,6 +45,16 @@ _FIRST, _SECOND, _SCHEMA = Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)
 """How the databases of an engine share its memory: most statements run in the one that is opened first."""
 
 
+_INCOMPLETE = 1000
+"""How many faster texts an engine remembers not to run again."""
+_ROWS = 1_000_000
+_LONG_ROWS = 4096
+"""Rows of one Arrow array; texts of one array may have 2 GiB together, and keys have up to 384 KiB each.
+
+An array that holds more makes the statement fail, and how much it would hold depends on private rows.
+"""
+
+
 class DuckDBEngine:
     """Implements `dpsql.engines.Engine` on DuckDB."""
 
@@ -177,7 +187,7 @@ class DuckDBEngine:
         reader = self.readers[table]
         return reader.unlimited_sql if table in self._within_limit else reader.sql
 
-    def current(self, compiled: CompiledQuery) -> bool:
+    def is_current(self, compiled: CompiledQuery) -> bool:
         """Whether the tables of a query are as they were when it was translated; asked before a charge.
 
         Files have stamps, which are compared beside it.
@@ -185,10 +195,7 @@ class DuckDBEngine:
         return True
 
     def within_length_limit(self, table: str) -> bool:
-        """Whether `vet` found no value of a private table beyond the length limit: its scan need not test.
-
-        Whether the scan of a table omits the test of lengths.
-        """
+        """Whether `vet` found no value of a private table beyond the length limit: its scan need not test."""
         return table in self._within_limit
 
     def assume_within_length_limit(self, table: str, short: bool) -> None:
@@ -235,10 +242,10 @@ class DuckDBEngine:
                 held = held and not cursor.execute(repeated).fetchall()
             owned = OwnedRows(self.readers, self.domains, table)
             if held and reader.table.not_null:
-                there = cursor.execute(duckdb_sql(owned.nulls(reader.table.not_null))).fetchall()[0]
+                there = cursor.execute(duckdb_sql(owned.select_counts(reader.table.not_null))).fetchall()[0]
                 held = len(set(there)) == 1
             for column in reader.table.complete:
-                outside = duckdb_sql(count_rows(owned.outside(column)))
+                outside = duckdb_sql(count_rows(owned.select_outside(column)))
                 held = held and cursor.execute(outside).fetchall() == [(0,)]
             return held, row[1] is not True
 
@@ -271,16 +278,6 @@ def invalid_timestamp(column: str) -> str:
     """
     least = "TIMESTAMP '290309-12-22 (BC) 00:00:00'"
     return f"({quote(column)} < {least} AND {quote(column)} <> TIMESTAMP '-infinity')"
-
-
-_INCOMPLETE = 1000
-"""How many faster texts an engine remembers not to run again."""
-_ROWS = 1_000_000
-_LONG_ROWS = 4096
-"""Rows of one Arrow array; texts of one array may have 2 GiB together, and keys have up to 384 KiB each.
-
-An array that holds more makes the statement fail, and how much it would hold depends on private rows.
-"""
 
 
 def _count_faster(

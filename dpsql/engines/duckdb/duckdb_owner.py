@@ -62,7 +62,7 @@ class Inspector(ExactQueries, DuckDBEngine):
         row = self._fetch_one(f"SELECT COUNT(*), {wanted} FROM ({listed}, {raw} FROM {reader.scan}) AS r")
         return row[0], {name: row[2 + 2 * i] for i, (name, _) in enumerate(reader.columns)}
 
-    def lost_values(self, table: str, column: str, most: int = 3) -> list[tuple[int, str]]:
+    def list_lost_values(self, table: str, column: str, most: int = 3) -> list[tuple[int, str]]:
         """Return the first values that a column's declared type does not hold, with their rows from 1."""
         reader = self.readers[table]
         cell = next(c for c, (name, _) in zip(reader.cells, reader.columns, strict=True) if name == column)
@@ -74,7 +74,7 @@ class Inspector(ExactQueries, DuckDBEngine):
         )
         return [(row[0], row[1]) for row in found]
 
-    def rounded_values(self, table: str) -> dict[str, tuple[int, str]]:
+    def find_rounded_values(self, table: str) -> dict[str, tuple[int, str]]:
         """Return for each column whose declared type rounds values how many, and the first one as text."""
         reader = self.readers[table]
         names: list[str] = []
@@ -99,7 +99,7 @@ class Inspector(ExactQueries, DuckDBEngine):
         pairs = zip(names, found[::2], found[1::2], strict=True)
         return {name: (number, first) for name, number, first in pairs if number}
 
-    def unreadable(self, table: str) -> dict[str, str]:
+    def find_unreadable(self, table: str) -> dict[str, str]:
         """Read each column separately; return those that cannot be read, with the engine's error texts."""
         problems = {}
         for name, _ in self.readers[table].columns:
@@ -109,7 +109,7 @@ class Inspector(ExactQueries, DuckDBEngine):
                 problems[name] = str(problem)
         return problems
 
-    def invalid_timestamps(self, table: str) -> dict[str, int]:
+    def count_invalid_timestamps(self, table: str) -> dict[str, int]:
         """Return for each TIMESTAMP column the number of its values that are no valid timestamps."""
         columns = [name for name, sql_type in self.readers[table].columns if sql_type.moment]
         if not columns:
@@ -117,7 +117,7 @@ class Inspector(ExactQueries, DuckDBEngine):
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {invalid_timestamp(name)})" for name in columns)
         return dict(zip(columns, self._fetch_one(f"SELECT {counts} FROM main.{quote(table)}"), strict=True))
 
-    def zones(self, table: str) -> dict[str, tuple[int, int, int]]:
+    def count_offsets(self, table: str) -> dict[str, tuple[int, int, int]]:
         """Return how many texts of times have an offset, how many have none, and how many there are.
 
         It is by column, of texts that are declared as dates or times.
@@ -135,7 +135,7 @@ class Inspector(ExactQueries, DuckDBEngine):
         row = self._fetch_one(f"SELECT {counts} FROM {reader.scan}")
         return {name: tuple(row[3 * i : 3 * i + 3]) for i, name in enumerate(names)}
 
-    def changed_hours(self, table: str, column: str) -> tuple[int, int]:
+    def count_changed_hours(self, table: str, column: str) -> tuple[int, int]:
         """Return how many times of a column with a declared zone are doubled, and how many skipped."""
         zone = zones.zone(self._reader(table).table.zone[column])
         found = []
@@ -149,7 +149,7 @@ class Inspector(ExactQueries, DuckDBEngine):
             )
         return found[0], found[1]
 
-    def over_limit(self, table: str) -> dict[str, int]:
+    def count_over_limit(self, table: str) -> dict[str, int]:
         """Return for each column with a length limit the number of values beyond it."""
         reader = self.readers[table]
         if not reader.over_limit:

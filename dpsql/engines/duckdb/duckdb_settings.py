@@ -1,12 +1,13 @@
 """The settings of every DuckDB database, the lock that prevents changes to them, cursors, tested versions.
 
-Each statement runs on a cursor of its own, which can be interrupted alone. A cursor has the database's
-settings, not those that another cursor or connection set for itself, so settings are pinned globally.
+Cursors: each statement runs on a cursor of its own, which can be interrupted alone. A cursor has the
+database's settings, not those that another cursor or connection set for itself, so settings are pinned
+globally.
 
-What the guarantee reads of each version that was tested is data: the files of `tested/` are made by ``python
--m tests.engine_drift --write`` and reviewed as a diff. The guarantee reads: the words of bound plans; which
-functions these call, with their signatures and volatility; the settings that give values and statements their
-meaning; the optimizers, of which some would move what may fail out of its TRY.
+Tested versions: what the guarantee reads of each version that was tested is data: the files of `tested/` are
+made by ``python -m tests.engine_drift --write`` and reviewed as a diff. The guarantee reads: the words of
+bound plans; which functions these call, with their signatures and volatility; the settings that give values
+and statements their meaning; the optimizers, of which some would move what may fail out of its TRY.
 
 Another version is told to the owner and gets nothing on trust: its unknown optimizers are switched off, a
 statement is refused whose plan has an unknown word or a function that is gone or volatile, and where a
@@ -42,7 +43,7 @@ _ADVICE = ("Possible fixes", "Possible solutions", "LINE ")
 def duckdb_words(problem: duckdb.Error) -> str:
     r"""Return what happened in the engine's words, without its advice about options.
 
-    >>> engine_words(duckdb.Error("CSV Error on Line: 59\nOriginal Line: 57,p1,x\nPossible fixes:\n* .."))
+    >>> duckdb_words(duckdb.Error("CSV Error on Line: 59\nOriginal Line: 57,p1,x\nPossible fixes:\n* .."))
     'CSV Error on Line: 59\nOriginal Line: 57,p1,x'
     """
     lines: list[str] = []
@@ -95,25 +96,25 @@ class EngineFacts:
 
 
 @cache
-def tested() -> dict[str, EngineFacts]:
+def tested_versions() -> dict[str, EngineFacts]:
     """Return the facts of each tested version, the oldest version first."""
     files = sorted(_TESTED.glob("*.json"), key=lambda path: tuple(map(int, path.stem.split("."))))
     return {path.stem: EngineFacts(**json.loads(path.read_text("utf-8"))) for path in files}
 
 
-def installed() -> str:
+def installed_version() -> str:
     """Return the version of DuckDB that is installed."""
     return str(duckdb.__version__)
 
 
 def untested_notice() -> str:
     """Return a sentence that the installed version was not tested, and what to install; empty if it was."""
-    versions = list(tested())
-    if installed() in versions:
+    versions = list(tested_versions())
+    if installed_version() in versions:
         return ""
     listed = " and ".join(filter(None, (", ".join(versions[:-1]), versions[-1])))
     return (
-        f"DuckDB {installed()} is installed, and dpsql was tested with {listed}: "
+        f"DuckDB {installed_version()} is installed, and dpsql was tested with {listed}: "
         f"pip install 'duckdb=={versions[-1]}'"
     )
 
@@ -125,7 +126,7 @@ def read_vocabulary(connection: duckdb.DuckDBPyConnection) -> Vocabulary:
     or have become volatile.
     """
     untested = untested_notice()
-    versions = list(tested().values()) if untested else [tested()[installed()]]
+    versions = list(tested_versions().values()) if untested else [tested_versions()[installed_version()]]
     words = {
         kind: frozenset(word for each in versions for word in each.words[kind]) for kind in versions[0].words
     }
@@ -133,7 +134,7 @@ def read_vocabulary(connection: duckdb.DuckDBPyConnection) -> Vocabulary:
     if untested:
         there: dict[str, str] = {}
         with suppress(duckdb.Error):
-            there = functions(connection)
+            there = list_functions(connection)
         called = {name: there.get(name, "") for name, text in called.items() if name in there or not text}
     steady = frozenset(name for name, text in called.items() if "VOLATILE" not in text)
     return Vocabulary(**words, functions=steady, untested=untested)
@@ -144,8 +145,8 @@ def check_settings(connection: duckdb.DuckDBPyConnection) -> None:
     untested = untested_notice()
     if not untested:
         return
-    expected = tested()[list(tested())[-1]].relied_on
-    found = relied_on(connection)
+    expected = tested_versions()[list(tested_versions())[-1]].relied_on
+    found = read_relied_on(connection)
     other = [name for name, value in expected.items() if found.get(name) != value]
     if other:
         raise EngineNotTested(
@@ -153,7 +154,7 @@ def check_settings(connection: duckdb.DuckDBPyConnection) -> None:
         )
 
 
-def functions(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+def list_functions(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """Return the volatility and the signatures of each scalar and aggregate function, by its name."""
     taken = "array_to_string(parameter_types, ', '), varargs"
     cells = f"function_name, function_type, stability, {taken}, return_type"
@@ -171,7 +172,7 @@ def list_optimizers(connection: duckdb.DuckDBPyConnection) -> tuple[str, ...]:
     return tuple(sorted(name for (name,) in connection.execute("FROM duckdb_optimizers()").fetchall()))
 
 
-def relied_on(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
+def read_relied_on(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
     """Return the value of each setting that is relied on and exists."""
     found = {}
     for name in RELIED_ON:
@@ -257,7 +258,7 @@ def connect(
 
 def _switch_off(connection: duckdb.DuckDBPyConnection, optimizers: Sequence[str]) -> None:
     """Switch off those optimizers that the engine has, and those that no tested version has."""
-    known = {name for each in tested().values() for name in each.optimizers}
+    known = {name for each in tested_versions().values() for name in each.optimizers}
     there = list_optimizers(connection)
     names = ",".join(name for name in there if name in optimizers or name not in known)
     connection.execute(f"SET GLOBAL disabled_optimizers = '{names}'")
@@ -338,8 +339,8 @@ def lock(
     `memory` is the most bytes that the database takes; None: the engine's own limit.
 
     `statistics` lets the optimizer use the minimum and maximum of columns: counting distinct units takes an
-    eighth less time and a quarter less memory. It is only for queries with `CompiledQuery.counts_only`:
-    see `_STATISTICS`.
+    eighth less time and a quarter less memory. It is only for queries with `CompiledQuery.counts_only`, since
+    it computes functions of a minimum and a maximum during planning, where no TRY catches an error.
     """
     if statistics:
         _switch_off(connection, _UNSAFE_OPTIMIZERS)

@@ -28,7 +28,7 @@ from dpsql.analysis import quote
 from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import CsvFormat, CsvSource, ParquetSource, Table, files_of, fold, partitions
-from dpsql.policy.table_parts import canonical, table_of
+from dpsql.policy.table_parts import encoding_name, encoding_table
 from dpsql.types import SqlType
 
 _LONGEST_HEADER = 1_000_000
@@ -59,7 +59,7 @@ def read_csv_header(table: Table, path: Path) -> list[str]:
                 f"tables.{table.name}.csv.rename: the header has no column {old!r}",
                 hint="its columns are " + ", ".join(header)[:200],
             )
-    return form.named(header)
+    return form.rename_header(header)
 
 
 def csv_format_of(table: Table) -> CsvFormat:
@@ -77,7 +77,7 @@ def write_csv_scan(
 
     A private file is read by one thread. The parallel reader guesses at every chunk boundary where a record
     begins, so line breaks in one quoted field can make it fail for the whole table. The sequential reader
-    ends silently at an unclosed quote, which `well_quoted` detects.
+    ends silently at an unclosed quote, which `is_well_quoted` detects.
     """
     form = csv_format_of(table)
     names = [name or f"§{i}" for i, name in enumerate(header)]
@@ -111,7 +111,7 @@ def find_stray_quote(path: Path, delimiter: str = ",", chunk: int = _CHUNK) -> i
 
     >>> from pathlib import Path; import tempfile
     >>> file = Path(tempfile.mkdtemp(), "rows.csv")
-    >>> def test(rows): _ = file.write_bytes(b"id,name\n" + rows); return well_quoted(file)
+    >>> def test(rows): _ = file.write_bytes(b"id,name\n" + rows); return is_well_quoted(file)
     >>> test(b'1,"a ""b""\nc"\n'), test(b'1,"a\n2,b\n'), test(b'1,5" pipe\n2,5" pipe\n')
     (True, False, False)
     """
@@ -148,7 +148,7 @@ def copy_in_utf8(source: CsvSource, file: Path, folder: Path | None) -> Path:
 
     No byte makes it fail: one without a meaning becomes a control or replacement character. Raises `OSError`.
     """
-    if canonical(source.format.encoding) == "utf-8":
+    if encoding_name(source.format.encoding) == "utf-8":
         return file
     if folder is None:
         raise OSError("no folder for the copy of a file")
@@ -163,8 +163,8 @@ def copy_in_utf8(source: CsvSource, file: Path, folder: Path | None) -> Path:
 
 
 def _write_copy(file: Path, copy: Path, encoding: str) -> None:
-    table = table_of(encoding)
-    decoder = codecs.getincrementaldecoder(canonical(encoding))("replace") if table is None else None
+    table = encoding_table(encoding)
+    decoder = codecs.getincrementaldecoder(encoding_name(encoding))("replace") if table is None else None
     descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with file.open("rb") as stream, open(descriptor, "wb") as out:
         while block := stream.read(_COPIED_BYTES):
@@ -317,7 +317,7 @@ def find_difference(
             if columns is not None and name not in columns:
                 continue
             own = theirs.get(name)
-            if own is None or not keeps(own[1], kind):
+            if own is None or not is_kept(own[1], kind):
                 return Difference(title, first, other, (kind, None if own is None else own[1]))
     return None
 
@@ -339,12 +339,12 @@ def _schema_columns(schema: list[tuple[str, int, str | None]]) -> dict[str, tupl
     return found
 
 
-def keeps(held: str, read: str) -> bool:
-    """Return whether each value of a type is the same value when it is read with another one.
+def is_kept(held: str, read: str) -> bool:
+    """Whether each value of a type is the same value when it is read with another one.
 
-    >>> keeps("INTEGER", "BIGINT"), keeps("DOUBLE", "BIGINT"), keeps("BIGINT", "DOUBLE")
+    >>> is_kept("INTEGER", "BIGINT"), is_kept("DOUBLE", "BIGINT"), is_kept("BIGINT", "DOUBLE")
     (True, False, False)
-    >>> keeps("DECIMAL(9,2)", "DECIMAL(12,3)"), keeps("UINTEGER", "INTEGER"), keeps("DATE", "TIMESTAMP")
+    >>> is_kept("DECIMAL(9,2)", "DECIMAL(12,3)"), is_kept("UINTEGER", "INTEGER"), is_kept("DATE", "TIMESTAMP")
     (True, False, True)
     """
     if held == read:

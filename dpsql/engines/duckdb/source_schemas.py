@@ -33,7 +33,7 @@ from dpsql.errors import PolicyError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import CsvFormat, CsvSource, FileSource, ParquetSource, files_of, partitions
 from dpsql.policy.names import name_problem
-from dpsql.policy.table_parts import canonical, pattern_problem, split_pattern
+from dpsql.policy.table_parts import encoding_name, pattern_problem, split_pattern
 from dpsql.types import TIMESTAMPTZ, SqlType, column_type
 
 _LOOKED_AT = 1 << 24
@@ -73,7 +73,7 @@ def _find_encoding(head: bytes) -> str:
 
 
 def _read_header_line(path: Path, encoding: str) -> str:
-    decoder = codecs.getincrementaldecoder("utf-8-sig" if canonical(encoding) == "utf-8" else encoding)
+    decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding_name(encoding) == "utf-8" else encoding)
     text = decoder("replace").decode(_read_first_bytes(path, _LONGEST_HEADER))
     return re.split(r"\r\n|\n|\r", text, maxsplit=1)[0]
 
@@ -92,7 +92,7 @@ def read_header(path: Path, form: CsvFormat) -> list[str]:
 def find_offsets(path: Path, form: CsvFormat, width: int) -> set[int]:
     """Return the places of the columns whose texts in the first lines are all times with an offset."""
     decoder = codecs.getincrementaldecoder(
-        "utf-8-sig" if canonical(form.encoding) == "utf-8" else form.encoding
+        "utf-8-sig" if encoding_name(form.encoding) == "utf-8" else form.encoding
     )
     lines = decoder("replace").decode(_read_first_bytes(path, _FIRST_LINES)).splitlines()
     try:
@@ -108,7 +108,7 @@ def find_offsets(path: Path, form: CsvFormat, width: int) -> set[int]:
 def rename_columns(form: CsvFormat, header: list[str]) -> CsvFormat:
     """Return a format that gives a plain name to each column whose own is not plain ASCII.
 
-    >>> renamed(CsvFormat(), ["id", "Amount (€)", "Größe", "", "Größe!"]).rename
+    >>> rename_columns(CsvFormat(), ["id", "Amount (€)", "Größe", "", "Größe!"]).rename
     (('Amount (€)', 'Amount'), ('Größe', 'Grosse'), ('Größe!', 'Grosse_2'))
     """
     taken = {name.lower() for name in header if name and not name_problem(name)}
@@ -260,7 +260,7 @@ def introspect(path: Path, ask: AskFormat = lambda name, form: form) -> list[Fou
         header = read_header(files[0], form)
         form, keys = rename_columns(form, header), partitions(csv, files)
         instants = find_offsets(files[0], form, len(header))
-        names = [(each, i in instants) for i, each in enumerate(form.named(header)) if each]
+        names = [(each, i in instants) for i, each in enumerate(form.rename_header(header)) if each]
         names += [(each, False) for each in keys]
         found = tuple(FoundColumn(n, TIMESTAMPTZ if instant else SqlType("VARCHAR")) for n, instant in names)
         return [Found(name, named, None, found, csv=form, unnamed=header.count(""), folders=keys)]
@@ -406,6 +406,6 @@ def declarable_type(physical: str) -> SqlType | None:
 
 
 def _has_unsupported_parts(sql_type: SqlType) -> bool:
-    """Whether a type is a list or struct with parts that cannot be made canonical."""
+    """Whether a type is a list or struct with parts that cannot be made encoding_name."""
     inner = [sql_type.item] if sql_type.item is not None else [field for _, field in sql_type.fields]
     return any(part.name in ("DOUBLE", "ENUM") or _has_unsupported_parts(part) for part in inner)

@@ -13,10 +13,10 @@ from dpsql.engines.duckdb.table_readers import Reader, declared_columns
 from dpsql.engines.postgres import postgres_sql
 from dpsql.engines.postgres.postgres_sql import PostgresDialect, string_literal
 from dpsql.engines.postgres.postgres_tables import (
-    Guard,
+    PostgresGuard,
     columns_of,
     find_table,
-    never_null,
+    never_null_columns,
     raise_if_changed,
     write_scan,
 )
@@ -99,8 +99,8 @@ class _UnsuitableError(Exception):
     """
 
 
-class Connection:
-    """A read-only session; a failed statement raises an exception that `worker.run` handles."""
+class PostgresConnection:
+    """A read-only session; a failed statement raises an exception that `run_in_thread` handles."""
 
     def __init__(self, address: str, timeout: int) -> None:
         try:
@@ -135,7 +135,7 @@ class Connection:
             raise PolicyError("database.engine: the database's encoding is not UTF8")
 
     @contextmanager
-    def _statement(self, guards: Collection[Guard], seconds: int | None = None) -> Iterator[Cursor]:
+    def _begin(self, guards: Collection[PostgresGuard], seconds: int | None = None) -> Iterator[Cursor]:
         """Begin a transaction, pin its settings, lock the private tables and check that they are unchanged.
 
         Every transaction does all of this: a pooler may run each on another session without its settings.
@@ -183,14 +183,14 @@ class Connection:
 
     def _accepts(self, name: str, value: str) -> bool:
         """Return whether the server has a setting, and accepts a value of it for a transaction."""
-        with suppress(Exception), self._statement(()) as cursor:
+        with suppress(Exception), self._begin(()) as cursor:
             _fetch_rows(cursor, f"SELECT {_write_setting(name, value)} AS s")
             return True
         return False
 
-    def table(self, sql: str, guards: Collection[Guard] = ()) -> pa.Table:
+    def table(self, sql: str, guards: Collection[PostgresGuard] = ()) -> pa.Table:
         """Run a SELECT and return its rows; check before and after it that the tables are unchanged."""
-        with self._statement(guards) as cursor:
+        with self._begin(guards) as cursor:
             cursor.execute(sql)
             found = cursor.fetch_arrow_table()
             # Some changes ignore the lock: ATTACH PARTITION, INHERIT, an index dropped concurrently.
@@ -198,25 +198,25 @@ class Connection:
                 guard.check(lambda text: _fetch_rows(cursor, text))
             return found
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the session still answers."""
         with suppress(Exception):
             self.table("SELECT 1 AS x")
             return True
         return False
 
-    def locks(self, guards: Collection[Guard], seconds: int) -> bool:
+    def can_lock(self, guards: Collection[PostgresGuard], seconds: int) -> bool:
         """Return whether the tables can be locked in time, and are as they were when they were opened."""
-        with suppress(Exception), self._statement(guards, seconds):
+        with suppress(Exception), self._begin(guards, seconds):
             return True
         return False
 
-    def explain(self, sql: str, guards: Collection[Guard], seconds: int) -> bool:
+    def explain(self, sql: str, guards: Collection[PostgresGuard], seconds: int) -> bool:
         """Let the server plan a statement without running it; return whether it succeeded in time.
 
         The time is that after the tables are locked, which takes at most `LOCK_SECONDS`.
         """
-        with suppress(Exception), self._statement(guards, min(seconds, LOCK_SECONDS)) as cursor:
+        with suppress(Exception), self._begin(guards, min(seconds, LOCK_SECONDS)) as cursor:
             timeout = str(min(self._timeout, seconds * 1000))
             _fetch_rows(cursor, f"SELECT {_write_setting('statement_timeout', timeout)} AS s")
             # The driver reads rows by COPY, which does not accept EXPLAIN.
@@ -269,20 +269,20 @@ class PostgresEngine(RemoteEngine):
 
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
-        self._guards: dict[str, Guard] = {}
-        self._idle: list[Connection] = []
+        self._guards: dict[str, PostgresGuard] = {}
+        self._idle: list[PostgresConnection] = []
         self.open_tables()
 
     @contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self) -> Iterator[PostgresConnection]:
         """Reserve a connection for one statement.
 
-        An idle connection, or a new one.
+        It is an idle one, or a new one.
         """
         try:
             connection = self._idle.pop()
         except IndexError:
-            connection = Connection(self._policy.engine, self._policy.timeout)
+            connection = PostgresConnection(self._policy.engine, self._policy.timeout)
         try:
             yield connection
         finally:
@@ -305,7 +305,7 @@ class PostgresEngine(RemoteEngine):
         columns = declared_columns(table, physical)
         scanned = write_scan(table, found, columns, self._policy.longest_value)
         if not table.public:
-            guard = Guard(table, table.source, columns, found)
+            guard = PostgresGuard(table, table.source, columns, found)
             guard.check_facts(found)
             self._guards[table.name] = guard
         there = {column.name.lower(): self.dialect.quote(column.name) for column in found.columns}
@@ -314,7 +314,7 @@ class PostgresEngine(RemoteEngine):
             columns,
             "",
             (),
-            never_null=never_null(table, found, columns, self._policy.longest_value),
+            never_null=never_null_columns(table, found, columns, self._policy.longest_value),
             scan=f"{found.text} AS r" if found.children else f"ONLY {found.text} AS r",
             cells=tuple(f"r.{there[name.lower()]}" for name, _ in columns),
         ), scanned
@@ -325,7 +325,7 @@ class PostgresEngine(RemoteEngine):
         Before a charge, connections that the server has ended are closed.
         """
         with self.connection() as connection:
-            if not connection.alive():
+            if not connection.is_alive():
                 self.discard(connection)
                 self.disconnect()
         return super().translate(compiled)
@@ -339,7 +339,7 @@ class PostgresEngine(RemoteEngine):
             self._check(guards, 1)  # planning has waited for the locks before
             raise Untranslatable("PostgreSQL cannot plan this statement", "write it in a simpler form")
 
-    def current(self, compiled: CompiledQuery) -> bool:
+    def is_current(self, compiled: CompiledQuery) -> bool:
         """Whether the tables of a query are as they were when it was translated; asked before a charge.
 
         Raises `OperationalError` if a table was altered, or is locked by somebody else.
@@ -347,17 +347,17 @@ class PostgresEngine(RemoteEngine):
         self._check(self._guards_of(tables_of(compiled.query)), LOCK_SECONDS)
         return True
 
-    def _guards_of(self, tables: frozenset[str] | None) -> list[Guard]:
+    def _guards_of(self, tables: frozenset[str] | None) -> list[PostgresGuard]:
         """Return the guards of the private tables among some; None: of all."""
         return [guard for name, guard in self._guards.items() if tables is None or name in tables]
 
-    def _check(self, guards: list[Guard], seconds: int) -> None:
+    def _check(self, guards: list[PostgresGuard], seconds: int) -> None:
         """Raise unless tables can be locked for reading soon, and are as they were when they were opened."""
         for _ in range(2):  # a connection that the server has ended is seen at its first use
             with self.connection() as connection:
-                if connection.locks(guards, seconds):
+                if connection.can_lock(guards, seconds):
                     return
-                if connection.alive():
+                if connection.is_alive():
                     break
                 self.discard(connection)
             self.disconnect()
@@ -368,7 +368,7 @@ class PostgresEngine(RemoteEngine):
             "ask again"
         )
 
-    def fetch(self, connection: Connection, statement: Translated) -> pa.Table:
+    def fetch(self, connection: PostgresConnection, statement: Translated) -> pa.Table:
         """Run a statement. It is called in a worker thread and may raise any exception."""
         guards = self._guards_of(statement.tables)
         found = connection.table(postgres_sql.executable_sql(statement, self.dialect), guards)
@@ -382,21 +382,21 @@ class PostgresEngine(RemoteEngine):
         """Write an aggregate that reads every value of some columns."""
         return f"bit_xor({self.dialect.hash_values(cells)})"
 
-    def stop(self, connection: Connection) -> None:
+    def stop(self, connection: PostgresConnection) -> None:
         """Stop the statement that a connection runs."""
         connection.cancel()
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: PostgresConnection) -> None:
         """Let nobody use a connection again, since a statement failed on it.
 
         The server may have ended it.
         """
         connection.close()
 
-    def interrupted(self, error: BaseException) -> bool:
+    def is_interrupt(self, error: BaseException) -> bool:
         """Whether an error is the engine's report that a statement was interrupted.
 
-        By the SQLSTATE, since messages are in the server's language.
+        It is known by its SQLSTATE, since messages are in the server's language.
         """
         return getattr(error, "sqlstate", None) == "57014"  # query_canceled
 

@@ -25,12 +25,12 @@ from dpsql.engines.postgres.postgres_sql import string_literal
 from dpsql.engines.postgres.postgres_tables import (
     CATALOG_QUERY,
     CatalogTable,
-    Guard,
+    PostgresGuard,
     catalog_table,
     columns_of,
     find_table,
     index_distinguishes,
-    readable_as,
+    is_readable_as,
     write_scan,
 )
 from dpsql.errors import PolicyError
@@ -152,7 +152,7 @@ def introspect_postgres(
         if chosen is False:
             continue
         table, shown = catalog_table(seen), _qualify(schema, name)
-        if reason := _why_left_out(seen, table, role, chosen=chosen is True):
+        if reason := _find_obstacle(seen, table, role, chosen=chosen is True):
             skipped.append(Skipped(shown, *reason))
             continue
         found.append(
@@ -182,7 +182,7 @@ def _qualify(schema: str, name: str) -> str:
     return qualified_name("main" if schema == "public" else schema, name)
 
 
-def _why_left_out(seen: dict[str, Any], table: CatalogTable, role: str, *, chosen: bool) -> tuple[str, ...]:
+def _find_obstacle(seen: dict[str, Any], table: CatalogTable, role: str, *, chosen: bool) -> tuple[str, ...]:
     """Return why a table cannot be declared and what mends it; empty if it can."""
     denied = len(seen["denied"]) == len(table.columns)
     if not seen["usage"] or denied:
@@ -203,7 +203,7 @@ def _found_columns(table: CatalogTable, types: dict[str, str], denied: set[str])
     made = []
     for (name, _, word), column in zip(columns_of(table), table.columns, strict=True):
         kind = None if name in denied else _declarable_kind(column.type_name, column.modifier, word)
-        if kind is not None and not readable_as(table, name, kind):
+        if kind is not None and not is_readable_as(table, name, kind):
             kind = None
         same = kind is not None and (word == str(kind) or kind == TIMESTAMPTZ)
         made.append(FoundColumn(name, kind, word if same and column.type_name != "enum" else types[name]))
@@ -272,7 +272,7 @@ def check_table(connection: OwnerConnection, table: Table, source: DatabaseSourc
     columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
     write_scan(table, found, columns, longest)
     if not table.public:
-        Guard(table, source, columns, found).check_facts(found)
+        PostgresGuard(table, source, columns, found).check_facts(found)
 
 
 def describe_statistics(connection: OwnerConnection, source: DatabaseSource) -> str:

@@ -57,10 +57,10 @@ def string_literal(value: str) -> str:
     return f"E'{quoted}'".replace("\\", "\\\\") if "\\" in quoted else f"'{quoted}'"
 
 
-def quoted_name(*parts: str) -> str:
+def quote_name(*parts: str) -> str:
     """Write a name, with quotes where PostgreSQL needs them.
 
-    >>> print(quoted_name("sales", "Visits"))
+    >>> print(quote_name("sales", "Visits"))
     "sales"."Visits"
     """
     return ".".join('"' + part.replace('"', '""') + '"' for part in parts)

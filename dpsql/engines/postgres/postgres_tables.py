@@ -1,6 +1,6 @@
 """PostgreSQL's tables: what the catalog says of one, the types of its columns, and the scan that reads it.
 
-A `Guard` checks at every statement that a private table is unchanged since it was opened.
+A `PostgresGuard` checks at every statement that a private table is unchanged since it was opened.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from dpsql.engines.postgres.postgres_sql import PostgresDialect, quoted_name, string_literal
+from dpsql.engines.postgres.postgres_sql import PostgresDialect, quote_name, string_literal
 from dpsql.engines.worker import Untranslatable
 from dpsql.engines.writer.dialect import integer_bounds
 from dpsql.engines.writer.statement_writer import Cell, build_scan, read_date
@@ -143,7 +143,7 @@ def catalog_table(seen: dict[str, Any]) -> CatalogTable:
     """Return a table as the query of the catalog describes it."""
     return CatalogTable(
         seen["oid"],
-        quoted_name(seen["schema"], seen["name"]),
+        quote_name(seen["schema"], seen["name"]),
         seen["kind"],
         tuple(CatalogColumn(*column) for column in seen["columns"] or ()),
         bool(seen["children"]) or seen["kind"] == "p",
@@ -160,8 +160,8 @@ def _check_grants(ask: CatalogQuery, table: Table, seen: dict[str, Any], found: 
         return
     ((role,),) = ask("SELECT quote_ident(current_user) AS r")
     whole = len(denied) == len(found.columns) or declared is None or len(denied) == len(declared)
-    listed = ", ".join(quoted_name(name) for name in denied)
-    grants = [] if seen["usage"] else [f"GRANT USAGE ON SCHEMA {quoted_name(seen['schema'])} TO {role}"]
+    listed = ", ".join(quote_name(name) for name in denied)
+    grants = [] if seen["usage"] else [f"GRANT USAGE ON SCHEMA {quote_name(seen['schema'])} TO {role}"]
     if denied:
         grants.append(f"GRANT SELECT{'' if whole else f' ({listed})'} ON {found.text} TO {role}")
     what = f"the table {found.text}" if whole or not denied else f"{listed} of {found.text}"
@@ -220,7 +220,7 @@ def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) ->
     """
     match column.type_name:
         case "int2" | "int4" | "int8":
-            return sql_type.integer and (unit or _holds(sql_type, column.type_name))
+            return sql_type.integer and (unit or _holds_all(sql_type, column.type_name))
         case "numeric":
             word = _type_word("numeric", column.modifier, column.builtin)
             # Without a precision, values may be infinite or are rounded; NaN is read as NULL.
@@ -235,7 +235,7 @@ def index_distinguishes(column: CatalogColumn, sql_type: SqlType, unit: bool) ->
             return False
 
 
-def never_null(
+def never_null_columns(
     table: Table, found: CatalogTable, columns: tuple[tuple[str, SqlType], ...], longest: int
 ) -> frozenset[str]:
     """Return the lower-case names of the NOT NULL columns of which no value is read as NULL.
@@ -248,15 +248,15 @@ def never_null(
         name.lower()
         for name, sql_type in columns
         if name.lower() in enforced
-        and _never_lost(enforced[name.lower()], sql_type, longest, table.public or name.lower() in facts)
+        and _is_never_lost(enforced[name.lower()], sql_type, longest, table.public or name.lower() in facts)
     )
 
 
-def _never_lost(column: CatalogColumn, sql_type: SqlType, longest: int, unlimited: bool) -> bool:
+def _is_never_lost(column: CatalogColumn, sql_type: SqlType, longest: int, unlimited: bool) -> bool:
     """Whether no value of a column is read as NULL; `unlimited` where no row with a long text is read so."""
     match column.type_name:
         case "int2" | "int4" | "int8":
-            return _holds(sql_type, column.type_name)
+            return _holds_all(sql_type, column.type_name)
         case "bool" | "uuid":
             return sql_type.name == _TYPES[column.type_name]
         case "text" | "varchar" | "bpchar" | "enum" | "citext":
@@ -266,7 +266,7 @@ def _never_lost(column: CatalogColumn, sql_type: SqlType, longest: int, unlimite
             return False
 
 
-def _holds(sql_type: SqlType, stored: str) -> bool:
+def _holds_all(sql_type: SqlType, stored: str) -> bool:
     """Whether a type has every value of an integer type of PostgreSQL."""
     if not sql_type.integer:
         return False
@@ -303,7 +303,7 @@ def write_scan(
     return build_scan(table, columns, cell, source, "the database")
 
 
-def readable_as(found: CatalogTable, name: str, sql_type: SqlType) -> bool:
+def is_readable_as(found: CatalogTable, name: str, sql_type: SqlType) -> bool:
     """Whether a column can be read with this type."""
     by_name = {n: (n, physical, word) for n, physical, word in columns_of(found)}
     with suppress(Untranslatable):
@@ -372,7 +372,7 @@ def _write_cell(dialect: PostgresDialect, name: str, physical: str, word: str, s
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class PostgresGuard:
     """A private table as the catalog described it when it was opened."""
 
     table: Table
@@ -440,7 +440,7 @@ class Guard:
                 )
 
 
-def raise_if_changed(guards: Iterable[Guard], ask: CatalogQuery) -> None:
+def raise_if_changed(guards: Iterable[PostgresGuard], ask: CatalogQuery) -> None:
     """Raise `OperationalError` in names of the policy if a table was altered, or may not be read any more."""
     for guard in guards:
         try:

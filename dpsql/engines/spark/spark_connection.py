@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from dpsql.engines.process_storage import Scratch, available
+from dpsql.engines.process_storage import Scratch, available_memory
 from dpsql.errors import OperationalError, PolicyError
 
 OLDEST = 17
@@ -245,7 +245,7 @@ def _heap_setting() -> dict[str, str]:
     """
     if any(name in os.environ for name in _SPARK_SET_UP):
         return {}
-    return {"spark.driver.memory": f"{max(available() // 4 >> 20, 1024)}m"}
+    return {"spark.driver.memory": f"{max(available_memory() // 4 >> 20, 1024)}m"}
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """The private engine on Spark: statements, planning with a limit of time, and guards of tables.
 
-Spark has no limit of time for planning, and does not hear a cancel while it plans. A `Guard` checks at every
-statement that a private table is the one that was opened; unique facts, which Spark does not enforce, are
-checked against the policy.
+Planning: Spark has no limit of time for it, and does not hear a cancel while it plans, so a `Planner` waits
+for a limited time. Tables: a `SparkGuard` checks at every statement that a private table is the one that was
+opened; unique facts, which Spark does not enforce, are checked against the policy.
 """
 
 from __future__ import annotations
@@ -33,6 +33,15 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.tree import Scan, walk
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table
+
+_VIEWS = 64
+"""The most views of public rows that are kept besides those in use."""
+_STATEMENTS = 256
+"""The most statements whose tables' versions are kept until they are charged."""
+_STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
+"""Spark's conditions for a job, and over Connect an operation, that was cancelled."""
+_MAX_CAUSES = 10
+"""The most causes of an error that are examined."""
 
 
 class Planner:
@@ -68,7 +77,7 @@ class Planner:
 
 
 @dataclass(frozen=True, slots=True)
-class Guard:
+class SparkGuard:
     """A private table as the catalog described it when it was opened."""
 
     table: Table
@@ -79,7 +88,7 @@ class Guard:
     found: tuple[object, ...]
 
     @classmethod
-    def of(cls, session: Any, table: Table, view: str, read: list[str]) -> Guard:  # noqa: ANN401  two classes of sessions
+    def of(cls, session: Any, table: Table, view: str, read: list[str]) -> SparkGuard:  # noqa: ANN401  two classes of sessions
         """Describe a table that was just found."""
         made = cls(table, view, tuple(name.lower() for name in read), ())
         return cls(table, view, made.read, made.look(session)[0])
@@ -137,7 +146,7 @@ class SparkEngine(RemoteEngine):
         self._lock = threading.RLock()  # one statement runs at a time; others are planned meanwhile
         self._planner = Planner(min(PLANNING_SECONDS, policy.timeout))
         self._views = threading.Lock()
-        self._guards: dict[str, Guard] = {}
+        self._guards: dict[str, SparkGuard] = {}
         self._latest: dict[str, object] = {}
         """The version of each table when it was refreshed last."""
         self._versions: dict[str, dict[str, object]] = {}
@@ -166,7 +175,7 @@ class SparkEngine(RemoteEngine):
         check_digits(table, physical)
         columns = declared_columns(table, physical)
         if not table.public:
-            self._guards[table.name] = Guard.of(self.session, table, view, [n for n, _ in columns])
+            self._guards[table.name] = SparkGuard.of(self.session, table, view, [n for n, _ in columns])
         there = {n.lower(): f"r.{self.dialect.quote(n)}" for n, _ in physical}
         cells = tuple(there[n.lower()] for n, _ in columns)
         return Reader(table, columns, "", (), scan=f"{name} AS r", cells=cells), write_scan(
@@ -185,7 +194,7 @@ class SparkEngine(RemoteEngine):
             self._versions.pop(next(iter(self._versions)), None)  # another thread may have done it
         return shown
 
-    def current(self, compiled: CompiledQuery) -> bool:
+    def is_current(self, compiled: CompiledQuery) -> bool:
         """Whether the tables of a query are as they were when it was translated; asked before a charge.
 
         A frame reads the files that were listed when it was bound.
@@ -207,7 +216,7 @@ class SparkEngine(RemoteEngine):
     def connection(self) -> Iterator[str]:
         """Reserve a connection for one statement.
 
-        The tag of one statement, which waits for the others.
+        It is the tag of the statement, which waits for the others.
         """
         with self._lock:
             yield f"dpsql_{id(self):x}_{next(self._numbers)}"
@@ -290,10 +299,10 @@ class SparkEngine(RemoteEngine):
         The session survives the failure of a statement.
         """
 
-    def interrupted(self, error: BaseException) -> bool:
+    def is_interrupt(self, error: BaseException) -> bool:
         """Whether an error is the engine's report that a statement was interrupted.
 
-        By the error condition, since messages may quote the statement.
+        It is known by its condition, since messages may quote the statement.
         """
         # In this process the error of the job is a cause of the error of the thread that returns rows.
         behind: Any = getattr(error, "java_exception", None) or error
@@ -315,16 +324,3 @@ class SparkEngine(RemoteEngine):
         self._frames.clear()
         if "://" in self._policy.engine:
             end_session(self.session)
-
-
-_VIEWS = 64
-"""The most views of public rows that are kept besides those in use."""
-
-_STATEMENTS = 256
-"""The most statements whose tables' versions are kept until they are charged."""
-
-_STOPPED = ("SPARK_JOB_CANCELLED", "OPERATION_CANCELED")
-"""Spark's conditions for a job, and over Connect an operation, that was cancelled."""
-
-_MAX_CAUSES = 10
-"""The most causes of an error that are examined."""

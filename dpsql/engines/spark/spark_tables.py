@@ -205,7 +205,7 @@ def write_scan(
     return build_scan(table, columns, cell, name, "the table")
 
 
-def readable_as(name: str, word: str, sql_type: SqlType) -> bool:
+def is_readable_as(name: str, word: str, sql_type: SqlType) -> bool:
     """Whether a column can be read with this type."""
     with suppress(Untranslatable):
         _write_cell(SparkDialect({}), name, word, sql_type.held, padded=False)
@@ -303,8 +303,9 @@ def introspect_spark(
 ) -> tuple[list[Found], list[Skipped]]:
     """Return the tables of Spark's catalog that a policy may declare, and those left out.
 
-    See `introspect_postgres`. Spark in this process starts with an empty catalog, so it is not started: its
-    tables are Parquet files.
+    `wanted` says of a schema and a name whether the owner wants it: True if it was named, None if nothing was
+    said. A view is taken only where it was named, which is the owner's word that it is stable. Spark in this
+    process starts with an empty catalog, so it is not started: its tables are Parquet files.
     """
     found: list[Found] = []
     skipped: list[Skipped] = []
@@ -357,7 +358,7 @@ def _introspect_table(
     columns, never_null = [], []
     for field, (column, word) in zip(fields.fields, columns_of(fields), strict=True):
         sql_type = declarable_type(word)
-        if sql_type is not None and not readable_as(column, word, sql_type):
+        if sql_type is not None and not is_readable_as(column, word, sql_type):
             sql_type = None
         columns.append(FoundColumn(column, sql_type, word))
         if not field.nullable and kind != "VIEW":

@@ -25,16 +25,16 @@ def write_condition(work: Writer, node: Expr, scope: ColumnScope) -> str:
     return value.sql
 
 
-def _not(work: Writer, node: tree.Not, scope: ColumnScope) -> Value:
+def _write_not(work: Writer, node: tree.Not, scope: ColumnScope) -> Value:
     return Value(f"(NOT {write_condition(work, node.operand, scope)})", BOOLEAN)
 
 
-def _is_null(work: Writer, node: tree.IsNull, scope: ColumnScope) -> Value:
+def _write_is_null(work: Writer, node: tree.IsNull, scope: ColumnScope) -> Value:
     word = "IS NOT NULL" if node.negated else "IS NULL"
     return Value(f"({work.expression(node.operand, scope).sql} {word})", BOOLEAN)
 
 
-def _is_truth(work: Writer, node: tree.IsTruth, scope: ColumnScope) -> Value:
+def _write_is_truth(work: Writer, node: tree.IsTruth, scope: ColumnScope) -> Value:
     word = "TRUE" if node.value else "FALSE"
     return Value(f"({write_condition(work, node.operand, scope)} IS {word})", BOOLEAN)
 
@@ -46,31 +46,7 @@ def check_comparable(work: Writer, a: Value, b: Value) -> None:
         raise work.refuse(f"a comparison of {a.type} with {b.type}")
 
 
-def _logical(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
-    left, right = write_condition(work, node.left, scope), write_condition(work, node.right, scope)
-    return Value(f"({left} {node.operator} {right})", BOOLEAN)
-
-
-def _comparison(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
-    left, right = work.expression(node.left, scope), work.expression(node.right, scope)
-    check_comparable(work, left, right)
-    if NULL in (left.type, right.type):
-        return Value(work.dialect.constant(None, BOOLEAN), BOOLEAN)
-    return Value(f"({left.sql} {node.operator} {right.sql})", BOOLEAN)
-
-
-def _distinct(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
-    left, right = work.expression(node.left, scope), work.expression(node.right, scope)
-    check_comparable(work, left, right)
-    if NULL in (left.type, right.type):
-        raise work.refuse("IS DISTINCT FROM NULL")
-    negated = node.operator == "IS NOT DISTINCT FROM"
-    if negated and isinstance(node.left, tree.Column) and isinstance(node.right, tree.Column):
-        return Value(f"({work.dialect.same_column(left, right)})", BOOLEAN)
-    return Value(f"({work.dialect.is_distinct(left.sql, right.sql, negated=negated)})", BOOLEAN)
-
-
-def _between(work: Writer, node: tree.Between, scope: ColumnScope) -> Value:
+def _write_between(work: Writer, node: tree.Between, scope: ColumnScope) -> Value:
     value, low, high = (work.expression(n, scope) for n in (node.operand, node.low, node.high))
     check_comparable(work, value, low)
     check_comparable(work, value, high)
@@ -80,7 +56,7 @@ def _between(work: Writer, node: tree.Between, scope: ColumnScope) -> Value:
     )
 
 
-def _in_list(work: Writer, node: tree.InList, scope: ColumnScope) -> Value:
+def _write_in_list(work: Writer, node: tree.InList, scope: ColumnScope) -> Value:
     value, items = work.expression(node.operand, scope), [work.expression(i, scope) for i in node.items]
     for item in items:
         check_comparable(work, value, item)
@@ -88,34 +64,17 @@ def _in_list(work: Writer, node: tree.InList, scope: ColumnScope) -> Value:
     return Value(f"({value.sql} IN ({listed}))", BOOLEAN)
 
 
-CONDITION_OPERATORS: dict[str, Rule] = {
-    **dict.fromkeys(("AND", "OR"), _logical),
-    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _comparison),
-    **dict.fromkeys(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"), _distinct),
-}
-"""The rule of each operator between two operands."""
-
-CONDITION_RULES: dict[type[Expr], Rule] = {
-    tree.Not: _not,
-    tree.IsNull: _is_null,
-    tree.IsTruth: _is_truth,
-    tree.Between: _between,
-    tree.InList: _in_list,
-}
-"""The rule of each node type."""
-
-
-def _family(sql_type: SqlType) -> str:
+def _column_family(sql_type: SqlType) -> str:
     return type_family(sql_type).replace("B", "I")
 
 
-def _column(work: Writer, node: tree.Column, scope: ColumnScope) -> Value:
+def _write_column(work: Writer, node: tree.Column, scope: ColumnScope) -> Value:
     found = scope.column(node.table, node.name)
     if found is None:
         raise work.refuse("a column that no table in scope has")
     # What is written here has the type of the compiled query; each of the two was derived by itself. An
     # engine may compute whole numbers in a wider type.
-    if node.type not in (None, found.type) and _family(node.type) != _family(found.type):
+    if node.type not in (None, found.type) and _column_family(node.type) != _column_family(found.type):
         raise work.refuse(f"a column of type {node.type}, written as {found.type}")
     quote = work.dialect.quote
     sql = f"{quote(node.table)}.{quote(found.name)}"
@@ -123,20 +82,20 @@ def _column(work: Writer, node: tree.Column, scope: ColumnScope) -> Value:
     return Value(sql, found.type, found.value_range, one_zero=found.one_zero)
 
 
-def _null(work: Writer, node: tree.Constant, scope: ColumnScope) -> Value:
+def _write_null(work: Writer, node: tree.Constant, scope: ColumnScope) -> Value:
     return Value("NULL", NULL, constant=None)
 
 
-def _paren(work: Writer, node: tree.Paren, scope: ColumnScope) -> Value:
+def _write_paren(work: Writer, node: tree.Paren, scope: ColumnScope) -> Value:
     return work.expression(node.inner, scope)
 
 
-def _try(work: Writer, node: tree.Try, scope: ColumnScope) -> Value:
+def _write_try(work: Writer, node: tree.Try, scope: ColumnScope) -> Value:
     """Write the operand alone: every form of an engine is total."""
     return work.expression(node.operand, scope)
 
 
-def _apply(work: Writer, node: tree.Apply, scope: ColumnScope) -> Value:
+def _write_apply(work: Writer, node: tree.Apply, scope: ColumnScope) -> Value:
     """Write what a form stands for; arguments that it names more than once are computed once."""
     again = [
         a for i, a in enumerate(node.arguments) if node.form.template.count(f"{{{i}}}") > 1 and facts(a).reads
@@ -157,7 +116,7 @@ def _apply(work: Writer, node: tree.Apply, scope: ColumnScope) -> Value:
     return work.bind_operands(values, work.expression(expand_form(body), ColumnScope({ONCE: columns}, scope)))
 
 
-def _case(work: Writer, node: tree.Case, scope: ColumnScope) -> Value:
+def _write_case(work: Writer, node: tree.Case, scope: ColumnScope) -> Value:
     conditions = [write_condition(work, wanted, scope) for wanted, _ in node.branches]
     nodes = [result for _, result in node.branches] + ([] if node.default is None else [node.default])
     results = [work.expression(result, scope) for result in nodes]
@@ -167,11 +126,11 @@ def _case(work: Writer, node: tree.Case, scope: ColumnScope) -> Value:
     return Value(f"(CASE {text}{tail} END)", sql_type, joint_range(results))
 
 
-def _canonical(work: Writer, node: tree.Canonical, scope: ColumnScope) -> Value:
+def _write_canonical(work: Writer, node: tree.Canonical, scope: ColumnScope) -> Value:
     return work.dialect.canonical(work.expression(node.operand, scope))
 
 
-def _cast(work: Writer, node: tree.Cast, scope: ColumnScope) -> Value:
+def _write_cast(work: Writer, node: tree.Cast, scope: ColumnScope) -> Value:
     value = work.expression(node.operand, scope)
     if node.type == JSON:
         raise work.refuse("a conversion to JSON")
@@ -185,12 +144,14 @@ def _cast(work: Writer, node: tree.Cast, scope: ColumnScope) -> Value:
     return replace(work.once([value], lambda v: work.dialect.cast(v[0], wanted)), one_zero=True)
 
 
-def _steps(work: Writer, node: tree.Steps, scope: ColumnScope) -> Value:
+def _write_steps(work: Writer, node: tree.Steps, scope: ColumnScope) -> Value:
     """Write a DOUBLE as steps, by operations that are exact in every engine; NaN is greater than infinity."""
-    return work.once([work.expression(node.operand, scope)], lambda values: _in_steps(work, node, values[0]))
+    return work.once(
+        [work.expression(node.operand, scope)], lambda values: _count_steps(work, node, values[0])
+    )
 
 
-def _in_steps(work: Writer, node: tree.Steps, value: Value) -> Value:
+def _count_steps(work: Writer, node: tree.Steps, value: Value) -> Value:
     x, constant = value.sql, work.dialect.constant
     ends = (node.low * node.step, node.high * node.step, 1 / node.step, node.step / 4)
     low, high, factor, near = (constant(float(end), DOUBLE) for end in ends)
@@ -212,7 +173,7 @@ def _in_steps(work: Writer, node: tree.Steps, value: Value) -> Value:
     return Value(f"(CASE {sql} WHEN {x} <= {constant(math.inf, DOUBLE)} THEN {above} END)", kind)
 
 
-def _saturated(work: Writer, node: tree.Saturated, scope: ColumnScope) -> Value:
+def _write_saturated(work: Writer, node: tree.Saturated, scope: ColumnScope) -> Value:
     """Write a number cut to the ends of a type; what the engine computes exactly, it computes exactly."""
     value = work.expression(node.operand, scope)
     if node.near is not None and work.dialect.digits is not None:
@@ -236,7 +197,7 @@ def _cut_to_bigint(work: Writer, value: Value) -> Value:
     return Value(f"(CAST({sql} AS {work.dialect.type_name(BIGINT)}))", BIGINT)
 
 
-def _mean(work: Writer, node: tree.Mean, scope: ColumnScope) -> Value:
+def _write_mean(work: Writer, node: tree.Mean, scope: ColumnScope) -> Value:
     """Write an average by divisions that are the same in every engine."""
     pair = [work.expression(node.total, scope), work.expression(node.number, scope)]
     return work.once(pair, lambda values: _divide(work, *values))
@@ -253,7 +214,7 @@ def _divide(work: Writer, total: Value, number: Value) -> Value:
     return Value(sql, DOUBLE, (1e-19, 2.0**63))
 
 
-def _unscaled(work: Writer, node: tree.Unscaled, scope: ColumnScope) -> Value:
+def _write_unscaled(work: Writer, node: tree.Unscaled, scope: ColumnScope) -> Value:
     """Write a DECIMAL times a power of ten: of a total, no digit is lost up to 10^32."""
     kind = BIGINT if node.type.precision <= 18 else HUGEINT
     factor = work.dialect.constant(Decimal(10**node.type.scale), SqlType("DECIMAL", node.type.scale + 1, 0))
@@ -261,7 +222,7 @@ def _unscaled(work: Writer, node: tree.Unscaled, scope: ColumnScope) -> Value:
     return Value(sql, kind)
 
 
-def _cut_decimal(work: Writer, node: tree.Cut, scope: ColumnScope) -> Value:
+def _write_cut(work: Writer, node: tree.Cut, scope: ColumnScope) -> Value:
     value = work.expression(node.operand, scope)
     sql = work.dialect.cut(value, node.type, node.low, node.high)
     return work.expression(node.written, scope) if sql is None else Value(f"({sql})", BIGINT)
@@ -275,22 +236,27 @@ def _refuse_node(what: str) -> Rule:
 
 
 EXPRESSION_RULES: dict[type[Expr], Rule] = {
-    tree.Column: _column,
-    tree.Constant: _null,
-    tree.Paren: _paren,
-    tree.Try: _try,
-    tree.Apply: _apply,
-    tree.Case: _case,
-    tree.Canonical: _canonical,
-    tree.Cast: _cast,
-    tree.Steps: _steps,
-    tree.Unscaled: _unscaled,
-    tree.Saturated: _saturated,
-    tree.Mean: _mean,
-    tree.Cut: _cut_decimal,
+    tree.Column: _write_column,
+    tree.Constant: _write_null,
+    tree.Paren: _write_paren,
+    tree.Try: _write_try,
+    tree.Apply: _write_apply,
+    tree.Case: _write_case,
+    tree.Canonical: _write_canonical,
+    tree.Cast: _write_cast,
+    tree.Steps: _write_steps,
+    tree.Unscaled: _write_unscaled,
+    tree.Saturated: _write_saturated,
+    tree.Mean: _write_mean,
+    tree.Cut: _write_cut,
+    tree.Not: _write_not,
+    tree.IsNull: _write_is_null,
+    tree.IsTruth: _write_is_truth,
+    tree.Between: _write_between,
+    tree.InList: _write_in_list,
     tree.Interval: _refuse_node("this INTERVAL"),
     tree.ListOf: _refuse_node("a list"),
     tree.Element: _refuse_node("elements of lists"),
     tree.Lambda: _refuse_node("a function of a list's elements"),
 }
-"""The rule of each node type."""
+"""The rules of all other node types of expressions without a query."""

@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from datetime import datetime
 
-from dpsql.engines.writer import expression_rules
 from dpsql.engines.writer.expression_rules import check_comparable, write_condition
 from dpsql.engines.writer.statement_writer import ColumnScope, Rule, Writer
 from dpsql.engines.writer.written_values import Value, joint_range, type_family
@@ -15,16 +14,16 @@ from dpsql.kernel.tree import Expr, literal_sql
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, NULL, TIMESTAMP, VARCHAR
 
 
-def _binary(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
+def _write_binary(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
     rule = OPERATORS.get(node.operator)
     if rule is None:
         raise work.refuse(node.operator)
     return rule(work, node, scope)
 
 
-def _arithmetic(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
+def _write_arithmetic(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
     if isinstance(node.right, tree.Interval):
-        return _add_interval(work, node, node.right, scope)
+        return _write_interval_sum(work, node, node.right, scope)
     left = work.expression(node.left, scope)
     right = work.expression(node.right, scope)
     if node.operator == "+" and left.type == DOUBLE and right.constant == 0 and right.type.name == "DECIMAL":
@@ -35,7 +34,40 @@ def _arithmetic(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
     return work.form(node.operator, [left, right])
 
 
-def _unary(work: Writer, node: tree.Unary, scope: ColumnScope) -> Value:
+def _write_logical(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
+    left, right = write_condition(work, node.left, scope), write_condition(work, node.right, scope)
+    return Value(f"({left} {node.operator} {right})", BOOLEAN)
+
+
+def _write_comparison(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
+    left, right = work.expression(node.left, scope), work.expression(node.right, scope)
+    check_comparable(work, left, right)
+    if NULL in (left.type, right.type):
+        return Value(work.dialect.constant(None, BOOLEAN), BOOLEAN)
+    return Value(f"({left.sql} {node.operator} {right.sql})", BOOLEAN)
+
+
+def _write_distinct(work: Writer, node: tree.Binary, scope: ColumnScope) -> Value:
+    left, right = work.expression(node.left, scope), work.expression(node.right, scope)
+    check_comparable(work, left, right)
+    if NULL in (left.type, right.type):
+        raise work.refuse("IS DISTINCT FROM NULL")
+    negated = node.operator == "IS NOT DISTINCT FROM"
+    if negated and isinstance(node.left, tree.Column) and isinstance(node.right, tree.Column):
+        return Value(f"({work.dialect.same_column(left, right)})", BOOLEAN)
+    return Value(f"({work.dialect.is_distinct(left.sql, right.sql, negated=negated)})", BOOLEAN)
+
+
+OPERATORS: dict[str, Rule] = {
+    **dict.fromkeys(("+", "-", "*", "/", "//", "%", "&", "|", "^@", "||"), _write_arithmetic),
+    **dict.fromkeys(("AND", "OR"), _write_logical),
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _write_comparison),
+    **dict.fromkeys(("IS DISTINCT FROM", "IS NOT DISTINCT FROM"), _write_distinct),
+}
+"""The rule of each operator between two operands."""
+
+
+def _write_unary(work: Writer, node: tree.Unary, scope: ColumnScope) -> Value:
     return work.form("neg" if node.operator == "-" else node.operator, [work.expression(node.operand, scope)])
 
 
@@ -45,7 +77,9 @@ LAST_YEAR = 20_000.0
 """The last year that date arithmetic may reach: every engine has it."""
 
 
-def _add_interval(work: Writer, node: tree.Binary, interval: tree.Interval, scope: ColumnScope) -> Value:
+def _write_interval_sum(
+    work: Writer, node: tree.Binary, interval: tree.Interval, scope: ColumnScope
+) -> Value:
     """Write a date or timestamp plus or minus an interval."""
     value = work.expression(node.left, scope)
     found = re.fullmatch(r"(-?\d{1,9})\s+([a-z]+?)s?", interval.text.strip().lower())
@@ -71,7 +105,7 @@ _MOVABLE = datetime(1, 1, 2), datetime(9999, 12, 30, 23, 59, 59, 999999)
 """The first and last moment that stays within the years 1 to 9999, whose dates every engine has."""
 
 
-def _moved(work: Writer, node: tree.Moved, scope: ColumnScope) -> Value:
+def _write_moved(work: Writer, node: tree.Moved, scope: ColumnScope) -> Value:
     """Write a timestamp moved by less than a day; one that could leave the years 1 to 9999 is NULL."""
     value = work.expression(node.operand, scope)
     if type_family(value.type) != "M":
@@ -79,25 +113,15 @@ def _moved(work: Writer, node: tree.Moved, scope: ColumnScope) -> Value:
     seconds = Value(str(node.seconds), BIGINT, constant=node.seconds)
     first, last = (work.dialect.constant(end, TIMESTAMP) for end in _MOVABLE)
 
-    def moved(values: list[Value]) -> Value:
+    def move(values: list[Value]) -> Value:
         (x,) = values
         made = work.form("add_second", [x, seconds]).sql
         return Value(f"(CASE WHEN {x.sql} BETWEEN {first} AND {last} THEN {made} END)", TIMESTAMP, (1, 9999))
 
-    return work.once([value], moved)
+    return work.once([value], move)
 
 
-OPERATORS: dict[str, Rule] = {
-    **expression_rules.CONDITION_OPERATORS,
-    **dict.fromkeys(("+", "-", "*", "/", "//", "%", "&", "|", "^@", "||"), _arithmetic),
-}
-"""The rule of each operator between two operands."""
-
-OPERATOR_RULES: dict[type[Expr], Rule] = {tree.Binary: _binary, tree.Unary: _unary, tree.Moved: _moved}
-"""The rule of each node type."""
-
-
-def _like(work: Writer, node: tree.Like, scope: ColumnScope) -> Value:
+def _write_like(work: Writer, node: tree.Like, scope: ColumnScope) -> Value:
     value, pattern = work.expression(node.operand, scope), work.expression(node.pattern, scope)
     if type_family(value.type) != "S" or not isinstance(pattern.constant, str):
         raise work.refuse("LIKE with a pattern that is not constant")
@@ -114,7 +138,7 @@ def _like(work: Writer, node: tree.Like, scope: ColumnScope) -> Value:
 def split_pattern(pattern: str, escape: str) -> list[str | None]:
     r"""Split a LIKE pattern into literal texts, None for `%` and the empty text for `_`.
 
-    >>> pattern_parts("a$%_%", "$")
+    >>> split_pattern("a$%_%", "$")
     ['a%', '', None]
     """
     parts: list[str | None] = []
@@ -137,7 +161,7 @@ def split_pattern(pattern: str, escape: str) -> list[str | None]:
     return parts
 
 
-def _slice(work: Writer, node: tree.Slice, scope: ColumnScope) -> Value:
+def _write_slice(work: Writer, node: tree.Slice, scope: ColumnScope) -> Value:
     value, length = work.expression(node.operand, scope), node.high - node.low + 1
     if type_family(value.type) != "S":
         raise work.refuse("elements of lists")
@@ -146,7 +170,7 @@ def _slice(work: Writer, node: tree.Slice, scope: ColumnScope) -> Value:
     return work.form("substring", [value, *(Value(str(n), BIGINT, constant=n) for n in (node.low, length))])
 
 
-def _call(work: Writer, node: tree.Call, scope: ColumnScope) -> Value:
+def _write_call(work: Writer, node: tree.Call, scope: ColumnScope) -> Value:
     name = node.name.lower()
     values = [work.expression(argument, scope) for argument in node.arguments]
     match name:
@@ -162,11 +186,11 @@ def _call(work: Writer, node: tree.Call, scope: ColumnScope) -> Value:
         case "hash" if len(values) > 1:  # samples the groups that a unit keeps; its value is not released
             return Value(work.dialect.hash_values([v.sql for v in values]), BIGINT)
         case "concat":
-            return _concat(work, values)
+            return _write_concat(work, values)
     return work.form(name, values)
 
 
-def _concat(work: Writer, values: list[Value]) -> Value:
+def _write_concat(work: Writer, values: list[Value]) -> Value:
     if any(type_family(v.type) not in "S0" for v in values):
         raise work.refuse("concat of anything but texts")
     present = [v for v in values if v.type != NULL]
@@ -178,9 +202,6 @@ def _concat(work: Writer, values: list[Value]) -> Value:
     return made
 
 
-CALL_RULES: dict[type[Expr], Rule] = {tree.Call: _call, tree.Like: _like, tree.Slice: _slice}
-"""The rule of each node type."""
-
 _RANKS = {
     "row_number": BIGINT,
     "rank": BIGINT,
@@ -191,7 +212,7 @@ _RANKS = {
 _VALUES = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
 
 
-def _aggregate(work: Writer, node: tree.Aggregate, scope: ColumnScope, over: str = "") -> Value:
+def _write_aggregate(work: Writer, node: tree.Aggregate, scope: ColumnScope, over: str = "") -> Value:
     name, where = node.name.lower(), ""
     if name == "first":
         # Engines collect the values of a group to order them, and fail if one group is too large.
@@ -210,7 +231,7 @@ def _aggregate(work: Writer, node: tree.Aggregate, scope: ColumnScope, over: str
     return made
 
 
-def _window(work: Writer, node: tree.Window, scope: ColumnScope) -> Value:
+def _write_window(work: Writer, node: tree.Window, scope: ColumnScope) -> Value:
     parts = []
     if node.partition:
         parts.append("PARTITION BY " + ", ".join(work.expression(p, scope).sql for p in node.partition))
@@ -221,16 +242,18 @@ def _window(work: Writer, node: tree.Window, scope: ColumnScope) -> Value:
     over = f" OVER ({' '.join(parts)})"
     match node.function:
         case tree.Aggregate(distinct=False):
-            value = _aggregate(work, node.function, scope, over)
+            value = _write_aggregate(work, node.function, scope, over)
         case tree.Call():
-            value = _write_function(work, node.function, scope, over, framed=node.frame is not None)
+            value = _write_window_function(work, node.function, scope, over, framed=node.frame is not None)
         case _:
             raise work.refuse("DISTINCT in a window")
     work.grouped.add(value.sql)
     return value.with_sql(f"({value.sql})")
 
 
-def _write_function(work: Writer, node: tree.Call, scope: ColumnScope, over: str, *, framed: bool) -> Value:
+def _write_window_function(
+    work: Writer, node: tree.Call, scope: ColumnScope, over: str, *, framed: bool
+) -> Value:
     name, arguments = node.name.lower(), node.arguments
     if framed and (name in _RANKS or name in ("ntile", "lag", "lead")):
         raise work.refuse(f"a frame for {name}", "leave the frame out: it has no effect")
@@ -268,5 +291,14 @@ def _write_bound(bound: tree.Bound) -> str:
     return f"{'UNBOUNDED' if bound.offset is None else bound.offset} {bound.side}"
 
 
-AGGREGATE_RULES: dict[type[Expr], Rule] = {tree.Aggregate: _aggregate, tree.Window: _window}
-"""The rule of each node type."""
+FUNCTION_RULES: dict[type[Expr], Rule] = {
+    tree.Binary: _write_binary,
+    tree.Unary: _write_unary,
+    tree.Moved: _write_moved,
+    tree.Call: _write_call,
+    tree.Like: _write_like,
+    tree.Slice: _write_slice,
+    tree.Aggregate: _write_aggregate,
+    tree.Window: _write_window,
+}
+"""The rules of node types that are operators or calls."""

@@ -11,9 +11,9 @@ from dpsql.analysis import CompiledQuery
 from dpsql.analysis.column_types import give_types
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import Untranslatable
-from dpsql.engines.writer import expression_rules, function_rules
 from dpsql.engines.writer.dialect import Dialect
-from dpsql.engines.writer.expression_rules import write_condition
+from dpsql.engines.writer.expression_rules import EXPRESSION_RULES, write_condition
+from dpsql.engines.writer.function_rules import FUNCTION_RULES
 from dpsql.engines.writer.statement_writer import (
     ColumnScope,
     PublicRelation,
@@ -78,7 +78,7 @@ def write_query(work: Writer, node: Query, outer: ColumnScope | None) -> Written
     return rule(work, node, outer)
 
 
-def _set_operation(work: Writer, node: tree.SetOperation, outer: ColumnScope | None) -> WrittenQuery:
+def _write_set_operation(work: Writer, node: tree.SetOperation, outer: ColumnScope | None) -> WrittenQuery:
     left, right = write_query(work, node.left, outer), write_query(work, node.right, outer)
     if len(left.columns) != len(right.columns):
         raise work.refuse("a set operation of queries with different numbers of columns")
@@ -92,7 +92,7 @@ def _set_operation(work: Writer, node: tree.SetOperation, outer: ColumnScope | N
     return WrittenQuery(f"({left.sql}) {node.word} ({right.sql})", tuple(columns), left.rest + right.rest)
 
 
-def _select(work: Writer, node: tree.Select, outer: ColumnScope | None) -> WrittenQuery:
+def _write_select(work: Writer, node: tree.Select, outer: ColumnScope | None) -> WrittenQuery:
     made = From(ColumnScope({}, outer))
     if node.source is not None:
         _write_source(work, node.source, made)
@@ -155,7 +155,7 @@ def _write_source(work: Writer, node: Source, made: From) -> None:
     rule(work, node, made)
 
 
-def _scan(work: Writer, node: tree.Scan, made: From) -> None:
+def _write_scan(work: Writer, node: tree.Scan, made: From) -> None:
     if node.table not in work.private:
         raise work.refuse("a public table in FROM")
     text, made.scope.tables[node.alias] = work.dialect.scan(node.table)
@@ -163,7 +163,7 @@ def _scan(work: Writer, node: tree.Scan, made: From) -> None:
     made.sql = f"{text} AS {work.dialect.quote(node.alias)}"
 
 
-def _derived(work: Writer, node: tree.Derived, made: From) -> None:
+def _write_derived(work: Writer, node: tree.Derived, made: From) -> None:
     name = work.dialect.quote(node.alias)
     if is_public(node.query, work.private):
         public = work.embed_public(node.query)
@@ -181,7 +181,7 @@ def _derived(work: Writer, node: tree.Derived, made: From) -> None:
 _JOINS = frozenset({"CROSS", "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"})
 
 
-def _join(work: Writer, node: tree.Join, made: From) -> None:
+def _write_join(work: Writer, node: tree.Join, made: From) -> None:
     _write_source(work, node.left, made)
     kind, left = node.kind or "INNER", made.scope
     if kind not in _JOINS or isinstance(node.right, tree.Join) or (node.on is None) != (kind == "CROSS"):
@@ -232,11 +232,11 @@ def _check_equalities(work: Writer, on: Expr) -> None:
             )
 
 
-def _unnest(work: Writer, node: tree.Unnest, made: From) -> None:
+def _refuse_unnest(work: Writer, node: tree.Unnest, made: From) -> None:
     raise work.refuse("UNNEST: lists are not translated")
 
 
-def _in_query(work: Writer, node: tree.InQuery, scope: ColumnScope) -> Value:
+def _write_in_query(work: Writer, node: tree.InQuery, scope: ColumnScope) -> Value:
     """Write IN over a query; where it would be FALSE for NULL, the rows are looked through for NULL."""
     found, value, relation = _write_in(work, node, scope)
     if work.dialect.in_has_null:
@@ -258,11 +258,11 @@ def _write_in(work: Writer, node: tree.InQuery, scope: ColumnScope) -> tuple[str
     return f"({value.sql} IN ({relation.sql}))", value, relation
 
 
-def _exists(work: Writer, node: tree.Exists, scope: ColumnScope) -> Value:
+def _write_exists(work: Writer, node: tree.Exists, scope: ColumnScope) -> Value:
     return Value(f"(EXISTS ({write_query(work, node.query, scope).sql}))", BOOLEAN)
 
 
-def _scalar(work: Writer, node: tree.ScalarQuery, scope: ColumnScope) -> Value:
+def _write_scalar(work: Writer, node: tree.ScalarQuery, scope: ColumnScope) -> Value:
     """Write a scalar subquery; the analysis has made sure that it has one row."""
     relation = write_query(work, node.query, scope)
     if len(relation.columns) != 1:
@@ -271,36 +271,28 @@ def _scalar(work: Writer, node: tree.ScalarQuery, scope: ColumnScope) -> Value:
     return Value(f"({relation.sql})", column.type, column.value_range)
 
 
-QUERY_RULES: dict[type[Expr], Rule] = {
-    tree.InQuery: _in_query,
-    tree.Exists: _exists,
-    tree.ScalarQuery: _scalar,
-}
-"""The rule of each node type of an expression that contains a query."""
-
 QUERIES: dict[type[Query], Callable[..., WrittenQuery]] = {
-    tree.Select: _select,
-    tree.SetOperation: _set_operation,
+    tree.Select: _write_select,
+    tree.SetOperation: _write_set_operation,
 }
 """The rule of each node type of a query."""
 
 SOURCES: dict[type[Source], Callable[..., None]] = {
-    tree.Scan: _scan,
-    tree.Derived: _derived,
-    tree.Join: _join,
-    tree.Unnest: _unnest,
+    tree.Scan: _write_scan,
+    tree.Derived: _write_derived,
+    tree.Join: _write_join,
+    tree.Unnest: _refuse_unnest,
 }
 """The rule of each node type in FROM. All others occur in public relations only, which DuckDB computes."""
 
 RULES: dict[type[Expr], Rule] = {
-    **expression_rules.EXPRESSION_RULES,
-    **expression_rules.CONDITION_RULES,
-    **function_rules.OPERATOR_RULES,
-    **function_rules.CALL_RULES,
-    **function_rules.AGGREGATE_RULES,
-    **QUERY_RULES,
+    **EXPRESSION_RULES,
+    **FUNCTION_RULES,
+    tree.InQuery: _write_in_query,
+    tree.Exists: _write_exists,
+    tree.ScalarQuery: _write_scalar,
 }
-"""The rule of each node type of an expression; `queries.QUERIES` and `SOURCES` have those of the others."""
+"""The rule of each node type of an expression; `QUERIES` and `SOURCES` have those of the others."""
 
 
 @dataclass(frozen=True, slots=True)

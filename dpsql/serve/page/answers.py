@@ -34,7 +34,7 @@ from dpsql.render.data import as_json, write_csv, write_parquet
 from dpsql.render.figures import value_text, values
 from dpsql.render.grid import Style
 from dpsql.render.html import release_svg
-from dpsql.render.readable import assumptions, ordering, orders, places, summary
+from dpsql.render.readable import assumptions, ordering_estimates, ordering_number, places, summary
 from dpsql.render.table import public_columns, release_columns
 from dpsql.serve import json_facts
 from dpsql.serve.json_facts import MOST_ROWS, JsonObject, refusal
@@ -358,7 +358,7 @@ def _slice_release(release: Release, first: int, rows: int) -> Release:
 
 def chart_facts(release: Release) -> JsonObject | None:
     """Return the bars of a release: labels, numbers, ends of intervals, free gaps; None if it has none."""
-    number, found_at = orders(release), places(release)
+    number, found_at = ordering_number(release), places(release)
     if number is None or not release.rows.num_rows:
         return None
     name = release.rows.column_names[number.place]
@@ -380,7 +380,7 @@ def chart_facts(release: Release) -> JsonObject | None:
         }
         for label, estimate, gap, gap_text in zip(
             labels or [name] * rows.num_rows,
-            ordering(drawn),
+            ordering_estimates(drawn),
             gaps or [None] * rows.num_rows,
             written or [""] * rows.num_rows,
             strict=True,

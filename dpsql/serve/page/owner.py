@@ -136,7 +136,7 @@ def _analyst_facts(ledger: Ledger, policy: Policy, analysts: Sequence[str]) -> l
     )
     found = []
     for analyst in analysts:
-        failed, cancelled = ledger.failures(analyst), ledger.cancelled(analyst)
+        failed, cancelled = ledger.count_failures(analyst), ledger.count_cancelled(analyst)
         left: JsonObject = {}
         with suppress(Error):  # the policy does not list him any more
             left = budget_facts(ledger.budget(analyst))

@@ -233,7 +233,7 @@ def test_one_that_fails_fails_all(
     assert states(session) == ["failed"] * 3
     assert spent(session) == Fraction(3, 2)
     assert session.ledger.releases("alice") == []
-    assert session.ledger.failures("alice") == 1, "one statement failed, not three"
+    assert session.ledger.count_failures("alice") == 1, "one statement failed, not three"
     assert session.ledger.check() == []
 
 
@@ -306,7 +306,7 @@ def test_an_error_of_the_outer_query_is_shown_and_costs_nothing_again(
         with pytest.raises(OperationalError, match=r"convert string 'a'.*costs nothing"):
             session.run(text)
     assert states(session) == ["settled"]
-    assert session.ledger.failures("alice") == 0
+    assert session.ledger.count_failures("alice") == 0
     assert session.run(made_of("SELECT page FROM r0 ORDER BY 1", block(ALL))).table.num_rows == 3
     assert spent(session) == Fraction(1, 2)
 
@@ -329,7 +329,7 @@ def test_an_outer_query_is_cancelled_and_its_releases_are_kept(
         session.run(text)
     ended.set()
     thread.join()
-    assert (session.ledger.failures("alice"), session.ledger.cancelled("alice")) == (0, 0)
+    assert (session.ledger.count_failures("alice"), session.ledger.count_cancelled("alice")) == (0, 0)
     assert session.run(made_of("SELECT n FROM r0", block(ALL))).table.num_rows == 3
     assert spent(session) == Fraction(1, 2)
 
@@ -564,7 +564,7 @@ def test_a_statement_that_is_killed_stays_charged_in_full(folder: Path) -> None:
         assert lost == ["reserved"] * 12 + ["settled"] * 3
         assert spent(session) == 5 * Fraction(3, 2)
         assert all(entry.charged.charge == Charge(Fraction(1, 2)) for entry in entries)
-        assert [session.ledger.failures(name) for name in ("1", "2", "3", "settle_all", "over")] == [
+        assert [session.ledger.count_failures(name) for name in ("1", "2", "3", "settle_all", "over")] == [
             1,
             1,
             1,

@@ -130,7 +130,7 @@ def test_a_folder_swapped_for_a_link_after_it_was_looked_at_is_not_followed(
     (victim / "keep").write_text("x")
     left = temporary / "dpsql-scratch-left"
     left.mkdir(mode=0o700)
-    locked = process_storage._locked
+    locked = process_storage._try_lock
 
     def swapped(path: Path) -> int | None:
         handle = locked(path)
@@ -138,7 +138,7 @@ def test_a_folder_swapped_for_a_link_after_it_was_looked_at_is_not_followed(
         path.symlink_to(victim, target_is_directory=True)
         return handle
 
-    monkeypatch.setattr(process_storage, "_locked", swapped)
+    monkeypatch.setattr(process_storage, "_try_lock", swapped)
     remove_ownerless()
     assert (victim / "keep").exists()
 

@@ -86,8 +86,8 @@ def test_a_fresh_cursor_has_every_setting_that_is_relied_on(
     for which, connection in connections.items():
         for cursor in (connection, connection.cursor(), connection.cursor().cursor()):
             assert {name: current(cursor, name) for name in VALUES} == VALUES, which
-            facts = duckdb_settings.tested()[duckdb_settings.installed()]
-            assert duckdb_settings.relied_on(cursor) == facts.relied_on, which
+            facts = duckdb_settings.tested_versions()[duckdb_settings.installed_version()]
+            assert duckdb_settings.read_relied_on(cursor) == facts.relied_on, which
 
 
 def test_a_fresh_cursor_has_the_settings_of_the_database(

@@ -28,7 +28,7 @@ from tests.narrow import engine_of, present
 from tests.support.exact import exact_of
 
 ROOT = Path(__file__).parents[3]
-INSTALLED = duckdb_settings.installed()
+INSTALLED = duckdb_settings.installed_version()
 POLICY = """
 [budget]
 epsilon = 10
@@ -73,18 +73,18 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
 
 def test_the_installed_version_does_what_its_data_say(engine: duckdb.DuckDBPyConnection) -> None:
     """The words of plans are compared by `python -m tests.engine_drift`, which takes a minute."""
-    facts = duckdb_settings.tested()[INSTALLED]
-    described = duckdb_settings.functions(engine)
+    facts = duckdb_settings.tested_versions()[INSTALLED]
+    described = duckdb_settings.list_functions(engine)
     assert facts.functions == {name: described.get(name, "") for name in facts.functions}
     assert tuple(facts.optimizers) == duckdb_settings.list_optimizers(engine)
-    assert facts.relied_on == duckdb_settings.relied_on(engine)
+    assert facts.relied_on == duckdb_settings.read_relied_on(engine)
     rows = engine.execute("SELECT name, scope || ' ' || input_type FROM duckdb_settings()").fetchall()
     assert facts.settings == dict(rows)
 
 
-@pytest.mark.parametrize("version", duckdb_settings.tested())
+@pytest.mark.parametrize("version", duckdb_settings.tested_versions())
 def test_no_tested_version_calls_what_is_volatile_or_refused(version: str) -> None:
-    facts = duckdb_settings.tested()[version]
+    facts = duckdb_settings.tested_versions()[version]
     assert not [name for name, text in facts.functions.items() if "VOLATILE" in text]
     assert {"abs", "count", "<="} <= facts.functions.keys()
     assert not {"random", "uuid", "current_setting"} & facts.functions.keys()
@@ -92,13 +92,12 @@ def test_no_tested_version_calls_what_is_volatile_or_refused(version: str) -> No
 
 def test_the_package_allows_the_tested_versions_and_no_newer_one() -> None:
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["dependencies"]
-    assert (
-        f"duckdb>={next(iter(duckdb_settings.tested()))},<={list(duckdb_settings.tested())[-1]}" in declared
-    )
+    versions = list(duckdb_settings.tested_versions())
+    assert f"duckdb>={versions[0]},<={versions[-1]}" in declared
 
 
 def test_facts_with_a_volatile_function_are_not_written() -> None:
-    facts = duckdb_settings.tested()[INSTALLED]
+    facts = duckdb_settings.tested_versions()[INSTALLED]
     collected: dict[str, Any] = {
         "failed": {},
         "words": {"words": dict(facts.words), "called": [*facts.functions]},
@@ -125,7 +124,7 @@ NOTICE = f"DuckDB {NEXT} is installed, and dpsql was tested with "
 @pytest.fixture
 def pretended(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A version that nobody tested, which so far does what the installed one does."""
-    monkeypatch.setattr(duckdb_settings, "installed", lambda: NEXT)
+    monkeypatch.setattr(duckdb_settings, "installed_version", lambda: NEXT)
     return monkeypatch
 
 
@@ -139,7 +138,7 @@ def told(run: Callable[[], object], capfd: pytest.CaptureFixture[str]) -> str:
 def test_an_untested_version_is_told_to_the_owner(
     policy: Path, pretended: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    newest = list(duckdb_settings.tested())[-1]
+    newest = list(duckdb_settings.tested_versions())[-1]
     advice = f"pip install 'duckdb=={newest}'"
     with suppress(SystemExit):
         assert advice in told(lambda: main(["--version"]), capfd)
@@ -187,20 +186,20 @@ def test_an_unknown_word_of_a_plan_is_refused(policy: Path, pretended: pytest.Mo
 
 
 def test_a_function_that_became_volatile_is_refused(policy: Path, pretended: pytest.MonkeyPatch) -> None:
-    read = duckdb_settings.functions
+    read = duckdb_settings.list_functions
 
     def changed(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
         found = read(connection)
         return {**found, "upper": found["upper"].replace("CONSISTENT", "VOLATILE")}
 
-    pretended.setattr(duckdb_settings, "functions", changed)
+    pretended.setattr(duckdb_settings, "list_functions", changed)
     refused(policy, "SELECT COUNT(DISTINCT id) AS n FROM t WHERE upper(s) = 'WORD 1'", "the plan calls upper")
 
 
 def test_a_function_that_is_gone_is_refused(policy: Path, pretended: pytest.MonkeyPatch) -> None:
-    read = duckdb_settings.functions
+    read = duckdb_settings.list_functions
     pretended.setattr(
-        duckdb_settings, "functions", lambda c: {k: v for k, v in read(c).items() if k != "reverse"}
+        duckdb_settings, "list_functions", lambda c: {k: v for k, v in read(c).items() if k != "reverse"}
     )
     refused(
         policy, "SELECT COUNT(DISTINCT id) AS n FROM t WHERE reverse(s) = '1 droW'", "the plan calls reverse"
@@ -211,7 +210,7 @@ def test_a_function_that_is_gone_is_refused(policy: Path, pretended: pytest.Monk
 def test_a_setting_that_is_not_as_it_was_opens_nothing(
     policy: Path, pretended: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], how: str
 ) -> None:
-    read = duckdb_settings.relied_on
+    read = duckdb_settings.read_relied_on
 
     def changed(connection: duckdb.DuckDBPyConnection) -> dict[str, str]:
         found = read(connection)
@@ -220,7 +219,7 @@ def test_a_setting_that_is_not_as_it_was_opens_nothing(
             return found
         return {**found, "scalar_subquery_error_on_multiple_rows": "False"}
 
-    pretended.setattr(duckdb_settings, "relied_on", changed)
+    pretended.setattr(duckdb_settings, "read_relied_on", changed)
     with pytest.raises(EngineNotTested, match="scalar_subquery_error_on_multiple_rows are not as they were"):
         Session(load(policy)).run("SELECT COUNT(*) AS n FROM t")
     text = told(lambda: main(["-p", str(policy), "-c", "SELECT COUNT(*) AS n FROM t"]), capfd)
@@ -236,24 +235,24 @@ def test_a_setting_that_cannot_be_pinned_opens_nothing(policy: Path, pretended: 
 
 
 def test_an_unknown_optimizer_is_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = duckdb_settings.tested()[INSTALLED]
+    known = duckdb_settings.tested_versions()[INSTALLED]
     less = replace(known, optimizers=tuple(n for n in known.optimizers if n != "join_order"))
-    monkeypatch.setattr(duckdb_settings, "tested", lambda: {INSTALLED: less})
+    monkeypatch.setattr(duckdb_settings, "tested_versions", lambda: {INSTALLED: less})
     with duckdb_settings.connect() as connection:
         off = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()[0][0]
     assert "join_order" in off.split(",")
 
 
 @pytest.mark.skipif(
-    next(iter(duckdb_settings.tested())) == INSTALLED, reason="the oldest version is installed"
+    next(iter(duckdb_settings.tested_versions())) == INSTALLED, reason="the oldest version is installed"
 )
 def test_a_newer_version_beside_the_facts_of_the_oldest_alone(
     policy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The installed version, before it was tested: what it has more is refused, all else is answered."""
-    oldest = next(iter(duckdb_settings.tested()))
-    facts: dict[str, EngineFacts] = {oldest: duckdb_settings.tested()[oldest]}
-    monkeypatch.setattr(duckdb_settings, "tested", lambda: facts)
+    oldest = next(iter(duckdb_settings.tested_versions()))
+    facts: dict[str, EngineFacts] = {oldest: duckdb_settings.tested_versions()[oldest]}
+    monkeypatch.setattr(duckdb_settings, "tested_versions", lambda: facts)
     session = Session(load(policy))
     for condition, word in (("fmod(y, 3) < 1", "fmod"), (f"{AS_TEXT} > '2024-01-04'", "__between")):
         with pytest.raises(EngineNotTested, match=f"the plan calls {word}, so nothing was run or charged"):

@@ -75,7 +75,7 @@ def test_a_newer_ladder_leaves_the_older_one_as_it_was(open_ledger: Open) -> Non
     states = [(each.number, each.state) for each in ledger.ladder_charges()]
     assert states == [(1, "settled"), (2, "settled"), (3, "settled"), (4, "failed")]
     assert spent(ledger) == Fraction(3, 4), "what failed stays charged"
-    assert ledger.failures("ann") == 0, "it is no analyst's failure"
+    assert ledger.count_failures("ann") == 0, "it is no analyst's failure"
     assert ledger.check() == []
 
 

@@ -141,7 +141,7 @@ def test_killed_between_charge_and_result_a_ladder_stays_charged(tmp_path: Path)
         tenth = Fraction(1, 10)
         assert [ledger.budget(who).spent.epsilon for who in (None, "ann", "bob", "new")] == [tenth] * 4
         assert (ledger.ladders(), [each.state for each in ledger.ladder_charges()]) == ([], ["reserved"])
-        assert ledger.failures("ann") == 0
+        assert ledger.count_failures("ann") == 0
         assert ledger.check() == []
 
 

@@ -236,7 +236,7 @@ def test_failures_stay_charged_and_in_the_end_stop_the_analyst(open_ledger: Open
     for _ in range(2):
         ledger.fail(reserve(ledger, "1/10"))
     assert ledger.budget().spent == cost("1/5")
-    assert ledger.failures("ann") == 2
+    assert ledger.count_failures("ann") == 2
     with pytest.raises(OperationalError, match="2 of your private statements have failed") as caught:
         reserve(ledger, "1/10")
     assert not isinstance(caught.value, BudgetExceeded)
@@ -249,7 +249,7 @@ def test_failures_stay_charged_and_in_the_end_stop_the_analyst(open_ledger: Open
     with pytest.raises(OperationalError, match="failed"):
         reserve(again, "1/10")
     again.clear_failures("ann")
-    assert again.failures("ann") == 0
+    assert again.count_failures("ann") == 0
     ledger.fail(reserve(ledger, "1/10"))
     ledger.fail(reserve(ledger, "1/10"))
     ledger.clear_failures()
@@ -263,13 +263,13 @@ def test_what_was_cancelled_stays_charged_and_has_a_limit_of_its_own(open_ledger
     for _ in range(3):
         ledger.cancel(reserve(ledger, "1/10"))
     assert ledger.budget().spent == cost("3/10")
-    assert (ledger.failures("ann"), ledger.cancelled("ann")) == (0, 3)
+    assert (ledger.count_failures("ann"), ledger.count_cancelled("ann")) == (0, 3)
     assert {entry.state for entry in ledger.entries()} == {"cancelled"}
     with pytest.raises(OperationalError, match="3 of your private statements were cancelled"):
         reserve(ledger, "1/10")
     ledger.cancel(reserve(ledger, "1/10", analyst="bob"))
     ledger.clear_failures("ann")
-    assert (ledger.cancelled("ann"), ledger.cancelled("bob")) == (0, 1)
+    assert (ledger.count_cancelled("ann"), ledger.count_cancelled("bob")) == (0, 1)
     reserve(ledger, "1/10")
     assert ledger.check() == []
 
@@ -287,7 +287,7 @@ def test_what_runs_holds_a_slot_and_gives_it_back(open_ledger: Open) -> None:
     running[0] = reserve(ledger, "1/100")
     for reservation in running:
         ledger.fail(reservation)
-    assert ledger.failures("ann") == 3
+    assert ledger.count_failures("ann") == 3
     with pytest.raises(OperationalError, match="3 of your private statements have failed"):
         reserve(ledger, "1/100")
     assert ledger.check() == []
@@ -588,7 +588,9 @@ def test_releases_of_one_statement_are_charged_and_end_together(open_ledger: Ope
     assert [(info.place, info.places) for info in ledger.releases("ann")] == [(1, 2), (2, 2)]
     for fails in (True, True, False):
         (ledger.fail if fails else ledger.cancel)(several(ledger, "1/100", "1/100"))
-    assert (ledger.failures("ann"), ledger.cancelled("ann")) == (2, 1), "two releases, one statement"
+    assert (ledger.count_failures("ann"), ledger.count_cancelled("ann")) == (2, 1), (
+        "two releases, one statement"
+    )
     several(ledger, "1/100", "1/100")
     with pytest.raises(OperationalError, match="1 of your private statements and streams are running"):
         several(ledger, "1/100", "1/100")

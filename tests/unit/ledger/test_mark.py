@@ -22,7 +22,7 @@ from dpsql.kernel.ledger.events import stored_totals
 from dpsql.kernel.ledger.totals import Row
 from dpsql.kernel.loss import Charge, Totals
 from dpsql.ledger import Ledger, Opening, Reservation
-from dpsql.ledger.mark import Kept, Mark, MarkFile, append_durably, replace_durably, unlock
+from dpsql.ledger.mark import Mark, MarkFile, StoredMark, append_durably, replace_durably, unlock
 from dpsql.ledger.mark import lock as lock_file
 
 TENTH = Charge(Fraction(1, 10))
@@ -379,11 +379,11 @@ def test_what_is_not_seen(path: Path, copy: Path, tmp_path: Path, state: Path) -
 def test_without_a_mark_nothing_is_written_elsewhere(path: Path, state: Path) -> None:
     with open_at(path, high_water=False) as ledger:
         spend(ledger)
-        assert not ledger.marked
+        assert not ledger.has_mark
         assert ledger.check() == []
     assert not state.exists()
     with open_at(path) as ledger:
-        assert ledger.marked
+        assert ledger.has_mark
         assert read(state).event == ledger.head()
 
 
@@ -610,7 +610,7 @@ def test_what_other_processes_add_meanwhile_is_no_problem(
     added: list[bool] = []
     with closing(open_at(path)) as ledger, closing(open_at(path)) as other:
 
-        def later(file: MarkFile, known: Kept | None = None) -> Kept | None:
+        def later(file: MarkFile, known: StoredMark | None = None) -> StoredMark | None:
             if not added:
                 added.append(True)
                 spend(other)

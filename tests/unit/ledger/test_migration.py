@@ -75,7 +75,7 @@ def test_every_charge_and_release_stays(path: Path) -> None:
     with open_at(path) as ledger:
         assert ledger.budget().spent == Charge(Fraction(344, 105), Fraction(1, 10000))
         assert ledger.budget("bob").spent == Charge(Fraction(344, 105), Fraction(1, 10000))
-        assert (ledger.failures("ann"), ledger.cancelled("bob")) == (1, 1)
+        assert (ledger.count_failures("ann"), ledger.count_cancelled("bob")) == (1, 1)
         assert [entry.state for entry in ledger.entries()].count("reserved") == 2
         shared = next(entry for entry in ledger.entries() if entry.shared)
         assert shared.charged.charge == Charge(Fraction(1, 3), Fraction(1, 10000))
@@ -83,7 +83,7 @@ def test_every_charge_and_release_stays(path: Path) -> None:
         assert found is not None
         assert (found.payload, found.event.n) == (b"rows", 1), "the migration has its hash"
         assert ledger.release(5, "ann").payload == b"finer"
-        assert ledger.vetted("visits", "v1")
+        assert ledger.is_vetted("visits", "v1")
         assert ledger.check() == []
         refined = ledger.reserve(
             analyst="ann",
@@ -204,7 +204,7 @@ def test_an_older_dpsql_that_has_it_open_can_write_nothing(path: Path) -> None:
                 old.execute(statement)
     with open_at(path) as ledger:
         assert ledger.check() == []
-        assert ledger.vetted("visits", "v1")
+        assert ledger.is_vetted("visits", "v1")
 
 
 # --- from version 5 on ---------------------------------------------------------------------------------

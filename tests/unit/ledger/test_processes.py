@@ -93,7 +93,7 @@ def at_once(path: Path, processes: int, charges: int, total: Fraction) -> tuple[
         assert budget.spent.epsilon + budget.remaining.epsilon == total
         assert len(ledger.entries()) == granted
         assert len(ledger.releases("ann")) == granted
-        assert ledger.failures("ann") == 0
+        assert ledger.count_failures("ann") == 0
         assert ledger.check() == []
     return granted, refused
 
@@ -234,7 +234,7 @@ if grandchild == 0:
 codes.append(os.waitstatus_to_exitcode(os.waitpid(grandchild, 0)[1]))
 ledger.settle(mine, tenth)  # what the parent reserved is the parent's to settle
 print(json.dumps([codes, len(ledger.releases("ann")), len(ledger.entries()), ledger.check()]))
-assert ledger.failures("ann") == 0
+assert ledger.count_failures("ann") == 0
 ledger.close()
 """
 
@@ -322,7 +322,7 @@ while True:
         lost = sum(entry.state == "reserved" for entry in ledger.entries())
         assert ledger.check() == [], (point, ledger.check())
         assert ledger.budget().spent.epsilon == Fraction(len(entries), 10), point
-        assert ledger.failures("ann") == lost, point
+        assert ledger.count_failures("ann") == lost, point
         assert len(ledger.releases("ann")) == settled, point
         outcomes.append((told, settled, lost))
         for entry in entries:
@@ -387,7 +387,10 @@ ended = [Settled(tenth, b"rows", "k"), Settled(tenth, b"more rows", "l")]
     .replace(
         """ledger.settle(held, tenth, release=b"rows", reuse_key="k")""", "ledger.settle_all(held, ended)"
     )
-    .replace("""assert ledger.failures("ann") == lost""", """assert 2 * ledger.failures("ann") == lost""")
+    .replace(
+        """assert ledger.count_failures("ann") == lost""",
+        """assert 2 * ledger.count_failures("ann") == lost""",
+    )
 )
 """The same for a statement of two releases: both are charged, and both are stored, or none."""
 
@@ -492,7 +495,7 @@ def campaign(folder: Path, kills: int) -> tuple[int, int]:
                 ledger.release(number, "ann").payload == payload for number, payload in answers.items()
             )
             left = sum(entry.state == "reserved" for entry in entries)
-            assert ledger.failures("ann") == left + sum(entry.state == "failed" for entry in entries)
+            assert ledger.count_failures("ann") == left + sum(entry.state == "failed" for entry in entries)
         if kill % 10 == 9 or kill == kills - 1:
             handed_out, lost = handed_out + len(answers), lost + left
     return handed_out, lost
@@ -529,16 +532,16 @@ def test_a_statement_that_takes_its_process_down_is_a_failure(tmp_path: Path) ->
             assert process.stdout is not None
             assert process.stdout.readline() == "held\n"
             # While it runs it is no failure, and holds one slot.
-            assert ledger.failures("ann") == expected - 1
+            assert ledger.count_failures("ann") == expected - 1
             process.kill()
             process.communicate()
-            assert ledger.failures("ann") == expected
+            assert ledger.count_failures("ann") == expected
         with pytest.raises(OperationalError, match="failed"):
             reserve(ledger)
         ledger.clear_failures("bob")
-        assert ledger.failures("ann") == 2
+        assert ledger.count_failures("ann") == 2
         ledger.clear_failures("ann")
-        assert ledger.failures("ann") == 0
+        assert ledger.count_failures("ann") == 0
         reserve(ledger)
         assert ledger.check() == []
 
@@ -551,9 +554,9 @@ def test_a_reservation_of_another_machine_counts_until_it_is_settled(
         monkeypatch.setattr(process_identity, "current", lambda: "elsewhere|1|1")
         held = reserve(ledger)
         monkeypatch.setattr(process_identity, "current", lambda: here)
-        assert ledger.failures("ann") == 1
+        assert ledger.count_failures("ann") == 1
         mine = reserve(ledger)
-        assert ledger.failures("ann") == 1
+        assert ledger.count_failures("ann") == 1
         # Both are slots, whether the other one still runs or not.
         with pytest.raises(OperationalError, match="2 of your private statements and streams are running"):
             reserve(ledger)
@@ -564,14 +567,14 @@ def test_a_reservation_of_another_machine_counts_until_it_is_settled(
         mine_there = reserve(ledger)
         monkeypatch.setattr(process_identity, "current", lambda: here)
         # Cleared while it runs, it is still settled without trouble.
-        assert ledger.failures("ann") == 1
+        assert ledger.count_failures("ann") == 1
         ledger.clear_failures()
-        assert ledger.failures("ann") == 0
+        assert ledger.count_failures("ann") == 0
         monkeypatch.setattr(process_identity, "current", lambda: "elsewhere|1|1")
         ledger.settle(mine_there, Charge(Fraction(1, 20)))
         monkeypatch.setattr(process_identity, "current", lambda: here)
         ledger.settle(mine, Charge(Fraction(1, 20)))
-        assert ledger.failures("ann") == 0
+        assert ledger.count_failures("ann") == 0
         assert ledger.check() == []
 
 
@@ -598,7 +601,7 @@ def test_sixteen_connections_at_once_fail_no_more_often_than_one(tmp_path: Path)
         thread.join()
     assert len(refused) == 13
     assert all("3 of your private statements and streams are running" in text for text in refused)
-    assert ledgers[0].failures("ann") == 3
+    assert ledgers[0].count_failures("ann") == 3
     with pytest.raises(OperationalError, match="3 of your private statements have failed"):
         reserve(ledgers[5])
     assert ledgers[0].check() == []

@@ -187,7 +187,7 @@ def test_names_that_differ_only_in_case_are_refused() -> None:
     with pytest.raises(ValueError, match="same name"):
         Names({"a": 1, "A": 2})
     names = Names({"B": 1, "a": 2})
-    assert (list(names), len(names), names.spelled("b")) == (["B", "a"], 2, "B")
+    assert (list(names), len(names)) == (["B", "a"], 2)
     assert names == {"B": 1, "a": 2}
     assert pickle.loads(pickle.dumps(names)) == names
 

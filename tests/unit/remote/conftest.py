@@ -15,7 +15,7 @@ from dpsql.errors import Error, error_to_json
 from dpsql.release import to_arrow
 from dpsql.remote import RemoteSession, Target
 from dpsql.remote import session as remote_session
-from dpsql.remote.sent_statement import Sent, error_of
+from dpsql.remote.sent_statement import SentText, error_of
 from dpsql.remote.wire import Reply
 from dpsql.session import Session
 from tests.support.world import write_world
@@ -49,7 +49,7 @@ class LocalWire:
         self.during: Callable[[], None] = lambda: None
         """Called while a statement runs."""
 
-    def ask(self, sent: Sent) -> Reply:
+    def ask(self, sent: SentText) -> Reply:
         self.texts.append(sent.text)
         self.during()
         try:
@@ -57,7 +57,7 @@ class LocalWire:
         except Error as error:
             return Reply(error=error_of({"C": "XXXXX", "M": str(error), "J": error_to_json(error)}, sent))
 
-    def _reply(self, sent: Sent) -> Reply:
+    def _reply(self, sent: SentText) -> Reply:
         copied = _COPY.fullmatch(sent.text)
         if copied is None:
             if sent.text.startswith("RESET dp_"):

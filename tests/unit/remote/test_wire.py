@@ -13,7 +13,7 @@ import pytest
 from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.login import message
 from dpsql.remote import Target
-from dpsql.remote.sent_statement import Outgoing, Sent
+from dpsql.remote.sent_statement import OutgoingStatement, SentText
 from dpsql.remote.wire import ServerWire, write_text
 from dpsql.serve.scram import ScramServer, Verifier
 
@@ -113,8 +113,8 @@ def serve(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[
     assert not failed
 
 
-def plain(statement: str) -> Sent:
-    return Sent(statement, statement)
+def plain(statement: str) -> SentText:
+    return SentText(statement, statement)
 
 
 def test_a_login_and_a_statement(serve: Callable[..., Target]) -> None:
@@ -319,7 +319,7 @@ def test_a_position_is_one_of_the_statement(
     serve: Callable[..., Target], position: str, place: tuple[int, int] | None
 ) -> None:
     wire = logged_in(serve, error("42601", "wrong", P=position, H="this way"), READY)
-    failure = wire.ask(Outgoing.of("SELECT\n\u00e4\u00e4 b", None).answer()).error
+    failure = wire.ask(OutgoingStatement.of("SELECT\n\u00e4\u00e4 b", None).answer()).error
     assert isinstance(failure, QuerySyntaxError)
     assert failure.hint == "this way"
     assert (failure.line, failure.col) == (place or (None, None))

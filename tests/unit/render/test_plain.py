@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from dpsql.release import Release, from_bytes, to_bytes
 from dpsql.render.grid import Style
-from dpsql.render.readable import ordering, orders
+from dpsql.render.readable import ordering_estimates, ordering_number
 from dpsql.render.table import as_chart, as_table
 from tests.narrow import present
 
@@ -56,13 +56,13 @@ def test_the_bars_are_those_of_the_count_that_orders(fakes: SimpleNamespace) -> 
     both = replace(
         release, rows=wider(release.rows), table=wider(release.table), counts=("other", "n"), properties={}
     )
-    assert present(orders(both)).place == 1
+    assert present(ordering_number(both)).place == 1
     named = replace(both, properties={"ordering": "n"})
-    assert present(orders(named)).place == 2
-    assert [e.value for e in ordering(named) if e is not None] == release.rows["n"].to_pylist()
+    assert present(ordering_number(named)).place == 2
+    assert [e.value for e in ordering_estimates(named) if e is not None] == release.rows["n"].to_pylist()
     assert "1,234 ± 41" in named._repr_html_().partition("<svg")[2]
     assert "1,275" in as_table(named.rows, named, Style(100))
     assert "1,234" in as_chart(named.rows, named, Style(100))
     # A name that is no count of the release (one from a later version, say) changes nothing.
-    assert present(orders(replace(both, properties={"ordering": "gone"}))).place == 1
-    assert orders(replace(release, counts=())) is None
+    assert present(ordering_number(replace(both, properties={"ordering": "gone"}))).place == 1
+    assert ordering_number(replace(release, counts=())) is None

@@ -57,7 +57,7 @@ def client(service: Service) -> Iterator[Client]:
 
 def spent(service: Service) -> object:
     ledger = service.generation.database.ledger
-    return ledger.budget().spent, len(ledger.entries()), ledger.failures("buyer")
+    return ledger.budget().spent, len(ledger.entries()), ledger.count_failures("buyer")
 
 
 @pytest.mark.parametrize("columns", ["", "interval"])

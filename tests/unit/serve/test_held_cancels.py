@@ -65,7 +65,11 @@ def outcome(service: Service, takes: float, cancel: float, *, fails: bool) -> An
             return False
 
     def counts() -> list[int]:
-        return [ledger.failures("alice"), ledger.cancelled("alice"), len(ledger.releases("alice"))]
+        return [
+            ledger.count_failures("alice"),
+            ledger.count_cancelled("alice"),
+            len(ledger.releases("alice")),
+        ]
 
     before, began = counts(), clock.now
     with pytest.MonkeyPatch.context() as patch:

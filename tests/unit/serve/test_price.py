@@ -84,7 +84,7 @@ def test_what_tools_send_by_themselves_costs_nothing(service: Service, user: Use
             with suppress(QueryRefused):  # also `PriceNotAgreed`: every other error would fail here
                 run(ask(text))
     assert entries(service) == before
-    assert ledger(service).failures(user.analyst) == 0
+    assert ledger(service).count_failures(user.analyst) == 0
 
 
 def test_a_price_is_told_with_the_words_to_agree_to_it(fresh: Service) -> None:

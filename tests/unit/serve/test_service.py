@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dpsql.engines import Cancelled
-from dpsql.engines.process_storage import available
+from dpsql.engines.process_storage import available_memory
 from dpsql.errors import (
     InterfaceError,
     NotSupportedError,
@@ -324,7 +324,7 @@ def test_the_engines_take_a_share_of_the_memory(folder: Path) -> None:
     with serving(folder / "dpsql.toml", memory_share=Fraction(1, 100)) as service:
         schema: Any = service.generation.database.engines().schema_database
         found = schema._database.connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
-    mebibytes = available() / 600 / 2**20
+    mebibytes = available_memory() / 600 / 2**20
     assert float(found.split()[0]) == pytest.approx(mebibytes, abs=0.11)  # it is cut to a tenth
 
 
@@ -334,14 +334,14 @@ def test_the_least_limit_of_the_control_groups_is_known(tmp_path: Path) -> None:
     group = tmp_path / "fs" / "system.slice" / "dpsql.service"
     group.mkdir(parents=True)
     (group / "memory.max").write_text("max\n")
-    machine = available(tmp_path / "none", membership)
-    assert available(tmp_path / "fs", membership) == machine
+    machine = available_memory(tmp_path / "none", membership)
+    assert available_memory(tmp_path / "fs", membership) == machine
     (group.parent / "memory.max").write_text("5000000\n")
-    assert available(tmp_path / "fs", membership) == 5_000_000
+    assert available_memory(tmp_path / "fs", membership) == 5_000_000
     membership.write_text("12:memory:/a\n3:cpu:/b\n")
     (tmp_path / "fs" / "memory" / "a").mkdir(parents=True)
     (tmp_path / "fs" / "memory" / "a" / "memory.limit_in_bytes").write_text("7000000\n")
-    assert available(tmp_path / "fs", membership) == 7_000_000
+    assert available_memory(tmp_path / "fs", membership) == 7_000_000
 
 
 # -- errors
@@ -778,7 +778,7 @@ def test_replies_that_depend_on_private_rows_are_held_and_so_is_their_place(
                 waits.append(timeout or 0.0)
                 places.append(service.figures().running)
                 # What other connections of the analyst can see while the reply is held.
-                seen.append((len(ledger.releases("alice")), ledger.failures("alice")))
+                seen.append((len(ledger.releases("alice")), ledger.count_failures("alice")))
                 return False
 
         monkeypatch.setattr(service, "ended", Ended())
@@ -791,7 +791,7 @@ def test_replies_that_depend_on_private_rows_are_held_and_so_is_their_place(
         with pytest.raises(StatementFailed):
             run(client.answer(where(2)))
         assert seen == [(0, 0), (1, 0), (2, 0)]
-        assert (len(ledger.releases("alice")), ledger.failures("alice")) == (2, 1)
+        assert (len(ledger.releases("alice")), ledger.count_failures("alice")) == (2, 1)
         assert all(wait > 0 for wait in waits)
         assert places == [1, 1, 1]
 
