@@ -23,7 +23,7 @@ def make_distinct(names: Sequence[str], *, fold: bool = False) -> list[str]:
 
     With `fold` they differ by more than the case of their letters.
 
-    >>> distinct(["n", "n", "n_1"]), distinct(["n", "N"]), distinct(["n", "N"], fold=True)
+    >>> make_distinct(["n", "n", "n_1"]), make_distinct(["n", "N"]), make_distinct(["n", "N"], fold=True)
     (['n', 'n_1', 'n_1_1'], ['n', 'N'], ['n', 'N_1'])
     """
     found: list[str] = []

@@ -274,7 +274,7 @@ def pause_progress() -> Iterator[None]:
 def format_size(number: int) -> str:
     """Write a number of bytes.
 
-    >>> format_size(999), format_size(1_200_000), size(3 * 10**12)
+    >>> format_size(999), format_size(1_200_000), format_size(3 * 10**12)
     ('999 B', '1.2 MB', '3.0 TB')
     """
     amount, unit = float(number), 0

@@ -49,7 +49,7 @@ def quantiles(terms: tuple[NoiseTerm, ...], tail: float) -> tuple[float, float]:
     Accurate to 1e-4 of a standard deviation at usual levels. The density of one or two exponential terms
     alone has a jump or a kink, which costs accuracy in far tails (below 1e-6): use their formula there.
 
-    >>> low, high = quantiles((Term(True, 1.0), Term(True, 1.0)), 0.025)
+    >>> low, high = quantiles((NoiseTerm(True, 1.0), NoiseTerm(True, 1.0)), 0.025)
     >>> round(low, 3), round(high, 3)
     (-4.113, 4.113)
     """

@@ -151,9 +151,10 @@ def laplace_shares(
     all that a unit moves. Raises `ValueError` if an epsilon is too small.
 
     >>> order = Fraction(4)
-    >>> [float(each.scale) for each in laplace_shares(Layout(Fraction(1, 10)), [50], [1])]
+    >>> [float(each.scale) for each in laplace_shares(EpsilonDivision(Fraction(1, 10)), [50], [1])]
     [500.0]
-    >>> [round(float(each.scale), 1) for each in laplace_shares(Layout(Fraction(1, 10), order), [50], [1])]
+    >>> by_cost = EpsilonDivision(Fraction(1, 10), order)
+    >>> [round(float(each.scale), 1) for each in laplace_shares(by_cost, [50], [1])]
     [71.4]
     """
     if layout.order is None:

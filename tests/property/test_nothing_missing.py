@@ -239,12 +239,12 @@ def test_nothing_is_missing_in_a_long_campaign(world: World, seed: int) -> None:
 
 
 def test_a_mutant_without_the_number_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(import_module("dpsql.analysis.passes"), "_has_outside", lambda *_: False)
+    monkeypatch.setattr(import_module("dpsql.analysis.passes"), "_has_rows_outside", lambda *_: False)
     with pytest.raises(AssertionError):
         world.check(["e.k"], "COUNT(*)", "e")
 
 
 def test_a_mutant_that_drops_null_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dpsql.analysis.key_candidates.with_null", lambda domain: domain.without_null())
+    monkeypatch.setattr("dpsql.analysis.key_candidates.add_null", lambda domain: domain.without_null())
     with pytest.raises(AssertionError):
         world.check(["e.k"], "COUNT(*)", "e")

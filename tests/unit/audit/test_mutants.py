@@ -216,8 +216,11 @@ MUTANTS: dict[str, tuple[Made, str, Texts, Texts, Sequence[Pair], dict[str, Any]
     "sparse vector: more hits than are paid for": (
         sparse_vector,
         "sparse_vector.AdaptiveSparseVector",
-        ("spent <= (self.hits - 1)", "self.released("),
-        ("spent <= (self.hits + 2)", "__import__('dataclasses').replace(self, hits=self.hits + 3).released("),
+        ("spent <= (self.hits - 1)", "self.make_result("),
+        (
+            "spent <= (self.hits + 2)",
+            "__import__('dataclasses').replace(self, hits=self.hits + 3).make_result(",
+        ),
         [Pair("X shape", (1, 1, 1, 0, 0, 0), (0, 0, 0, 1, 1, 1))],
         {"monotone": False, "told": False},
     ),

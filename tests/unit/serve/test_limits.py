@@ -316,7 +316,7 @@ def test_a_text_of_many_words_is_refused_before_it_is_split(
         split.append(given)
         return []
 
-    monkeypatch.setattr("dpsql.serve.wire.results.split_with_places", pieces)
+    monkeypatch.setattr("dpsql.serve.wire.results.split_script_with_places", pieces)
 
     async def test(bench: Bench) -> list[f.Message]:
         alice = await bench.log_in()

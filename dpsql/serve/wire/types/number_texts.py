@@ -221,7 +221,7 @@ def _shortest_text(x: float, width: int) -> str:
 def _split_digits(decimal: str) -> tuple[str, int]:
     """Return the digits of a decimal without zeros around them, and the power of ten of the first.
 
-    >>> _split_digits("-12.50"), _split_digits("0.003"), _digits("1.25e+20")
+    >>> _split_digits("-12.50"), _split_digits("0.003"), _split_digits("1.25e+20")
     (('125', 1), ('3', -3), ('125', 20))
     """
     mantissa, _, exponent = decimal.lstrip("-").partition("e")
