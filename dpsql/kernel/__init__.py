@@ -7,6 +7,7 @@
 ``loss``          the loss of mechanisms, its composition, what is charged and what a budget admits
 ``counts``        exact counts behind handles (``sealed``), with how far a unit changes them (``changes``)
 ``kept``          copies of exact counts in memory that is overwritten when they are dropped
+``faster``        texts with the same numbers as a certified query: units by bits, in a sealed range
 ``release``       the steps that run mechanisms on counts; ``parted`` those in several partitions
 ``levels``        from what number a refinement goes on
 ``noise``         exact samplers over the operating system's generator

@@ -36,6 +36,7 @@ CORE = BASE | {
     "kernel.check",
     "kernel.counts",
     "kernel.kept",
+    "kernel.faster",
     "kernel.release",
     "kernel.parted",
     "kernel.charged_work",
@@ -92,6 +93,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.tree",
     },
     "kernel.kept": {"kernel.changes", "kernel.counts", "kernel.sealed"},
+    "kernel.faster": {"kernel.sealed", "kernel.tree", "types"},
     "kernel.release": {
         "errors",
         "kernel.changes",
@@ -129,6 +131,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.check",
         "kernel.counts",
         "kernel.facts",
+        "kernel.faster",
         "kernel.kept",
         "kernel.ledger",
         "kernel.tree",

@@ -16,12 +16,14 @@ from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.duckdb.source_files import csv_format_of, is_well_quoted
 from dpsql.engines.duckdb.table_readers import Reader, read_sources
+from dpsql.engines.duckdb.unit_bits import UnitBits, integer_unit
 from dpsql.engines.process_storage import Scratch
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import UNCHARGED
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.charged_work import CANCELLED, FAILED
 from dpsql.kernel.counts import Counts
+from dpsql.kernel.faster import UnitFacts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import CsvSource, UnitColumn
@@ -72,6 +74,8 @@ class DuckDBEngine:
         self._within_limit: set[str] = set()
         # Faster texts that did not have all numbers: those of the same data never will.
         self._incomplete: set[str] = set()
+        self._limits: dict[bool, int | None] = {}
+        """The most bytes that each database takes."""
         self._spill = Scratch()
         self._lock = threading.RLock()
         # By whether the optimizer may use column statistics, a setting of a whole database. The first one is
@@ -81,6 +85,7 @@ class DuckDBEngine:
         self.schema_database = SchemaDatabase(
             self.readers, self.public, self.domains, self._share(_SCHEMA), policy.time_zone
         )
+        self._bits = UnitBits(policy, self.readers, self.schema_database)
 
     def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
         """Return the database for queries of counts only, or the one for all other queries."""
@@ -112,13 +117,8 @@ class DuckDBEngine:
             self.domains.create(connection)
             if statistics is None:
                 statistics = not all(r.converted for r in self.readers.values() if not r.table.public)
-            duckdb_settings.lock(
-                connection,
-                paths,
-                self._spill.path,
-                statistics=statistics,
-                memory=self._share(_SECOND if self._opened else _FIRST),
-            )
+            self._limits[statistics] = memory = self._share(_SECOND if self._opened else _FIRST)
+            duckdb_settings.lock(connection, paths, self._spill.path, statistics=statistics, memory=memory)
         except duckdb.Error:
             failed = True
         except BaseException:
@@ -149,20 +149,28 @@ class DuckDBEngine:
         scanned = (self.readers[table] for table in compiled.tables)
         counts_only = compiled.counts_only and not any(r.converted for r in scanned if not r.table.public)
 
-        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table | dict[str, NDArray[np.int64]]:
+        def fetch(cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Table | dict[str, NDArray[np.int64]]:
             if compiled.keys or compiled.places:
-                return cursor.sql(compiled.sql).to_arrow_table(_batch_rows(compiled))
+                return cursor.sql(sql).to_arrow_table(_batch_rows(compiled))
+            # A relation is planned twice, which takes longer than to copy a few numbers.
+            return cursor.execute(sql).fetchnumpy()
+
+        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table | dict[str, NDArray[np.int64]]:
             for sql, cell in compiled.faster:
                 if sql not in self._incomplete:
                     if (found := _count_faster(cursor, sql, cell, compiled.counts)) is not None:
                         return found
                     self._incomplete.add(sql)
-            # A relation is planned twice, which takes longer than to copy a few numbers.
-            return cursor.execute(compiled.sql).fetchnumpy()
+            return fetch(cursor, compiled.sql)
 
         if len(self._incomplete) > _INCOMPLETE:
             self._incomplete.clear()
-        rows = self._run(work, CANCELLED, counts_only=counts_only)
+        memory = self._limits.get(counts_only)
+        rows, broken = self._bits.count(compiled, self._run, fetch, memory, counts_only=counts_only)
+        if broken:
+            self._reopen()
+        if rows is None:
+            rows = self._run(work, CANCELLED, counts_only=counts_only)
         if rows is None:
             raise OperationalError(FAILED)
         return _seal_counts(rows, compiled)
@@ -224,7 +232,9 @@ class DuckDBEngine:
         scanned = reader.with_cells({_DROPPED: dropped})
         hashed = [f"bit_xor(hash({quote(column)}))" for column, _ in reader.columns]
         wrong = f"{wrong} OR {quote(_DROPPED)}"
-        cells = ", ".join([f"bool_or({wrong})", f"bool_or({over_limit})", *hashed])
+        column = integer_unit(reader)
+        ends = [] if column is None else [f"{name}({quote(column[0])})" for name in ("MIN", "MAX")]
+        cells = ", ".join([f"bool_or({wrong})", f"bool_or({over_limit})", "COUNT(*)", *ends, *hashed])
         unit = reader.table.unit
         owned_only = f" WHERE {quote(unit.column)} IS NOT NULL" if isinstance(unit, UnitColumn) else ""
 
@@ -235,6 +245,8 @@ class DuckDBEngine:
                     return False, False
             row = cursor.execute(f"SELECT {cells} FROM ({scanned}) AS r").fetchall()[0]
             held = not row[0]
+            if ends:
+                self._bits.keep(table, UnitFacts.of(*row[2:5]))
             for fact in reader.table.unique:
                 listed = ", ".join(quote(c) for c in fact)
                 rows = f"({reader.sql}) AS r{owned_only}"

@@ -1,0 +1,169 @@
+"""Counting units by bits on DuckDB: what is known of the units of tables, and when a text is tried.
+
+`UnitFacts` of a table are those of one version of the data, since an engine is opened on one; those of files
+that were replaced meanwhile are wrong, and the text that is made of them says so. They are read when a
+statement first needs them, after it was charged, where the source has them without reading its rows, and
+come from `vet` for other sources.
+
+Whatever the engine raises for a faster text is no failure of the statement: the certified query is counted
+under the same charge, and its failure alone is the statement's. A cancellation and the end of the statement's
+time are no errors of a text. They end it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import duckdb
+
+from dpsql.analysis import CompiledQuery
+from dpsql.analysis.compiled_query import confirm
+from dpsql.engines.process_storage import available_memory
+from dpsql.errors import InternalError, OperationalError
+from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.kernel.faster import FasterText, Room, UnitFacts, bits_form, units_counted
+from dpsql.policy import DatabaseSource, ParquetSource, UnitColumn, fold
+from dpsql.types import BIGINT, HUGEINT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.engines.duckdb.table_readers import Reader
+    from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.policy import Policy
+    from dpsql.types import SqlType
+
+_Result = TypeVar("_Result")
+_Rows = TypeVar("_Rows", bound="pa.Table | dict[str, Any]")
+
+COUNTS_BITS = True
+"""Whether units are counted by bits; tests set it."""
+_FAILED = 1000
+"""How many sets of tables and groups are kept that are not tried again."""
+
+
+class Run(Protocol):
+    """Runs work on a cursor of one of the engine's databases; None if the statement failed with it."""
+
+    def __call__(
+        self, work: Callable[[duckdb.DuckDBPyConnection], _Result], cancelled: str, *, counts_only: bool
+    ) -> _Result | None:
+        """Run the work."""
+
+
+class UnitBits:
+    """What an engine knows of the units of its tables, and how it counts by it."""
+
+    def __init__(self, policy: Policy, readers: dict[str, Reader], schema: SchemaDatabase) -> None:
+        self._policy = policy
+        self._readers = readers
+        self._schema = schema
+        self._facts: dict[str, UnitFacts] = {}
+        # Where a text failed, or was made of facts that do not hold: it would again.
+        self._failed: set[tuple[object, ...]] = set()
+
+    def columns(self, compiled: CompiledQuery) -> dict[str, tuple[str, SqlType]] | None:
+        """Return the column of units of each private table that has one; None if one is no integer."""
+        found: dict[str, tuple[str, SqlType]] = {}
+        for name in compiled.tables:
+            reader = self._readers[name]
+            unit = reader.table.unit
+            if reader.table.public or not isinstance(unit, UnitColumn):
+                continue
+            column = integer_unit(reader)
+            if column is None:
+                return None
+            found[name] = column
+        return found or None
+
+    def count(
+        self,
+        compiled: CompiledQuery,
+        run: Run,
+        fetch: Callable[[duckdb.DuckDBPyConnection, str], _Rows],
+        memory: int | None,
+        *,
+        counts_only: bool,
+    ) -> tuple[_Rows | None, bool]:
+        """Return what is fetched of a faster text, and whether the database has to be opened again.
+
+        None: there is no such text, it failed, or its numbers are not all there. `memory` is the most bytes
+        that the database takes; None: most of the machine's.
+        """
+        columns = self.columns(compiled) if COUNTS_BITS and units_counted(compiled.query) else None
+        groups = _groups(compiled)
+        if columns is None or groups is None or (compiled.tables, groups) in self._failed:
+            return None, False
+        facts = [self._read(table, column, run) for table, (column, _) in columns.items()]
+        kind = HUGEINT if any(kind.name == "UBIGINT" for _, kind in columns.values()) else BIGINT
+        room = Room(groups, os.cpu_count() or 1, (available_memory() if memory is None else memory) // 4)
+        known = [each for each in facts if each is not None]
+        text = FasterText.of(compiled.query, known, room, kind) if len(known) == len(facts) else None
+        if text is None or not self._is_confirmed(compiled, kind):
+            return None, False
+
+        def work(cursor: duckdb.DuckDBPyConnection) -> tuple[_Rows | None, bool]:
+            try:
+                return text.count(lambda sql: fetch(cursor, sql), compiled.counts), False
+            except duckdb.InterruptException:
+                raise
+            except Exception as error:  # noqa: BLE001  whatever it is, the query itself is counted
+                return None, isinstance(error, (duckdb.FatalException, duckdb.InternalException))
+
+        found = run(work, CANCELLED, counts_only=counts_only)
+        if found is None:
+            raise OperationalError(FAILED)
+        if found[0] is None:
+            if len(self._failed) >= _FAILED:
+                self._failed.clear()
+            self._failed.add((compiled.tables, groups))
+        return found
+
+    def keep(self, table: str, facts: UnitFacts) -> None:
+        """Keep what `vet` found of a table."""
+        self._facts[table] = facts
+
+    def _read(self, table: str, column: str, run: Run) -> UnitFacts | None:
+        """Return what is known of a table; read it if the source has it beside its rows."""
+        reader = self._readers[table]
+        if table in self._facts or not isinstance(reader.table.source, (ParquetSource, DatabaseSource)):
+            return self._facts.get(table)
+
+        def work(cursor: duckdb.DuckDBPyConnection) -> UnitFacts:
+            try:
+                return UnitFacts.read(table, column, lambda sql: cursor.execute(sql).fetchall())
+            except duckdb.InterruptException:
+                raise
+            except Exception:  # noqa: BLE001  as above
+                return UnitFacts.of(0, None, None)
+
+        found = run(work, CANCELLED, counts_only=not reader.converted)
+        if found is None:
+            raise OperationalError(FAILED)
+        return self._facts.setdefault(table, found)
+
+    def _is_confirmed(self, compiled: CompiledQuery, kind: SqlType) -> bool:
+        """Whether the engine's binder understands the text as it is meant, with a range of 0 and 1."""
+        try:
+            confirm(self._schema, bits_form(compiled.query, kind), self._policy)
+        except InternalError:
+            return False
+        return True
+
+
+def integer_unit(reader: Reader) -> tuple[str, SqlType] | None:
+    """Return the column of units of a table, and its type; None if it has none, or units are no integers."""
+    unit = reader.table.unit
+    if reader.table.public or not isinstance(unit, UnitColumn):
+        return None
+    same = (each for each in reader.columns if fold(each[0]) == fold(unit.column) and each[1].integer)
+    return next(same, None)
+
+
+def _groups(compiled: CompiledQuery) -> int | None:
+    """Return how many groups of the domains are counted; None: which there are is private."""
+    if compiled.groups is not None and compiled.groups.rows.keys:
+        return compiled.groups.size
+    return None if compiled.keys or compiled.places else 1

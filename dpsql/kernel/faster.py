@@ -1,0 +1,218 @@
+"""Faster texts of certified queries: units are counted by bits, in the range of all units of the tables.
+
+What a release rests on is the certified query. A faster text has the same numbers, or lacks some and says
+so: then the query itself is counted. The range of the units is private. It is for speed alone, and so it is
+sealed: no text that has it leaves this module, but to the engine that runs it.
+
+*Claim:* a number that `FasterText.count` returns is that of the certified query. *Proof:* it replaces the
+counts of different units among the items of one SELECT over the rows of `Weighted`, and nothing else. Let x
+be the unit of the rows of a group where the condition of the count holds, if it has one. Where no row of the
+group has a unit outside of the range, the bits of the units x in the range are those of all x that are not
+NULL, and so many are set as there are different ones; of no rows there are no bits, and COALESCE makes 0 of
+that. Where a row has one, the number is `MISSING` instead, which no number of units is, and `OnDomain` has it
+in its group if that is one of the domain's; other groups are in neither answer. It has no other use of the
+numbers. So an answer without `MISSING` is the certified one, whatever the range is said to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
+from dpsql.kernel.tree import (
+    Aggregate,
+    Between,
+    Binary,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Constant,
+    Expr,
+    Item,
+    Node,
+    Not,
+    OnDomain,
+    Paren,
+    Query,
+    Select,
+    Weighted,
+    conjunction,
+    duckdb_sql,
+    quote,
+    replaced,
+    walk,
+)
+from dpsql.kernel.tree.exact import whole
+from dpsql.types import BIGINT
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from dpsql.types import SqlType
+
+T = TypeVar("T", bound="pa.Table | dict[str, Any]")
+
+MISSING = (1 << 63) - 1
+"""The number of a group of which a unit is outside of the range."""
+WIDEST = 999_999_999
+"""How many units a range may have: the engine refuses bits of more."""
+SPARSEST = 50
+"""How many units of the range there may be for each row of a group: of twice as many, hashing is as fast."""
+FEWEST = 100_000
+"""How many rows a table has at least: below, an engine takes longer to plan the text than it saves."""
+
+UNIT = Column("s", "u")
+"""The unit of a row, as the SELECT of `Weighted` has it."""
+
+
+class UnitFacts(Sealed):
+    """How many rows a table has, and its least and its greatest unit; they are private, and may be wrong."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, rows: int, least: int | None, greatest: int | None) -> UnitFacts:
+        """Seal what was found; None for both: there is no unit."""
+        return seal(cls(), (rows, least, greatest))
+
+    @classmethod
+    def read(cls, table: str, unit: str, ask: Callable[[str], Sequence[tuple[Any, ...]]]) -> UnitFacts:
+        """Ask for those of a table of the engine, by its name and that of its column of units."""
+        column = quote(unit)
+        sql = f"SELECT COUNT(*), MIN({column}), MAX({column}) FROM main.{quote(table)}"
+        return without_frames(lambda: cls.of(*ask(sql)[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What the bits of all groups may take.
+
+    Attributes
+    ----------
+    groups
+        How many groups there are, without those whose keys no domain has.
+    threads
+        How many threads the engine has: each has bits of its own.
+    memory
+        The bytes that they may take together.
+    """
+
+    groups: int
+    threads: int
+    memory: int
+
+    def has(self, rows: int, wide: int, numbers: int) -> bool:
+        """Whether so many numbers with a range so wide are counted faster by bits, and take no more."""
+        taken = (self.threads + 3) * numbers * self.groups * wide // 8
+        fits = 0 < wide <= WIDEST and taken <= self.memory
+        return rows >= FEWEST and fits and wide * self.groups <= SPARSEST * rows
+
+
+class FasterText(Sealed):
+    """A text that counts units by bits, for the query of which it is made."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, query: Query, facts: Sequence[UnitFacts], room: Room, kind: SqlType) -> FasterText | None:
+        """Write the text; None if no number counts units, or if it would not be faster.
+
+        `facts` are those of all tables that have a column of units, and `kind` has all their values: BIGINT
+        or HUGEINT.
+        """
+        found = [unseal(each) for each in facts]
+        ends = [(least, greatest) for _, least, greatest in found if least is not None is not greatest]
+        if not ends:
+            return None
+        least, greatest = min(low for low, _ in ends), max(high for _, high in ends)
+        rows = max(size for size, _, _ in found)
+        made = by_bits(query, least, greatest, kind)
+        if not room.has(rows, greatest - least + 1, len(units_counted(query))):
+            return None
+        return None if made is None else seal(cls(), duckdb_sql(made))
+
+    def count(self, fetch: Callable[[str], T], numbers: int) -> T | None:
+        """Return what an engine fetches of the text; None if one of the numbers is missing or is NULL."""
+
+        def work() -> T | None:
+            found = fetch(unseal(self))
+            return found if all(_is_whole(found[f"n{i}"]) for i in range(numbers)) else None
+
+        return without_frames(work)
+
+
+def _is_whole(column: Any) -> bool:  # noqa: ANN401  of Arrow, or an array
+    """Whether a column has no NULL and no number that is missing."""
+    made = isinstance(column, np.ndarray)
+    chunks = [column] if made else [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]
+    return all(type(x) is np.ndarray and x.dtype == np.int64 and not (x >= MISSING).any() for x in chunks)
+
+
+def units_counted(query: Query) -> frozenset[Expr]:
+    """Return the counts of different units in a query that could be counted by bits."""
+    rows = _rows_of(query)
+    return frozenset[Expr]() if rows is None else _counts_in(rows)
+
+
+def bits_form(query: Query, kind: SqlType) -> str:
+    """Return the text that counts units by bits, with the range 0 .. 1 in the place of that of the units."""
+    made = by_bits(query, 0, 1, kind)
+    return "" if made is None else duckdb_sql(made)
+
+
+def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | None:
+    """Return a query that counts units by bits, of a range with these ends; None if it counts none.
+
+    Units are cast to `kind`, which has all values of theirs.
+    """
+    rows = _rows_of(query)
+    if rows is None or not _counts_in(rows):
+        return None
+    unit, ends = Cast(UNIT, kind, safe=False), (whole(least), whole(greatest))
+    inside = Between(unit, *ends)
+    outside = Aggregate("COUNT", (), filter=Not(inside))
+
+    def change(node: Node) -> Node:
+        there = _condition_of(node)
+        if there is None:
+            return node
+        bits = Aggregate("bitstring_agg", (unit, *ends), filter=conjunction((inside, *map(Paren, there))))
+        return Call("COALESCE", (Call("bit_count", (bits,)), whole(0)))
+
+    def changed(item: Item) -> Item:
+        made = replaced(Paren(item.expr), change).inner
+        if made is item.expr:
+            return item
+        there = Binary("=", outside, whole(0))
+        return replace(item, expr=Case(((there, made),), Constant(MISSING, BIGINT)))
+
+    made = replace(rows, items=tuple(map(changed, rows.items)))
+    return replace(query, counts=made) if isinstance(query, OnDomain) else made
+
+
+def _rows_of(query: Query) -> Select | None:
+    """Return the SELECT that counts rows, of all groups or of those of a domain."""
+    found = query.counts if isinstance(query, OnDomain) else query
+    if not isinstance(found, Weighted) or not found.by_rows:
+        return None
+    return found.lowered if isinstance(found.lowered, Select) else None
+
+
+def _counts_in(rows: Select) -> frozenset[Expr]:
+    every = (node for item in rows.items for node in walk(item.expr))
+    return frozenset(n for n in every if isinstance(n, Expr) and _condition_of(n) is not None)
+
+
+def _condition_of(node: Node) -> tuple[Expr, ...] | None:
+    """Return the condition of a count of different units, if it has one; None for any other node."""
+    match node:
+        case Aggregate("COUNT", (counted,), True, (), None) if counted == UNIT:
+            return ()
+        case Aggregate("COUNT", (Case(((there, counted),), None),), True, (), None) if counted == UNIT:
+            return (there,)
+    return None
