@@ -364,7 +364,7 @@ def test_a_text_that_fails_is_no_failure(
         assert session.run(FIRST).table.num_rows > 0
         after = session.budget()
         assert after.spent.epsilon == charged.spent.epsilon + 1
-        assert session.database.ledger.failures(session.analyst) == 0
+        assert session.database.ledger.count_failures(session.analyst) == 0
 
 
 def test_only_the_query_fails_a_statement(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -376,7 +376,7 @@ def test_only_the_query_fails_a_statement(tmp_path: Path, monkeypatch: pytest.Mo
         object.__setattr__(private(prepared).counting.plan.compiled, "sql", "SELECT nothing")
         with pytest.raises(StatementFailed):
             session.execute(prepared)
-        assert session.database.ledger.failures(session.analyst) == 1
+        assert session.database.ledger.count_failures(session.analyst) == 1
         assert engine is session.database.engines().engine
 
 
