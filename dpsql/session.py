@@ -4,20 +4,22 @@
 
 1. ``composition.planner`` calls those up to 5. ``language`` parses the text: options, and the tree of the
    rest.
-2. ``composition.parts`` takes it apart into its releases, and the outer query over what they release.
+2. ``composition.statement_parts`` takes it apart into its releases, and the outer query over what they
+   release.
 3. ``analysis`` makes the plan of each release: the counting query, sealed. ``kernel.check`` proves how far
    one privacy unit changes each number.
 4. ``planning`` chooses the method of a release: its mechanisms (``kernel.mechanisms``), its price, its
    predicted errors (``estimates``).
-5. ``composition.outer`` binds the outer query. The statement is a ``composition.prepared.PreparedPrivate``,
-   or a `PreparedComposed` of several: nothing is charged, and no private row was read.
+5. ``composition.composed_statements`` binds the outer query. The statement is a
+   ``composition.prepared.PreparedPrivate``, or a `PreparedComposed` of several: nothing is charged, and no
+   private row was read.
 6. ``composition.running`` finds the releases that are stored (``release.reuse``), and reserves the largest
    charge of the others (``kernel.ledger``).
 7. ``database`` counts them on the data's engine (``engines``); ``kernel.counts`` seals what it has counted.
 8. The method proposes steps, and ``kernel.release`` runs them: what comes out is differentially private.
 9. ``planning.result_table`` makes columns of it, with estimates and intervals (``estimates``).
-10. ``kernel.charged_work`` settles the charge and stores the release (``release``). ``composition.outer``
-    runs the outer query over the released rows.
+10. ``kernel.charged_work`` settles the charge and stores the release (``release``).
+    ``composition.composed_statements`` runs the outer query over the released rows.
 
 Public statements run in the schema database (``engines``). EXPLAIN, SHOW and DESCRIBE are answered by
 ``composition.explain`` and ``composition.show_describe``; streams of checked counts are in ``checked``.

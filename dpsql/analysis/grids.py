@@ -198,9 +198,10 @@ def split_steps(value: Expr) -> tuple[Expr, Expr]:
 
 
 def steps_as_double(value: Expr) -> Expr:
-    """Return the steps of a DOUBLE in a search as a DOUBLE: of a value from 0 on, exact below 2^53.
+    """Return an expression that converts a DOUBLE into the nearest number of steps of the search grid.
 
-    It is NULL for NULL, and at least 2^53 for values below 0 and for NaN, which is greater than all numbers.
+    The number of steps is a DOUBLE itself: up to 2^53 all whole numbers are. NULL stays NULL. A negative
+    value and NaN, which is greater than all numbers, give at least 2^53, which says that they are outside.
     """
     factor = Constant(float(1 / search_grid(DOUBLE, signed=True).step), DOUBLE)
     nearest = Call("floor", (Binary("+", Binary("*", value, factor), Constant(0.5, DOUBLE)),))

@@ -365,7 +365,12 @@ class _Finder:
         return result
 
     def _find_missing_condition(self, item: str, atoms: Collection[str]) -> Expr | None:
-        """Return the condition that an item is missing only where LEFT JOIN finds no row of it."""
+        """Return a condition for candidates: an item is missing only where its LEFT JOIN finds no row of it.
+
+        In words of the query: if `item` is the row of NULLs (column `m`), then none of its public rows
+        fulfils the ON of its LEFT JOIN. None if that cannot be said: the item can be missing in more than one
+        way or together with others, or ON reads more than the items and columns in `atoms`.
+        """
         events = [items for items in self.known.missing if item in items]
         on = self.matched[item]
         known = all((self._find_atoms(e) or {""}) <= set(atoms) and self._is_usable(e) for e in on)
@@ -400,7 +405,11 @@ class _Finder:
         return cross_join(sources) if sources else None
 
     def _read_item(self, alias: str) -> Query:
-        """Return the rows of a public item, and a row of NULLs if it can be missing."""
+        """Return a query for the rows of a public item of FROM.
+
+        If an outer join can leave the item out, a row of NULLs is added, and a column `m` that is TRUE for
+        this row and FALSE for the others; else there is no column `m`.
+        """
         query = self.known.items[alias]
         if not any(alias in items for items in self.known.missing):
             return query

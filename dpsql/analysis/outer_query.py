@@ -31,7 +31,7 @@ from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure
 from dpsql.analysis.public_domains import Candidates
 from dpsql.analysis.rank_spellings import rewrite_selection
-from dpsql.analysis.released.indicator_counts import read_as_counts
+from dpsql.analysis.released.conditional_counts import read_as_counts
 from dpsql.analysis.released.quantiles import QuantileCall
 from dpsql.analysis.released.released_calls import compile_released, is_released
 from dpsql.analysis.released.released_numbers import ReleasedAggregate

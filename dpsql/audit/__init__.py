@@ -4,20 +4,19 @@
 distinguishes best and a lower bound on the true epsilon. `campaign` audits the `CATALOGUE`: all mechanisms of
 dpsql, and subjects known to be private or not.
 
-=====================  =================================================================
-``detector``           the search for a counterexample, the test on fresh runs, and the verdict in words
-``search``             the search over inputs and arguments, and the choice of an event
-``inputs``             adjacent inputs
-``outputs``            the outputs of many runs, as labels and numbers
-``features``           labels and numbers of an output that events are conditions on
-``feature_selection``  the features of two samples, with combinations that distinguish them
-``events``             events and their conditions, and all that two samples are searched for
-``statistics``         Fisher's exact test on thinned counts, and the test of the chosen event on fresh runs
-``subjects``           a mechanism with its claim; those of dpsql (``cases`` has their inputs)
-``mistakes``           mechanisms with a known verdict, most of them incorrect
-``end_to_end``         whole statements on the data and on the data without one unit
-``campaigns``          audits of several, as plain data, text, HTML
-=====================  =================================================================
+=========================  =============================================================================
+``detector``               the search for a counterexample, the test on fresh runs, the verdict in words
+``counterexample_search``  the search over inputs and arguments, and the choice of an event
+``runs``                   adjacent inputs, and the outputs of many runs as labels and numbers
+``features``               labels and numbers of an output that events are conditions on
+``feature_selection``      the features of two samples, with combinations that distinguish them
+``events``                 events and their conditions, and all that two samples are searched for
+``statistics``             Fisher's exact test on thinned counts, and the test of the chosen event
+``subjects``               a mechanism with its claim; those of dpsql (``cases`` has their inputs)
+``mistakes``               mechanisms with a known verdict, most of them incorrect
+``end_to_end``             whole statements on the data and on the data without one unit
+``campaigns``              audits of several, as plain data, text, HTML
+=========================  =============================================================================
 """
 
 from __future__ import annotations

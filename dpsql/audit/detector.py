@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from dpsql.audit.cases import Adjacency
+from dpsql.audit.counterexample_search import Mechanism, SearchState, SelectedEvent, search
 from dpsql.audit.events import OutputEvent
 from dpsql.audit.runs import LENGTHS, Pair, pairs
-from dpsql.audit.search import Mechanism, SearchState, SelectedEvent, search
 from dpsql.audit.statistics import GroupSequentialTest, draw_strata
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.loss import Number, exact

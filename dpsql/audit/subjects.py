@@ -15,9 +15,9 @@ from dpsql.audit.cases import Adjacency, AuditCase
 from dpsql.audit.cases.measuring import MEASURING_CASES
 from dpsql.audit.cases.selection import SELECTION_CASES
 from dpsql.audit.cases.thresholds import THRESHOLD_CASES
+from dpsql.audit.counterexample_search import SMALL_EPSILON
 from dpsql.audit.detector import Verdict, detect
 from dpsql.audit.runs import CHARGE, Pair
-from dpsql.audit.search import SMALL_EPSILON
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms.mechanism import NoiseSource, Result
 from dpsql.kernel.noise import Entropy

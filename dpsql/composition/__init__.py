@@ -1,31 +1,34 @@
 """Statements of several parts: release blocks, and one outer query over what they release.
 
-=======================  ================================================================================
-``planner``              prepares a statement: calls all that parses, analyses and prices it, of which
-                         ``planned_count``, ``prepared`` and ``refining`` have the results
-``parts``                takes a statement apart into release blocks and an outer query, by the ``kinds`` of
-                         its blocks; ``equivalent_blocks`` and ``release_blocks`` put them into other forms
-``block``                divides a release block into what is counted and a SELECT over the released rows;
-                         ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
-                         what they name
-``existence``            decides which groups exist for the outer query; ``half_way`` where its thresholds lie
-``running``              obtains the releases: those stored, and the others under one reservation
-``outer``                binds and runs the outer query
-``derived``              the errors of columns that are computed from released numbers: ``hidden_columns``
-                         and ``tracing`` follow them to ``terms`` of these by ``expressions``, from which
-                         ``derived_columns`` computes intervals
-``selected``             of which releases the outer query shows rows because of their noise; ``selecting``
-                         follows it through its tree, ``dependence`` has the types
-``explain``              EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of answers
-``refusals``             what a refused statement is told; ``open_parameters`` the types of its parameters
-=======================  ================================================================================
+========================  ===============================================================================
+``planner``               prepares a statement: calls all that parses, analyses and prices it, of which
+                          ``planned_count``, ``prepared`` and ``refining`` have the results
+``statement_parts``       takes a statement apart into release blocks and an outer query, by the ``kinds``
+                          of its blocks; ``equivalent_blocks`` and ``release_blocks`` put them into other
+                          forms
+``block``                 divides a release block into what is counted and a SELECT over the released rows;
+                          ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
+                          what they name
+``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
+                          thresholds lie
+``running``               obtains the releases: those stored, and the others under one reservation
+``composed_statements``   binds and runs the outer query
+``derived``               the errors of columns that are computed from released numbers: ``hidden_columns``
+                          and ``tracing`` follow them to terms of these (``released_terms``) by
+                          ``expressions``, from which ``derived_columns`` computes intervals
+``selected``              of which releases the outer query shows rows because of their noise;
+                          ``selecting`` follows it through its tree, ``dependence`` has the types
+``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
+                          answers
+``refusals``              what a refused statement is told; ``open_parameters`` the types of its parameters
+========================  ===============================================================================
 """
 
-from dpsql.composition.outer import compose, layout_of, run_composed
-from dpsql.composition.parts import Parts, ReleasePart, parts_of, release_blocks
+from dpsql.composition.composed_statements import compose, layout_of, run_composed
 from dpsql.composition.running import Releasing
 from dpsql.composition.selected import selected_parts
 from dpsql.composition.show_describe import describe_view, ends, schema_of, with_ends
+from dpsql.composition.statement_parts import Parts, ReleasePart, parts_of, release_blocks
 
 __all__ = [
     "Parts",

@@ -20,7 +20,7 @@ from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import StatementCompiler, read_whole_number
 from dpsql.analysis.from_joins import compile_from
-from dpsql.analysis.released.indicator_counts import cut_ratios, read_as_counts
+from dpsql.analysis.released.conditional_counts import cut_ratios, read_as_counts
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.analysis.select_blocks import compile_query as subquery
 from dpsql.analysis.select_blocks import expand_star, list_ctes

@@ -24,7 +24,7 @@ from dpsql.composition.block_columns import DETAIL_FUNCTIONS
 from dpsql.composition.derived_columns import DerivedErrors
 from dpsql.composition.hidden_columns import HIDDEN, Columns, Hidden
 from dpsql.composition.prepared import AskedDetail, DerivedColumn, ErrorBar, OuterRelation, PreparedComposed
-from dpsql.composition.terms import Known, LinearTerm, Opaque, Term, map_sql_apart
+from dpsql.composition.released_terms import Known, LinearTerm, Opaque, Term, map_sql_apart
 from dpsql.composition.tracing import FollowedSelect, FollowedUnion, trace_rows
 from dpsql.engines import Cancelled
 from dpsql.engines.public_queries import Columns as Types

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.composition.hidden_columns import Hidden, SumOfNumbers, floats, leaves_of
-from dpsql.composition.terms import CallTerm, Known, LinearTerm, NoIntervalError, Term, value_of
+from dpsql.composition.released_terms import CallTerm, Known, LinearTerm, NoIntervalError, Term, value_of
 from dpsql.estimates.noise_laws import Linear, NoiseDraw, Quotient
 from dpsql.estimates.noise_terms import (
     DRAWS,
@@ -185,7 +185,10 @@ class DerivedErrors:
         return (low, high) if math.isfinite(low) and math.isfinite(high) else (-math.inf, math.inf)
 
     def _rounded(self, term: CallTerm, row: int, value: float) -> Interval:
-        """Return the interval of a value that is rounded to a grid finer than its noise: rounded ends."""
+        """Return the deviation of ROUND(x, digits), which is that of x, and the interval of x with rounded ends.
+
+        Raises `NoIntervalError` if half the interval of x is less than a step of the grid of rounded values.
+        """
         digits = self.hidden.scalar(term.args[1], row)
         step = 10.0 ** -round(digits)
         deviation, low, high = self._interval(term.args[0], row, value)

@@ -10,10 +10,10 @@ from sqlglot import exp
 from dpsql.analysis import function_name, write_engine_sql
 from dpsql.analysis.aggregate_functions import is_aggregate
 from dpsql.analysis.compiler import read_whole_number
-from dpsql.composition import terms
+from dpsql.composition import released_terms
 from dpsql.composition.existence import without_existence
 from dpsql.composition.hidden_columns import FromItem, UnknownColumnsError
-from dpsql.composition.terms import (
+from dpsql.composition.released_terms import (
     CallTerm,
     Fold,
     FollowedRows,
@@ -142,10 +142,12 @@ class ExpressionReader:
         if item.traced is not None:
             rows: FollowedRows = item.traced  # type: ignore[assignment]  # so it is made
             return rows.handed(place, item.alias, names[place])
-        value = terms.named(item.alias, names[place])
+        value = released_terms.named(item.alias, names[place])
         kind = self.tracer.released.get(fold(item.relation), {}).get(place, "")
         if isinstance(kind, int):
-            return terms.number(terms.named(item.alias, "rowid"), self.tracer.width, kind, value)
+            return released_terms.number(
+                released_terms.named(item.alias, "rowid"), self.tracer.width, kind, value
+            )
         return Opaque(kind) if kind else Known(value)
 
     def _column(self, node: exp.Column) -> Term:
@@ -193,7 +195,7 @@ class ExpressionReader:
         if isinstance(node, exp.Column):
             return self._column(node)
         if type(node) in _ARITHMETIC:
-            return terms.arithmetic(
+            return released_terms.arithmetic(
                 _ARITHMETIC[type(node)], self.term(node.this), self.term(node.expression), self._sql(node)
             )
         if isinstance(node, exp.Window):
@@ -211,7 +213,7 @@ class ExpressionReader:
         """Return an expression of known terms, or the term that is not understood; None: it has noise."""
         if all(isinstance(term, Known) for term in inner):
             return Known(self._sql(node))
-        return terms.first_opaque(*inner)
+        return released_terms.first_opaque(*inner)
 
     def _other(self, node: exp.Expr) -> Term:
         children = [self.term(each) for each in node.iter_expressions()]
@@ -221,7 +223,7 @@ class ExpressionReader:
         if isinstance(node, exp.Neg):
             (inner,) = children
             if isinstance(inner, LinearTerm):
-                return terms.scale(inner, "-1", self._sql(node))
+                return released_terms.scale(inner, "-1", self._sql(node))
             return CallTerm("neg", (inner,))
         if isinstance(node, exp.Pow):
             return CallTerm("power", (self.term(node.this), self.term(node.expression)))
@@ -235,7 +237,7 @@ class ExpressionReader:
         kind, inner = node.args["to"], self.term(node.this)
         name = getattr(kind.this, "name", str(kind.this))
         if name in _FLOATS:
-            return terms.with_value(inner, self._sql(node))
+            return released_terms.with_value(inner, self._sql(node))
         if name in _WHOLE:
             return CallTerm("round", (inner, Known("0")))
         if name == "DECIMAL":
@@ -285,7 +287,7 @@ class ExpressionReader:
         """Return a value that is NULL where noise says so, as where a divisor rounds to 0."""
         there = [each for each in nodes if not isinstance(each, exp.Null)]
         if len(there) == 1:
-            return terms.with_value(self.term(there[0]), value)
+            return released_terms.with_value(self.term(there[0]), value)
         return Opaque("a comparison")
 
     def _function(self, node: exp.Anonymous) -> Term:
@@ -302,7 +304,7 @@ class ExpressionReader:
                 return choose_branch([self._sql(args[0])], [branch], self._sql(node), last)
             return self._one_or_null(args[1:], self._sql(node))
         if name == "nullif":
-            return terms.with_value(self.term(args[0]), self._sql(node))
+            return released_terms.with_value(self.term(args[0]), self._sql(node))
         children = [self.term(each) for each in args]
         settled = self._without_noise(children, node)
         if settled is not None:
@@ -392,7 +394,7 @@ class ExpressionReader:
 
     def _over(self, window: exp.Window, sql: str) -> str:
         """Return other SQL over the same window."""
-        return terms.around(window, "this", sql)
+        return released_terms.around(window, "this", sql)
 
     # -- subqueries
 
@@ -426,4 +428,4 @@ class ExpressionReader:
         return map_sql_apart(term, alone)
 
     def _sql(self, node: exp.Expr) -> str:
-        return terms.sql_of(node)
+        return released_terms.sql_of(node)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from dpsql.analysis import function_name
-from dpsql.composition.terms import Fold, Known, LinearTerm, NoIntervalError, Term, forms_of, inside
+from dpsql.composition.released_terms import Fold, Known, LinearTerm, NoIntervalError, Term, forms_of, inside
 from dpsql.language import copy_tree, find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold

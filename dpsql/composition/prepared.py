@@ -228,7 +228,7 @@ class DerivedColumn:
     place: int
     """The place of the column, from 0."""
     term: Any
-    """What it is made of, in hidden columns (`composition.terms`)."""
+    """What it is made of, in hidden columns (`composition.released_terms`)."""
     own: Own = (None, None, None)
     """The places of the columns that show its standard deviation and interval under their names."""
 

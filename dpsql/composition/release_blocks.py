@@ -247,8 +247,11 @@ def _within(cte: exp.Expr, node: exp.Expr, *, whole: bool) -> bool:
     return owner is node
 
 
-def without_private(tree: exp.Query, kinds: Kinds) -> exp.Query:
-    """Remove the common table expressions that are private, or that nothing in the tree names."""
+def remove_private_clauses(tree: exp.Query, kinds: Kinds) -> exp.Query:
+    """Remove common table expressions that are private, or unused, from an outer query.
+
+    So what is left runs on released and public tables alone. The tree is changed, and returned.
+    """
     changed = True
     while changed:
         changed = False

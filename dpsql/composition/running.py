@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
-from dpsql.composition.outer import value_over
+from dpsql.composition.composed_statements import value_over
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.composition.release_words import words_of_release, words_of_selection
 from dpsql.database import Database, Running

@@ -30,8 +30,8 @@ from dpsql.composition.dependence import (
     ReleaseNames,
     merge_dependences,
 )
-from dpsql.composition.parts import Parts
 from dpsql.composition.selecting import DependenceReader, NotFollowedError
+from dpsql.composition.statement_parts import Parts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.language import AllGroups, Scalar, find_nodes
 from dpsql.lazy_dataclass import dataclass

@@ -25,10 +25,9 @@ from dpsql.analysis import (
     write_public_sql,
 )
 from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.composed_statements import columns_of, layout_of
 from dpsql.composition.explain import COLUMNS as CERTIFICATE
 from dpsql.composition.kinds import BlockKind, Kinds
-from dpsql.composition.outer import columns_of, layout_of
-from dpsql.composition.parts import parts_of
 from dpsql.composition.prepared import (
     Explained,
     Prepared,
@@ -38,6 +37,7 @@ from dpsql.composition.prepared import (
     PreparedPublic,
 )
 from dpsql.composition.release_words import add_exact_facts, round_down, round_up
+from dpsql.composition.statement_parts import parts_of
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
 from dpsql.language import Describe, Options, Query, Show, name_columns, parse

@@ -25,7 +25,7 @@ from dpsql.composition.hidden_columns import (
     check_stars,
     with_names,
 )
-from dpsql.composition.terms import Known, LinearTerm, Opaque, Term, listed, map_sql_apart, named
+from dpsql.composition.released_terms import Known, LinearTerm, Opaque, Term, listed, map_sql_apart, named
 from dpsql.language import find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import fold

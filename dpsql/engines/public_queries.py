@@ -1,9 +1,9 @@
-"""Queries of public and released rows in the schema database: where they run, their check, their errors.
+"""Run, check and explain public queries: those of public and released rows, in the schema database.
 
 Where they run: on a cursor of their own of a `ReopenedDatabase`, which survives fatal errors of the engine.
 
-Errors: of the engine's message for a statement that does not bind nothing is shown but the unknown name, with
-its place in the analyst's text.
+Errors: of the engine's message for a public query that does not bind nothing is shown but the unknown name,
+with its place in the analyst's text.
 
 Released rows are temporary tables of the cursor: no other cursor sees them, and they end with it. The bound
 plan of a query over them is checked before it runs (`check_plan`), independently of the analysis: it may scan
@@ -88,7 +88,7 @@ class ReopenedDatabase:
                 self._open_again(each)
 
     def fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a query; `ValueError` if it fails."""
+        """Return the rows of a public query; raises `ValueError` if it fails."""
         for _ in range(2):  # once more where a query of somebody else broke the database
             used = self.connection
             try:
@@ -112,7 +112,7 @@ class ReopenedDatabase:
         return self._arrow_types[sql_type]
 
     def arrow_schema(self, cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Schema:
-        """Return the Arrow schema of a query, which is bound and not run."""
+        """Return the Arrow schema of a public query, which is bound and not run."""
         found = cursor.sql(sql)
         types = [self._arrow_type(cursor, str(kind)) for kind in found.types]
         return pa.schema(zip(found.columns, types, strict=True))
@@ -150,7 +150,7 @@ def _fetch_on(used: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]
 def unbound_error(
     reason: str, position: int | None, sql: str, text: str | None, tables: Mapping[str, Sequence[str]]
 ) -> ProgrammingError | QueryRefused:
-    """Return the error for a public statement that does not bind.
+    """Return the error for a public query that the engine cannot bind.
 
     Parameters
     ----------
@@ -159,9 +159,9 @@ def unbound_error(
     position
         The byte of `sql` that it is about, if the engine says so.
     sql
-        The statement as the engine got it.
+        The query as the engine got it.
     text
-        The statement as the analyst wrote it, if there is one; the error points into it.
+        The statement as the analyst wrote it, if the query is one; the error points into it.
     tables
         The public tables, by folded name, and their columns.
     """
@@ -181,7 +181,7 @@ def unbound_error(
 
 
 def _find_place(name: str, position: int | None, sql: str, text: str) -> int | None:
-    """Return where a name stands in the analyst's text; None if it does not, as one of a policy's view."""
+    """Return where a name of a public query stands in the analyst's text; None if it is of a policy's view."""
     written = _find_names(name, text)
     if len(written) > 1 and position is not None:
         sent = _find_names(name, sql)
@@ -251,7 +251,7 @@ def load_released(
 
 
 def fetch_rows(cursor: duckdb.DuckDBPyConnection, sql: str, limit: ResultLimit | None) -> pa.Table:
-    """Run a query; raise `ResultTooLarge` as soon as its result exceeds the limit. No zero is negative."""
+    """Run a public query; raise `ResultTooLarge` as soon as its result exceeds the limit. No zero is -0."""
     return with_one_zero(_fetch_limited(cursor, sql, limit))
 
 
@@ -296,7 +296,7 @@ def check_plan(
     vocabulary: Vocabulary,
     time_zone: str = "UTC",
 ) -> None:
-    """Check that a query binds, and that its plan reads released rows and public tables only.
+    """Check that a public query binds, and that its plan reads released rows and public tables only.
 
     Raises
     ------

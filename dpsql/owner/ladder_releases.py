@@ -31,6 +31,7 @@ from dpsql.kernel.check import NotCertified
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder, Laplace
+from dpsql.kernel.mechanisms.ladder import VALUES_SHARE, ladder_loss
 from dpsql.kernel.parted import run_bins
 from dpsql.kernel.release import Run, score_change
 from dpsql.ledger import LadderRequest
@@ -52,13 +53,10 @@ __all__ = [
     "check_price",
     "find_kept",
     "list_losses",
-    "loss_of",
     "parse_measure",
     "release_ladders",
 ]
 
-VALUES_SHARE = Fraction(1, 5)
-"""The part of the price of a ladder that is for what its column has beyond bounds."""
 _MOVED = Fraction(1, 500)
 """By which part of the width of the bounds rows that are left out are taken to move the estimate."""
 
@@ -227,19 +225,9 @@ def find_kept(database: Database, measure: UnitMeasure) -> KeptLadder | None:
     return found.ladder if found is not None and found.current else None
 
 
-def loss_of(epsilon: Fraction, *, beyond: bool = False) -> PrivacyLoss:
-    """Return the loss of a ladder: half of epsilon for its size, half for its bins.
-
-    With what values have `beyond` bounds, that is of four fifths of it, and one fifth is for these.
-    """
-    if not beyond:
-        return PrivacyLoss.of(epsilon / 2, times=2)
-    return loss_of((1 - VALUES_SHARE) * epsilon) + PrivacyLoss.of(VALUES_SHARE * epsilon)
-
-
 def list_losses(database: Database, measures: Sequence[UnitMeasure], epsilon: Fraction) -> list[PrivacyLoss]:
     """Return the losses of ladders that are asked together, at this epsilon each."""
-    return [loss_of(epsilon, beyond=each) for each in decide_beyond(database, measures)]
+    return [ladder_loss(epsilon, beyond=each) for each in decide_beyond(database, measures)]
 
 
 def check_price(epsilon: Fraction) -> None:
@@ -344,7 +332,7 @@ def _measure_ladder(
 ) -> tuple[int, tuple[int, ...]]:
     """Return M and the noisy numbers of units in its bins, in steps of the measure."""
     reads = tables_read(policy, [measure.table])
-    spending = Spending(loss_of(epsilon))
+    spending = Spending(ladder_loss(epsilon))
     run = Run(engines.count(measure.scores(), reads), spending)
     search = Ladder.plan(len(measure.bounds), epsilon / 2, sensitivity=score_change(run.changes))
     most = 2 * measure.bounds[run.search(search, len(measure.bounds))]

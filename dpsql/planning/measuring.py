@@ -218,7 +218,12 @@ class ShareMeasuring:
         return estimates, {}
 
     def _measure(self, run: Run, rows: Rows) -> tuple[dict[int, Measurement], dict[int, Measurement]]:
-        """Measure; return each measurement by place, also with the interval that holds for all at once."""
+        """Measure the numbers at `places` in the rows, with noise.
+
+        Returns two dicts by place: the measurements with an interval at the plan's confidence for each number
+        alone, and the same measurements with intervals that hold for all numbers at once. Both are empty if
+        there is nothing to measure.
+        """
         size = len(rows)
         if not size or not self.places:
             return {}, {}

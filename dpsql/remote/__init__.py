@@ -4,7 +4,7 @@
 ``server_target``   what a URL or the command line says of the server: host, user, database, certificate;
                     where the password comes from: the environment, ``~/.pgpass``, a prompt; the encrypted
                     socket, remembered certificates of this machine, channel binding
-``wire``            one connection: login by SCRAM, statements, cancel requests
+``server_wire``     one connection: login by SCRAM, statements, cancel requests
 ``sent_statement``  how a statement is sent; errors of a server as dpsql's own classes
 ``session``         `RemoteSession`, which cursors and the command line use as they use a local session
 ==================  ===========================================================================

@@ -22,7 +22,7 @@ from dpsql.ledger import Budget
 from dpsql.release import from_arrow
 from dpsql.remote.sent_statement import OutgoingStatement, SentText
 from dpsql.remote.server_target import Target, find_password
-from dpsql.remote.wire import Reply, ServerWire
+from dpsql.remote.server_wire import Reply, ServerWire
 from dpsql.session_api import StatementResult, Turn
 
 if TYPE_CHECKING:

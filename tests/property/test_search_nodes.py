@@ -33,8 +33,8 @@ from dpsql.kernel.tree import (
     Scores,
     Select,
     Sums,
+    bound_searches,
     duckdb_sql,
-    searches,
 )
 from dpsql.kernel.tree.exact import whole
 from dpsql.types import BIGINT
@@ -173,8 +173,8 @@ def test_they_move_as_it_is_claimed(counting: Counting, draw: Callable[[Random],
 
 
 OTHERS: dict[str, tuple[Callable[[Random], Query], Any, str, Any]] = {
-    "rests of other numbers": (beyond, searches, "_rest", lambda every, parts: every),
-    "values that are not cut": (beyond, searches, "clamp", lambda value, most: value),
+    "rests of other numbers": (beyond, bound_searches, "_rest", lambda every, parts: every),
+    "values that are not cut": (beyond, bound_searches, "clamp", lambda value, most: value),
     "all rows of a unit": (single, Sampled, "single", property(lambda self: self.counted)),
 }
 

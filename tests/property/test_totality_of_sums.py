@@ -63,7 +63,7 @@ def uncut(total: Expr) -> Expr:
 
 
 def test_a_sum_that_is_not_cut_is_noticed(amounts: Amounts, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("counted", "searches"):
+    for module in ("counted", "bound_searches"):
         monkeypatch.setattr(f"dpsql.kernel.tree.{module}.saturate", uncut)
     certify_claims(monkeypatch)
     found = Amounts(amounts.session, amounts.connections)

@@ -25,6 +25,7 @@ from dpsql.composition.running import _run_method
 from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder
+from dpsql.kernel.mechanisms.ladder import VALUES_SHARE
 from dpsql.owner import ladder_releases
 from dpsql.owner.ladder_releases import parse_measure
 from dpsql.planning import NoisyResult, build_details, build_rows, widen_by_left_out
@@ -84,7 +85,7 @@ class Asked:
         self._drawn: dict[tuple[str, str], list[KeptLadder]] = {}
         for each in sorted(made, key=lambda each: each.text != ROWS):
             (beyond,) = ladder_releases.decide_beyond(self.database, [each, *made])[:1]
-            part = ladder_releases.VALUES_SHARE * epsilon if beyond else Fraction(0)
+            part = VALUES_SHARE * epsilon if beyond else Fraction(0)
             drawn = list(self._draw(each, epsilon - part))
             self._drawn[each.table, each.text] = list(self._beyond(each, drawn, part)) if beyond else drawn
         engines.schema_database.kept_ladders = self.ladders

@@ -22,9 +22,9 @@ from dpsql.analysis import LeftOut, Plan
 from dpsql.database import Database
 from dpsql.errors import BudgetExceeded, ProgrammingError
 from dpsql.estimates import KeptLadder
-from dpsql.kernel.mechanisms.ladder import thresholds
+from dpsql.kernel.mechanisms.ladder import ladder_loss, thresholds
 from dpsql.ledger import LadderRequest
-from dpsql.owner.ladder_releases import find_kept, loss_of, parse_measure, release_ladders
+from dpsql.owner.ladder_releases import find_kept, parse_measure, release_ladders
 from dpsql.policy import load
 from dpsql.release.kept_ladders import kept_at, known_versions, version_of
 from dpsql.session import Session
@@ -478,7 +478,7 @@ def _kept_with(database: Database, name: str, most: int) -> None:
     measure = parse_measure(database, name)
     policy, engines = database.policy, database.engines()
     version = version_of(policy, policy.tables[measure.table], engines.versions)
-    request = LadderRequest(measure.table, measure.text, version, "test", loss_of(Fraction(1)))
+    request = LadderRequest(measure.table, measure.text, version, "test", ladder_loss(Fraction(1)))
     reservation = reserve_one(database.ledger, request)
     bins = (*(1000 for _ in thresholds(most)), 0)
     now = datetime.datetime.now(datetime.UTC)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice import better_calls, unknown_names
+from dpsql.analysis.advice import suggested_changes, unknown_names
 from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name, list_conjuncts
@@ -240,16 +240,16 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
 _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", unknown_names.advise_on_column),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
-    (" is not allowed", better_calls.advise_on_function),
-    (" is not among the functions allowed", better_calls.advise_on_function),
-    (" is not allowed with (", better_calls.advise_on_date_part),
+    (" is not allowed", suggested_changes.advise_on_function),
+    (" is not among the functions allowed", suggested_changes.advise_on_function),
+    (" is not allowed with (", suggested_changes.advise_on_date_part),
     (" is not allowed with (", unknown_names.advise_on_types),
-    (" is not among the functions allowed", better_calls.advise_on_aggregate),
+    (" is not among the functions allowed", suggested_changes.advise_on_aggregate),
     (" are compared only after a conversion", unknown_names.advise_on_comparison),
-    (" over many units is not released", better_calls.advise_on_values),
-    ("a window over private rows must PARTITION BY", better_calls.partition_by_unit),
-    ("a window over private rows must PARTITION BY", better_calls.advise_on_window),
-    ("a private table is only counted", better_calls.advise_on_window),
+    (" over many units is not released", suggested_changes.advise_on_values),
+    ("a window over private rows must PARTITION BY", suggested_changes.partition_by_unit),
+    ("a window over private rows must PARTITION BY", suggested_changes.advise_on_window),
+    ("a private table is only counted", suggested_changes.advise_on_window),
     ("a private table is only counted", count_rows),
     ("ORDER BY and LIMIT select groups", count_rows),
     ("this is neither a group key nor a count", group_by_items),

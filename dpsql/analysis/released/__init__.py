@@ -5,7 +5,7 @@
 ``unit_values``          the numbers that are released for sums, averages and variances, on `analysis.grids`
 ``quantiles``            the calls of quantiles and extremes, and the cells of which the rows are counted
 ``contribution_bounds``  bounds on what one unit contributes: as declared, by default, or found privately
-``indicator_counts``     sums and means of zeros and ones, which are counts
+``conditional_counts``   counts by conditions, also where they are written as sums or means of zeros and ones
 ``released_numbers``     the types: `UnitNumber`, `ReleasedAggregate`, `AggregateCall`
 
 A further count is a subclass of `UnitNumber`, the function that compiles a call of it, and its name in

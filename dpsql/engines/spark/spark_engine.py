@@ -183,9 +183,11 @@ class SparkEngine(RemoteEngine):
         )
 
     def translate(self, compiled: CompiledQuery) -> str:
-        """Return the SQL that the engine will run, for display; raises `Untranslatable` before any charge.
+        """Refresh and test the tables of a query, then return the SQL that the engine will run, for display.
 
-        Before a charge, the tables are refreshed and tested.
+        The versions of the tables for which the SQL was made are remembered, those of the last `_STATEMENTS`
+        queries. Raises `Untranslatable` or `OperationalError`. It is called before any charge, so a failure
+        costs nothing.
         """
         versions = self._check_tables(compiled)
         shown = super().translate(compiled)

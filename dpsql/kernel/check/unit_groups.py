@@ -295,7 +295,11 @@ def _candidates(proof: Proof, part: Candidates | Numbered, query: Query, keys: S
 
 
 def relation_of_marked(proof: Proof, node: Marked) -> Relation:
-    """Return rows with the key that marks them: what is known of a join with public rows."""
+    """Return what is proved of rows of units, each marked by whether its keys are public candidates.
+
+    Checks that the rows are owned by units and that the candidates are public, then derives the rest as for
+    the join with the candidates that the node is written as. Refuses other rows.
+    """
     rows, columns = proof.query(node.rows, "rows"), proof.rows(node.rows).columns
     if rows.kind is not Kind.OWNED or proof.outer:
         return proof.refuse("a mark of what are no rows of units", node)

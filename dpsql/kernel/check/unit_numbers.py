@@ -5,8 +5,8 @@
 `u`, `k0`, .. and `f0`, ..; the ends of values; that a unit has one row where one is counted; and that units
 are measured by the same rows that are counted.
 
-*Of all together.* The claims are proved in `tree.searches`. Here is what they assume: one row for each unit,
-and of `Scores` the ends of what a unit has, and which bounds there are.
+*Of all together.* The claims are proved in `tree.bound_searches`. Here is what they assume: one row for each
+unit, and of `Scores` the ends of what a unit has, and which bounds there are.
 """
 
 from __future__ import annotations

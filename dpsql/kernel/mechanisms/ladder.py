@@ -32,6 +32,9 @@ _LEAST, _LEAST_RANGED = Fraction(5, 2), Fraction(7, 2)
 _ROOT = Fraction(141_421_356, 10**8)
 """The square root of 2: a public factor, whose last digits do not matter."""
 
+VALUES_SHARE = Fraction(1, 5)
+"""The part of the price of a ladder that is for what its column has beyond bounds."""
+
 FULL = 1 << 20
 """What a unit counts that exceeds a bound by an eighth of it or more, where bounds are compared by scores."""
 
@@ -171,6 +174,17 @@ class Ladder(NoisyOrder[Rung]):
         costs = [round(each * j) for j in range(self.groups)]
         limit = exact_noise.STEP_LIMIT
         return -(exact_noise.place(exceeding, self.resolution) + np.minimum(costs, limit).astype(np.int64))
+
+
+def ladder_loss(epsilon: Fraction, *, beyond: bool = False) -> PrivacyLoss:
+    """Return the loss of a kept ladder: half of epsilon for its size (`Ladder`), half for its `Bins`.
+
+    With `beyond`, a fifth of epsilon (`VALUES_SHARE`) pays for what the values of units have beyond the
+    declared bounds, and the ladder is paid from the other four fifths.
+    """
+    if not beyond:
+        return PrivacyLoss.of(epsilon / 2, times=2)
+    return ladder_loss((1 - VALUES_SHARE) * epsilon) + PrivacyLoss.of(VALUES_SHARE * epsilon)
 
 
 LIMIT = 1 << 60

@@ -29,11 +29,12 @@ Nodes are frozen dataclasses: `Expr` an expression, `Query` rows with named colu
 ====================  ================================================================================
 
 ``expressions`` and ``relations`` have these, ``relations`` also the nodes that say which groups there are;
-``bounding``, ``counted`` and ``searches`` those of what units add; ``node`` the base classes and `facts`
-(columns read, size); ``forms`` the functions; ``exact`` sums of whole numbers, and TRY around what could
-fail; ``writer`` its SQL.
+``bounding``, ``counted`` and ``bound_searches`` those of what units add; ``node`` the base classes and
+`facts` (columns read, size); ``forms`` the functions; ``exact`` sums of whole numbers, and TRY around what
+could fail; ``writer`` its SQL.
 """
 
+from dpsql.kernel.tree.bound_searches import FULL, Above, Beyond, Scores, Sums
 from dpsql.kernel.tree.bounding import Bounded, Sampled, Weighted
 from dpsql.kernel.tree.counted import (
     CappedRows,
@@ -133,5 +134,4 @@ from dpsql.kernel.tree.relations import (
     items,
     kept,
 )
-from dpsql.kernel.tree.searches import FULL, Above, Beyond, Scores, Sums
 from dpsql.kernel.tree.writer import duckdb_sql, literal_sql, quote, utc_time_sql, with_text

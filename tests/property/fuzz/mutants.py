@@ -591,14 +591,26 @@ MUTANTS = (
                 "(i for i, known in enumerate(self.ctes) if known.query is cte.query)",
                 "iter(())",
             ),
-            ("composition.parts", "_Splitter._equal", "first.setdefault(key,", "first.setdefault((i, key),"),
+            (
+                "composition.statement_parts",
+                "_Splitter._equal",
+                "first.setdefault(key,",
+                "first.setdefault((i, key),",
+            ),
         ),
         ("a block around",),
         statement="WITH r AS (SELECT COUNT(DISTINCT user_id) AS n FROM visits) SELECT a.n - b.n AS d FROM r AS a, r AS b",
     ),
     Mutant(
         "two draws of equal blocks",
-        (("composition.parts", "_Splitter._equal", "first.setdefault(key,", "first.setdefault((i, key),"),),
+        (
+            (
+                "composition.statement_parts",
+                "_Splitter._equal",
+                "first.setdefault(key,",
+                "first.setdefault((i, key),",
+            ),
+        ),
         statement="SELECT a.n - b.n AS d FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS a, (SELECT COUNT(DISTINCT user_id) AS n FROM visits) AS b",
         slow=True,
     ),

@@ -22,7 +22,7 @@ from dpsql import connect
 from dpsql.audit.campaigns import Outcome
 from dpsql.audit.end_to_end import audit_statements, private_statements
 from dpsql.composition import Parts, ReleasePart, planner
-from dpsql.composition import outer as outer_module
+from dpsql.composition import composed_statements as outer_module
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.engines import Cancelled, UnboundQuery
 from dpsql.errors import BudgetExceeded, InternalError, OperationalError, QueryRefused

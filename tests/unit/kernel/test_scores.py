@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from dpsql.kernel.mechanisms import FULL, RungBins, excess_scores
-from dpsql.kernel.tree import Column, Item, Scan, Select, duckdb_sql, searches
+from dpsql.kernel.tree import Column, Item, Scan, Select, bound_searches, duckdb_sql
 
 ROWS = tuple(1 << j for j in range(21))
 TOTALS = tuple(1 << j for j in range(84))
@@ -26,7 +26,9 @@ LARGEST = 1 << 85
 class Counted:
     """A table of units, and the scores as the engine counts them."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, module: types.ModuleType = searches) -> None:
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, module: types.ModuleType = bound_searches
+    ) -> None:
         self.connection, self.module = connection, module
 
     def scores(
@@ -101,10 +103,10 @@ def test_a_unit_moves_every_score_up_by_at_most_one_unit(
 
 def mutant(old: str, new: str) -> types.ModuleType:
     """Return the module with an expression replaced."""
-    source = inspect.getsource(searches)
+    source = inspect.getsource(bound_searches)
     assert source.count(old) == 1, old
-    made = types.ModuleType(searches.__name__)
-    exec(compile(source.replace(old, new), str(searches.__file__), "exec"), made.__dict__)
+    made = types.ModuleType(bound_searches.__name__)
+    exec(compile(source.replace(old, new), str(bound_searches.__file__), "exec"), made.__dict__)
     return made
 
 

@@ -16,7 +16,7 @@ from dpsql.release import to_arrow
 from dpsql.remote import RemoteSession, Target
 from dpsql.remote import session as remote_session
 from dpsql.remote.sent_statement import SentText, error_of
-from dpsql.remote.wire import Reply
+from dpsql.remote.server_wire import Reply
 from dpsql.session import Session
 from tests.support.world import write_world
 

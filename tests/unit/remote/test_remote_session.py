@@ -210,7 +210,9 @@ def test_streams_are_local(remote: RemoteSession) -> None:
 
 def test_a_server_of_another_kind_is_reported(remote: RemoteSession, wire: Any) -> None:
     wire._reply = lambda sent: type(wire)._reply(wire, sent)
-    wire._reply = lambda sent: __import__("dpsql.remote.wire").remote.wire.Reply(bytearray(b"PGCOPY\n"))
+    wire._reply = lambda sent: __import__("dpsql.remote.server_wire").remote.server_wire.Reply(
+        bytearray(b"PGCOPY\n")
+    )
     with pytest.raises(InternalError, match="is it a dpsql server"):
         remote.run("SELECT 1")
 

@@ -22,10 +22,15 @@ from dpsql.composition.derived import (
     with_details,
 )
 from dpsql.composition.existence import describe_existence, leaves_out, with_groups
-from dpsql.composition.half_way import ColumnSteps, compare_half_way, counts_of, guard_divisors, steps_of
+from dpsql.composition.half_way_thresholds import (
+    ColumnSteps,
+    compare_half_way,
+    counts_of,
+    guard_divisors,
+    steps_of,
+)
 from dpsql.composition.hidden_columns import HIDDEN, Traced, trace
 from dpsql.composition.kinds import below
-from dpsql.composition.parts import Parts
 from dpsql.composition.prepared import (
     DerivedColumn,
     ErrorBar,
@@ -37,6 +42,7 @@ from dpsql.composition.prepared import (
 )
 from dpsql.composition.refusals import refuse_unbound
 from dpsql.composition.release_words import total_guarantee
+from dpsql.composition.statement_parts import Parts
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge

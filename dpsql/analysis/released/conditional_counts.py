@@ -151,7 +151,11 @@ def _strip_casts(node: exp.Expr) -> exp.Expr:
 
 
 def _read_counted(node: exp.Expr) -> _Counted | None:
-    """Return what a call counts; None for other expressions."""
+    """Return what a COUNT or COUNT_IF call counts: the argument of DISTINCT, and conditions on rows.
+
+    The conditions are those of its FILTER and of COUNT_IF; COUNT(x) without DISTINCT has `x IS NOT NULL`.
+    None if the expression is no such call, or has arguments that no count takes.
+    """
     where = node.expression.this if isinstance(node, exp.Filter) else None
     call = node.this if isinstance(node, exp.Filter) else node
     condition = _COUNTS.get((function_name(call) or "").lower())

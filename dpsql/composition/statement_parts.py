@@ -32,10 +32,10 @@ from dpsql.composition.release_blocks import (
     everything,
     fuse,
     put,
+    remove_private_clauses,
     select_alone,
     split_quantiles,
     standalone,
-    without_private,
 )
 from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
@@ -180,7 +180,7 @@ class _Splitter:
         if not self.planned:
             plain += listed
         # Of blocks at one position the later one, which is around the other, is the first.
-        return self._compose(sorted(blocks, key=lambda b: b.at), without_private(tree, self.kinds))
+        return self._compose(sorted(blocks, key=lambda b: b.at), remove_private_clauses(tree, self.kinds))
 
     def queries(self) -> list[Query]:
         """Return the release blocks as statements of their own."""

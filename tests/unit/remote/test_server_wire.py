@@ -14,7 +14,7 @@ from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused
 from dpsql.login import message
 from dpsql.remote import Target
 from dpsql.remote.sent_statement import OutgoingStatement, SentText
-from dpsql.remote.wire import ServerWire, write_text
+from dpsql.remote.server_wire import ServerWire, write_text
 from dpsql.serve.scram import ScramServer, Verifier
 
 PASSWORD = "correct horse battery"

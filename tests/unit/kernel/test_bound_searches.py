@@ -26,8 +26,8 @@ from dpsql.kernel.tree import (
     Scores,
     Select,
     Sums,
+    bound_searches,
     replaced,
-    searches,
 )
 from dpsql.types import BIGINT, DOUBLE, HUGEINT
 from tests.kernel_trees import FACTS, c, cut, n, of_units_rows, stored, there
@@ -55,7 +55,7 @@ def search(*, server: bool = False, bounds: tuple[int, ...] = BOUNDS, sums: Sums
 
 def certified(query: Query) -> Certificate:
     """Certify a query; the nodes that searches of the same bounds share have columns of other types."""
-    for shared in (searches._key, searches._numbers):
+    for shared in (bound_searches._key, bound_searches._numbers):
         shared.cache_clear()
     return certify(query, FACTS)
 

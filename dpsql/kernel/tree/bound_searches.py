@@ -288,11 +288,14 @@ def _number(bounds: Sequence[int], key: Expr) -> Expr:
 
 
 def _score(bounds: Sequence[int], bound: Expr, narrow: Expr) -> Expr:
-    """Return the score of a unit at the last bound that it exceeds, which is its key.
+    """Return an expression for the score of a unit at the last bound that it exceeds.
 
-    Most units exceed it by an eighth. For others a cut to twice the bound changes nothing, and nothing
-    overflows with it, whatever an engine computes the score for. Both divisions of parts and bound are of
-    powers of two: one is exact, the other is 1. Beyond BIGINT all of them are of multiples of 2^31.
+    `bound` is the key that the unit is counted under: the bound, or as `_key` says. `narrow` is what the unit
+    has, as a BIGINT. The score is `FULL` if that exceeds the bound by an eighth of the bound or more, as with
+    most units, else less in proportion to the excess. The excess is cut to the bound first: that changes no
+    score, and nothing overflows even in rows where an engine computes a score that is not used. Both
+    divisions of parts and bound are of powers of two: one is exact, the other is 1. Beyond BIGINT all of them
+    are of multiples of 2^31.
     """
     one, parts = whole(1), whole(_PARTS)
     beyond = _less(narrow, bound)

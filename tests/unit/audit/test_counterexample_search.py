@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpsql.audit import CHARGE, pairs, read
 from dpsql.audit.cases import Adjacency
-from dpsql.audit.search import CAUTIONS, SelectedEvent, best_events, evidence, excess
+from dpsql.audit.counterexample_search import CAUTIONS, SelectedEvent, best_events, evidence, excess
 from dpsql.errors import ProgrammingError
 from dpsql.noise import SeededEntropy
 
