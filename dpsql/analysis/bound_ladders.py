@@ -84,7 +84,7 @@ class Ladder:
 
     @property
     def rows(self) -> tuple[Expr, ...]:
-        """What a row has, as terms of a sum; of groups, the condition on rows if there is one."""
+        """The terms of a row whose sum a ladder measures; for groups, the condition on rows, if any."""
         return tuple(each for each in (self.row, self.far) if each is not None)
 
     @property
@@ -364,5 +364,5 @@ class CutValues:
 
     @property
     def beyond(self) -> ValuesBeyond | None:
-        """What is known of these data; None: nothing is."""
+        """What values have beyond the bounds, as it is kept of the current data; None if nothing is."""
         return None if self.kept is None or not self.kept.current else self.kept.ladder.beyond

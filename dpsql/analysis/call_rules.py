@@ -305,7 +305,7 @@ def _known_value(value: float | None) -> ScalarQuery:
 
 
 def _scalar_query(node: Expr) -> ScalarQuery:
-    """Return a constant as a scalar subquery: no rule takes it for a literal, or knows bounds of it."""
+    """Return a constant as a scalar subquery: no rule takes this for a literal, or knows its bounds."""
     return ScalarQuery(Select((Item(node),)))
 
 

@@ -346,7 +346,7 @@ def _certified_text(
 def certificate_of(
     query: tree.Query, sql: str, catalog: Catalog, policy: Policy, tables: tuple[str, ...]
 ) -> Certificate:
-    """Return the certificate of a query; that of an equal one if it was made from the same facts."""
+    """Return the certificate of a query, made anew unless an equal query has one from the same facts."""
     facts = catalog.facts(policy, tables)
     kept = catalog.certified.get(sql)
     if kept is not None and kept[0] == facts and kept[1].query == query:
@@ -395,7 +395,7 @@ def is_alike(one: CompiledQuery, other: CompiledQuery) -> bool:
 def merge_queries(
     compiled: CompiledQuery, others: Sequence[CompiledQuery], policy: Policy, catalog: Catalog
 ) -> CompiledQuery:
-    """Merge a counting query with those of others that count the same groups of the same rows (`is_alike`).
+    """Merge a counting query with other queries that count the same groups of the same rows (`is_alike`).
 
     It also has the places of its keys in their domains, and more of the largest groups, for statements that
     select other groups. The engine's binder confirms it as it does every query.

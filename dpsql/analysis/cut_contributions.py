@@ -224,7 +224,7 @@ class Excess:
 
     @property
     def step(self) -> Fraction:
-        """What a step is worth, in the unit of what is measured."""
+        """The size of one step, in the unit of the numbers that the ladder measures."""
         return self.of.ladder.step * self.size
 
     @property
@@ -295,7 +295,7 @@ def _shows_every_group(plan: Plan) -> bool:
 
 
 def find_clipped_step(count: ReleasedAggregate, ladder: Ladder, bound: int) -> int | None:
-    """Return the step of a number that is the sum of what a ladder measures of units, cut at the bound.
+    """Return the step of a number that sums over units what a ladder measures, cut at the bound.
 
     It is a number without keys, of the same rows, and the step is in those of the ladder. None: it is not so,
     or its step is finer. Without keys `WeightedRows` is the sum of min(rows, bound), and `CappedSum` that of
@@ -320,12 +320,12 @@ def find_clipped_step(count: ReleasedAggregate, ladder: Ladder, bound: int) -> i
 
 
 def _is_clipped(count: ReleasedAggregate, ladder: Ladder, bound: int) -> bool:
-    """Return whether a number is what a bound leaves of what a ladder measures; none is twice in a share."""
+    """Return whether a number sums what a ladder measures, cut at a bound; a share has one such number."""
     return find_clipped_step(count, ladder, bound) is not None
 
 
 def _has_bound_of(count: ReleasedAggregate, search: BoundSearch, bound: int) -> bool:
-    """Return whether the bound of a number is that of a search."""
+    """Return whether the bound of a number is the bound that a search found."""
     ladder = search.ladder
     if len(count.parts) != 1:
         return False

@@ -41,11 +41,11 @@ class EpsilonDivision:
 
     @property
     def cost(self) -> Fraction:
-        """What is divided: the cost of the epsilon, or the epsilon."""
+        """The amount that is divided: the cost of the epsilon at `order`, or without one the epsilon."""
         return self.epsilon if self.order is None else pure_cost(self.epsilon, self.order)
 
     def epsilon_of(self, share: Fraction) -> Fraction:
-        """Return the epsilon of a part of the statement that has a share of what is divided.
+        """Return the epsilon of a part of the statement that gets this share of the divided amount.
 
         With the same order, that epsilon is divided in turn.
 

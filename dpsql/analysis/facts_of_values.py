@@ -52,7 +52,7 @@ Ends = tuple[Fraction, Fraction]
 
 
 def bounds_of(value: Typed) -> Bounds | None:
-    """Return the bounds of an expression; those of a BOOLEAN are 0 and 1."""
+    """Return the bounds of the values of an expression; a BOOLEAN lies within 0 and 1."""
     return TRUTH if value.type == BOOLEAN else value.bounds
 
 
@@ -211,7 +211,7 @@ _RULES: dict[tuple[str, int], Callable[..., Ends | None]] = {
 
 
 def join_grains(parts: Iterable[Typed]) -> dict[str, str]:
-    """Return the grains of an expression by those of its parts.
+    """Return the grains of an expression, joined from the grains of its parts.
 
     A column whose exact time one part depends on has no grain.
     """

@@ -324,7 +324,7 @@ class _Finder:
         return replace(base, query=Select(base.cells, Derived(base.query, "d"), kept))
 
     def _choose_rows(self, joined: frozenset[str], read: frozenset[str]) -> Select | None:
-        """Return the public rows of all that is joined, or only of what keys read; None if both are many."""
+        """Return the public rows of all joined items, or only of those that keys read; None if too many."""
         if len(joined) < 2 or prod(map(self._count_rows, sorted(joined))) <= MAX_LISTED:
             return self._join_rows(joined)
         linked = any(len(use.atoms) > 1 and use.atoms <= read for use in self._usable_conditions)
@@ -336,9 +336,7 @@ class _Finder:
 
     def _join_rows(self, atoms: frozenset[str]) -> Select:
         filters = [self._make_filter(use, atoms) for use in self._usable_conditions if use.atoms <= atoms]
-        filters += [
-            self._find_missing_condition(item, atoms) for item in sorted(self.matched) if item in atoms
-        ]
+        filters += [self._find_missing_condition(item, atoms) for item in sorted(atoms & self.matched.keys())]
         filters += self.known.missing_columns(atoms)
         where = conjunction(f for f in filters if f is not None)
         return Select((Item(Constant(1, INTEGER), "x"),), self._make_source(atoms), where)
@@ -365,11 +363,10 @@ class _Finder:
         return result
 
     def _find_missing_condition(self, item: str, atoms: Collection[str]) -> Expr | None:
-        """Return a condition for candidates: an item is missing only where its LEFT JOIN finds no row of it.
+        """Return the condition that `item` is its row of NULLs (`m`) only where LEFT JOIN finds no row of it.
 
-        In words of the query: if `item` is the row of NULLs (column `m`), then none of its public rows
-        fulfils the ON of its LEFT JOIN. None if that cannot be said: the item can be missing in more than one
-        way or together with others, or ON reads more than the items and columns in `atoms`.
+        In words of SQL: `m` is FALSE, or no public row of the item fulfils ON. None if that cannot be said:
+        the item can be missing in several ways or together with others, or ON reads more than `atoms`.
         """
         events = [items for items in self.known.missing if item in items]
         on = self.matched[item]
@@ -405,11 +402,7 @@ class _Finder:
         return cross_join(sources) if sources else None
 
     def _read_item(self, alias: str) -> Query:
-        """Return a query for the rows of a public item of FROM.
-
-        If an outer join can leave the item out, a row of NULLs is added, and a column `m` that is TRUE for
-        this row and FALSE for the others; else there is no column `m`.
-        """
+        """Return a public item's rows; if it can be missing, with `m`, TRUE in an added row of NULLs."""
         query = self.known.items[alias]
         if not any(alias in items for items in self.known.missing):
             return query
@@ -441,9 +434,8 @@ class _Finder:
         names = [name for node in nodes for name in facts(node).reads if name in self.known.columns]
         private = [name for name in names if name.partition(".")[0] not in self.known.items]
         partly = self.partly and len(private) < len(names)
-        return not partly and all(
-            base is not None and base.complete for base in map(self._find_base, private)
-        )
+        bases = map(self._find_base, private)
+        return not partly and all(base is not None and base.complete for base in bases)
 
     def _name_origin(self, nodes: Sequence[Expr]) -> str:
         found: dict[str, None] = {}

@@ -292,7 +292,7 @@ def _is_unit_kept(left: RelationColumn, right: RelationColumn, merged: Typed) ->
 def _join_bounds(
     left: RelationColumn, right: RelationColumn, pair: Sequence[Typed], word: str
 ) -> Bounds | None:
-    """Return the bounds of a result column: of both branches for UNION, else those of the left one."""
+    """Return the bounds of a result column: from both branches for UNION, else from the left branch."""
     sides = (left, right) if word == "UNION" else (left,)
     return hull_of_bounds(p for p, c in zip(pair, sides, strict=False) if c.type != NULL)
 

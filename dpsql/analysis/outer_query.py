@@ -184,7 +184,7 @@ class OuterQuery:
 
     @property
     def one_group(self) -> bool:
-        """Whether each unit is in one group without any bound: all keys are facts of it, or there is none."""
+        """Whether each unit is in one group without any bound: every key is a fact of the unit."""
         return all(self.facts)
 
 

@@ -228,7 +228,7 @@ def seal_counting_query(draft: Draft) -> None:
 
 
 def state_plan(draft: Draft) -> Plan:
-    """Return the plan: the sealed query, what is released of it, what was assumed, what bounds leave out."""
+    """Return the plan: the sealed query, the released numbers, what was assumed, what bounds leave out."""
     query, compiler, block, options = draft.query, draft.compiler, draft.block, draft.options
     size, kept, partitions, outside = draft.size, draft.kept, draft.partitions, draft.outside
     owner = block.source.owner
@@ -364,7 +364,7 @@ def _choose_bound_on_groups(
 
 
 def _assume_groups(compiler: StatementCompiler, block: OuterQuery, groups: int) -> None:
-    """Note the policy's bound on the groups of a unit; that of a kept ladder is said with the answer."""
+    """Note the policy's bound on the groups of a unit; a kept ladder's bound is noted with the answer."""
     if find_ladder_groups(compiler, block.selection) is None:
         compiler.assume(state_groups(block.source, groups))
 

@@ -309,7 +309,7 @@ def _is_part(node: exp.Expr) -> bool:
 
 
 def _join_chain(node: exp.DPipe) -> _Chain | None:
-    """Return a whole chain of `||` as one call; None for a part of it."""
+    """Return a whole chain of `||` as one call; None for a `||` inside such a chain."""
     if isinstance(node.parent, exp.DPipe) and node.arg_key == "this":
         return None
     terms: list[exp.Expr] = []

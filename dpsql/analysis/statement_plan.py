@@ -252,7 +252,7 @@ class Plan:
 
     @property
     def price(self) -> Fraction:
-        """The epsilon by which its cost is known: its own, or its part of that of a statement of several."""
+        """The epsilon that stands for the cost: the plan's own, or its part of a statement with several."""
         return self.epsilon if self.options.price is None else self.options.price
 
     @property
@@ -269,7 +269,7 @@ class Plan:
         return divide_epsilon(self.epsilon, *self.filters, accounting=accounting)
 
     def with_share(self, share: Fraction, **options: object) -> Plan:
-        """Return the plan of a part of the statement that has a share of what is divided."""
+        """Return the plan of a part of the statement that gets this share of the divided amount."""
         layout = self.epsilon_division
         made = replace(
             self.options,

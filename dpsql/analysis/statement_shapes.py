@@ -266,7 +266,7 @@ def _is_showing_rows(tree: exp.Expr) -> bool:
 
 
 def _walk_expression(node: exp.Expr) -> Iterator[exp.Expr]:
-    """Yield the nodes of an expression, without those of subqueries."""
+    """Yield the nodes of an expression, without the nodes of its subqueries."""
     yield from node.walk(prune=lambda each: isinstance(each, exp.Query))
 
 

@@ -78,7 +78,7 @@ class KeyDomain:
 
     @property
     def cells(self) -> tuple[Item, ...]:
-        """The columns of the query, as those of an item of FROM with the alias `d`."""
+        """The columns of the query, named as columns of an item of FROM with the alias `d`."""
         return tuple(Item(Column("d", name)) for name in ("v", "o")[: 1 + self.ordered])
 
     def without_null(self) -> KeyDomain:

@@ -114,7 +114,7 @@ def is_list_alone(one: Comparison | None, node: Expr, sql_type: SqlType) -> bool
 
 
 def _is_same_value(node: Expr, sql_type: SqlType, operand: Expr) -> bool:
-    """Return whether an operand is an expression, or a conversion of it that keeps different values apart."""
+    """Return whether an operand is an expression, or converts it so that different values stay apart."""
     if operand == node:
         return True
     if is_same_integer(operand, node):
@@ -290,7 +290,7 @@ _End = Fraction | None
 
 
 def narrow_expression(catalog: Catalog, value: Typed, known: KnownRows) -> Typed:
-    """Return an expression with its bounds, within those of the conditions on the very expression.
+    """Return an expression with its bounds narrowed by the conditions on this very expression.
 
     Without bounds of its own it gets those of the conditions, if these set both ends.
     """
@@ -341,7 +341,7 @@ def _find_ends(catalog: Catalog, value: Typed, found: Sequence[Comparison]) -> t
 
 
 def _is_operand(node: Expr, operand: Expr) -> bool:
-    """Return whether an operand is an expression, or a conversion of it that changes no number."""
+    """Return whether an operand is an expression, or converts it without changing a number."""
     if is_same_integer(operand, node):
         return True
     if isinstance(operand, Cast) and (operand.type == DOUBLE or (operand.type.integer and not operand.safe)):

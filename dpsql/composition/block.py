@@ -346,7 +346,7 @@ class _BlockSplit:
         order: list[exp.Expr] | None = None,
         limit: int | None = None,
     ) -> Query:
-        """Return the release block with the columns that are read of it, and its selection."""
+        """Return the release block with the columns that the SELECT over it reads, and its selection."""
         set_below = ("expressions", "group") if self.names.keys else ("expressions",)
         made = self._without_clauses(having=having, without=set_below)
         keys = [self._key(key) for key in self.names.keys]

@@ -89,7 +89,7 @@ class Written:
         return replace(self, own={**self.own, id(root): left}, total=mine.options)
 
     def options(self, select: exp.Select) -> Options:
-        """Return the options of a release, its own before those of the statement, without their shares."""
+        """Return a release's options: its own, then the statement's, without those that are divided."""
         own = self.own.get(id(select), Clauses()).options
         for name in _SHARED:
             if getattr(own, name) is not None and getattr(self.total, name) is not None:

@@ -274,7 +274,7 @@ class ReleasedColumns:
         return self.names.normal(self.names.as_row(node)) in self._forms
 
     def _reads_rows(self, node: exp.Expr, within: frozenset[int]) -> bool:
-        """Return whether a call reads rows, so that nothing of it can be computed after the release."""
+        """Return whether a call reads rows, so that no part can be computed after the release."""
         reads = any(isinstance(each, (exp.Column, exp.Query)) for each in nodes(node))
         queries = any(isinstance(each, exp.Query) for each in nodes(node))
         return (

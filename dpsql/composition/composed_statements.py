@@ -276,7 +276,7 @@ def layout_of(
 
 
 def _with_shown_intervals(part: PreparedPrivate, release: Release) -> Release:
-    """Return a release with the intervals that a statement shows, which may be those of all at once."""
+    """Return a release with the intervals that the statement shows: where it asks, all at once."""
     return (
         hold_at_once(release, ends_of(part.plan.outputs, places_of(release))) if part.plan.wide else release
     )

@@ -262,7 +262,7 @@ def _named(node: exp.Expr, names: Sequence[str], outer: exp.Select) -> int | Non
 def with_details(
     query: Query, asked: Sequence[Asked], prepared: PreparedComposed, why: Mapping[int, str]
 ) -> PreparedComposed:
-    """Return a statement with the details that it asks for; refuse those of columns that have none."""
+    """Return a statement with the details that it asks for; refuse a detail of a column that has none."""
     known = {each.place for each in numbers_of(prepared)}
     for each in asked:
         of = each.detail.of

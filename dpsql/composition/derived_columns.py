@@ -167,7 +167,7 @@ class DerivedErrors:
         return self._widths[key]
 
     def _multiple(self, form: SumOfNumbers) -> Interval:
-        """Return the interval of a multiple of one number, plus a constant: that of the number."""
+        """Return the interval of a multiple of one number plus a constant, from the number's interval."""
         ((name, weight),) = form.weights.items()
         number, at = self._number(name)
         ends = [form.value + weight * (end[at] - number.value[at]) for end in (number.low, number.high)]
@@ -176,7 +176,7 @@ class DerivedErrors:
         return abs(weight) * float(number.stddev[at]), min(ends), max(ends)
 
     def _ends(self, form: SumOfNumbers) -> tuple[float, float]:
-        """Return ends that hold where those of all numbers do."""
+        """Return ends of a sum that hold where the intervals of all its numbers hold."""
         low = high = form.value
         for name, weight in form.weights.items():
             number, at = self._number(name)
@@ -185,7 +185,7 @@ class DerivedErrors:
         return (low, high) if math.isfinite(low) and math.isfinite(high) else (-math.inf, math.inf)
 
     def _rounded(self, term: CallTerm, row: int, value: float) -> Interval:
-        """Return the deviation of ROUND(x, digits), which is that of x, and the interval of x with rounded ends.
+        """Return the deviation of x for ROUND(x, digits), and the interval of x with its ends rounded.
 
         Raises `NoIntervalError` if half the interval of x is less than a step of the grid of rounded values.
         """
@@ -280,7 +280,7 @@ class DerivedErrors:
             return SumOfNumbers(math.nan, {})
 
     def _smooth_of(self, forms: list[SumOfNumbers], f: Callable[[list[FloatArray]], FloatArray]) -> Interval:
-        """Return 2.5% and 97.5% of f of what the forms may be, given the noise."""
+        """Return the deviation and the interval of f from draws of the values that the forms may have."""
         level = self._level(self._family(forms))
         tail = (1 - level) / 2
         draws = _SMOOTH_DRAWS if level == self.confidence and tail * _SMOOTH_DRAWS >= _LEAST_TAIL else DRAWS
@@ -409,7 +409,7 @@ class DerivedErrors:
         return replace(made, family=1) if made.family > 1 and self._is_single(made) else made
 
     def _is_single(self, number: _ReleasedNumber) -> bool:
-        """Whether the intervals of a number are those of one number, although noise chooses what is shown."""
+        """Whether a number's intervals hold for one number alone, although noise chooses what is shown."""
         made = None if number.noise is None else number.noise.made
         if not isinstance(made, Linear) or not len(number.value):
             return False

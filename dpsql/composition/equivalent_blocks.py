@@ -120,7 +120,7 @@ def _columns(item: exp.Expr, ctes: tuple[Cte, ...]) -> frozenset[str] | None:
 def _named(
     node: exp.Select, alias: str, names: frozenset[str], known: Callable[[str], bool]
 ) -> Iterator[exp.Column]:
-    """Yield the columns of a block that mean those of a release of one row."""
+    """Yield the columns of a block that name columns of a release of one row."""
     for name, part in node.args.items():
         if name in ("from_", "joins", "with_"):
             continue

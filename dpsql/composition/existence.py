@@ -179,7 +179,7 @@ def _parts(node: exp.Expr) -> list[exp.Expr]:
 
 
 def leaves_out(prepared: PreparedComposed, releases: Mapping[int, Release]) -> bool:
-    """Return whether a group was left out of what is computed, since it does not exist."""
+    """Return whether a group is left out of the outer query's input, since it does not exist."""
     read = with_groups(prepared, releases)
     if any(read[place].rows.num_rows < releases[place].rows.num_rows for place in releases):
         return True

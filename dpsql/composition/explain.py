@@ -41,7 +41,7 @@ from dpsql.planning import (
 
 
 def _facts_left_out(plan: Plan) -> dict[str, object]:
-    """Return what EXPLAIN shows of what bounds leave out, and of what intervals take for granted."""
+    """Return EXPLAIN's facts on what bounds leave out and on what intervals take for granted."""
     found = left_out_sentences(plan)
     assumes = found.pop("assumes", None)
     cut = plan.options.cut if any(plan.left_out) or plan.ladders else None
@@ -175,7 +175,7 @@ _OF_ALL = ("unit", "guarantee")
 
 
 def _text_lines(found: dict[str, object]) -> list[tuple[str, str]]:
-    """Return what EXPLAIN shows as pairs of texts; those of the i-th release begin with `i.`."""
+    """Return EXPLAIN's facts as pairs of texts; the facts of the i-th release begin with `i.`."""
     shown: list[tuple[str, str]] = []
     for name, value in found.items():
         if name == "releases" and isinstance(value, list):

@@ -79,7 +79,7 @@ class ExpressionReader:
 
     @property
     def soft(self) -> bool:
-        """Whether the rows are those of groups that exist, by their released numbers."""
+        """Whether the rows are of groups that exist according to their released numbers."""
         return not self.filtered and self._soft
 
     @property

@@ -255,7 +255,7 @@ class SumOfNumbers:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What equal sums have in common."""
+        """A key that equal sums have in common."""
         return self.value, *self.weights.items()
 
 

@@ -102,7 +102,7 @@ class Kinds:
         return found
 
     def _unused(self) -> None:
-        """Find the kinds of what nothing refers to, which is checked but not run."""
+        """Find the kinds of common table expressions that nothing names: they are checked but not run."""
         releases, uses = self.releases, list(self.uses)
         self.releases, self._run = self.unused, False
         for cte in self._known:
@@ -299,7 +299,7 @@ class Kinds:
             return True  # it is refused where it is analysed
 
     def _apart(self, item: exp.Expr, ctes: tuple[Cte, ...]) -> BlockKind | None:
-        """Return the kind of an item of FROM, without taking note of it; None if it is refused."""
+        """Return the kind of an item of FROM, without adding its blocks; None if it is refused."""
         apart = Kinds(self.query, self.policy, self.provenance)
         try:
             return apart.relation(copy_tree(item), ctes)

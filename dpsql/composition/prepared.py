@@ -80,7 +80,7 @@ class PreparedPrivate:
 
     @property
     def warned(self) -> tuple[str, ...]:
-        """What to think of before it is charged."""
+        """Warnings to read before the statement is charged."""
         return tuple(text for text in self.method.quote.notes if text.startswith(WIDE))
 
     @property
@@ -135,12 +135,12 @@ class PreparedComposed:
 
     @property
     def price(self) -> Charge:
-        """The largest charge: the sum of those of the releases that are not stored."""
+        """The largest charge: the sum of the charges of the releases that are not stored."""
         return sum((part.price for part in self.parts), Charge())
 
     @property
     def warned(self) -> tuple[str, ...]:
-        """What to think of before it is charged."""
+        """Warnings of the parts, each once, to read before the statement is charged."""
         return tuple(dict.fromkeys(text for part in self.parts for text in part.warned))
 
     @property
@@ -302,7 +302,7 @@ Prepared = PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand
 
 
 def scopes(policy: Policy, analyst: str) -> tuple[Filter, ...]:
-    """Return the filters of the policy's scope, the analyst's, and those of groups that the analyst is in.
+    """Return the filters that an analyst's charge meets: the policy's, the analyst's, the analyst's groups'.
 
     There is none where epsilons add: what a statement's epsilon buys does not depend on them.
     """

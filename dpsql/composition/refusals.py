@@ -133,7 +133,7 @@ def is_statement(hint: str) -> bool:
 def with_beside(
     text: str, refused: QueryRefused | QuerySyntaxError, prepare: Callable[[str], object]
 ) -> tuple[Obstacle, ...]:
-    """Return the obstacles, of a wrong option with those of the statement without its options."""
+    """Return the obstacles; for a wrong option also the obstacles of the statement without its options."""
     first = refused.obstacles
     inside = Outline.of(text).options_around(_offset(first[0], text)) if len(text) <= _LONGEST else None
     if inside is None or not first[0].message.startswith(("option ", "there is no option ")):

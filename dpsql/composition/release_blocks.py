@@ -55,7 +55,7 @@ def release_of(measure: exp.Expr) -> tuple[object, ...]:
 def split_quantiles(
     query: Query, outer: exp.Select | None, name: str
 ) -> tuple[list[Query], exp.Select | None]:
-    """Return the releases of a plain block, and the SELECT over them; that of the i-th is called `name.i`.
+    """Return the releases of a plain block, the i-th named `name.i`, and the SELECT over them.
 
     The first one has the name itself, and the selection of the block.
     """

@@ -188,7 +188,7 @@ def map_sql_apart(term: Term, each: Callable[[str], str]) -> Term:
 
 
 def with_value(term: Term, value: str) -> Term:
-    """Return a term whose value is that of other SQL, which is NULL or the same."""
+    """Return a term with other SQL for its value, which is NULL or the same value."""
     if isinstance(term, LinearTerm):
         return LinearTerm(value, term.parts)
     return Known(value) if isinstance(term, Known) else term

@@ -92,7 +92,7 @@ class DependenceReader:
 
     @property
     def unknown(self) -> Dependence:
-        """What is not understood."""
+        """The dependence of an expression that is not understood: on everything."""
         return Dependence(self.names, self.names, self.names)
 
     # -- queries
@@ -259,7 +259,7 @@ class DependenceReader:
         return noise
 
     def _item(self, node: exp.Expr, scope: SelectScope, around: QueryContext) -> ReleaseNames:
-        """Add an item of FROM to a scope; return the noise of what is in it besides."""
+        """Add an item of FROM to a scope; return the releases on which the other parts of the item depend."""
         if any(value for name, value in node.args.items() if name not in _OF_ITEM):
             raise NotFollowedError
         inner, noise, alias = around.inside(scope), NONE, fold(node.alias_or_name)

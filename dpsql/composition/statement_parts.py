@@ -350,7 +350,7 @@ def _around(select: exp.Select) -> Iterator[exp.Select]:
 def _name_releases(
     tree: exp.Query, marks: dict[str, tuple[int, tuple[str, ...]]], names: dict[int, str]
 ) -> None:
-    """Give the released relations in a tree their names, and their columns those of an equal block."""
+    """Name the released relations in a tree; columns of an equal block get the names used in this one."""
     for table in find_nodes(tree, exp.Table):
         columns = marks[table.name][1] if table.name in marks else ()
         if columns:

@@ -218,7 +218,7 @@ class TermTracer(Tracer):
 
 
 def _check_union_branch(select: exp.Select, ctes: Mapping[str, exp.CTE | None]) -> None:
-    """Raise if hidden columns would make the branches of a union unequal: a star shows those of a query."""
+    """Raise if hidden columns could make a union's branches unequal: a star would show those of a query."""
     items = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or [])]
     if all(isinstance(item, exp.Table) and fold(item.name) not in ctes for item in items):
         return

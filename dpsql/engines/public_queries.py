@@ -181,7 +181,7 @@ def unbound_error(
 
 
 def _find_place(name: str, position: int | None, sql: str, text: str) -> int | None:
-    """Return where a name of a public query stands in the analyst's text; None if it is of a policy's view."""
+    """Return where a name of a query stands in the analyst's text; None for a name of a policy's view."""
     written = _find_names(name, text)
     if len(written) > 1 and position is not None:
         sent = _find_names(name, sql)

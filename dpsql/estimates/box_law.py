@@ -30,7 +30,7 @@ def box_variance(counts: int, pads: int) -> float:
 
 
 def reference_variance(counts: int, pads: int) -> float:
-    """Return the variance that all counts share, that of the midrange of the pads; it is their covariance."""
+    """Return the variance of the pads' midrange, which all counts share: it is their covariance."""
     return 6 * own_variance(counts + pads) / ((pads + 1) * (pads + 2))
 
 

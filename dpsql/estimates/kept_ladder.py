@@ -210,7 +210,7 @@ class KeptLadder:
         return noise * math.hypot(*beyond) * 0.5**_PLACES * float(self.step)
 
     def most_cut(self, bound: int, *, confidence: Real = 0.95) -> float:
-        """Return the upper end of what may be beyond a bound, at a confidence."""
+        """Return the upper end of the amount that may be cut by a bound, at a confidence."""
         return self.cut(bound, largest=True) + _normal(confidence) * self.sd(bound, largest=True)
 
     @property

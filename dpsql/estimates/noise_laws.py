@@ -94,7 +94,7 @@ class MeasuredNumber:
         return replace(self, value=self.value[rows], source=self.source[rows])
 
     def append(self, other: MeasuredNumber) -> MeasuredNumber:
-        """Return the rows of this and those of another one, of the same number in other groups."""
+        """Return the rows of this number and the rows of `other`, the same number in other groups."""
         return MeasuredNumber(
             self.place,
             np.concatenate([self.value, other.value]),

@@ -172,7 +172,7 @@ def _round(value: float) -> Fraction:
 
 
 def shared_noise(mechanism: Box | Gaussian, place: int) -> BoxNoise | GaussianNoise:
-    """Return the variances of the noise of one count, and of what it shares with counts of its bound."""
+    """Return the variances of one count's own noise, and of the noise shared with counts of its bound."""
     if isinstance(mechanism, Gaussian):
         squared = mechanism.step(place) ** 2
         return GaussianNoise(mechanism.own * squared, mechanism.shared * squared)

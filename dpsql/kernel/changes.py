@@ -87,7 +87,7 @@ class UnitChanges:
     fine: int | None = None
 
     def number(self, place: int) -> NumberChange:
-        """Return how a unit changes a number; `InternalError` if nothing is proved of it."""
+        """Return how one unit changes the number at a place; `InternalError` if nothing is proved of it."""
         found = self.numbers[place]
         if found is None:
             raise InternalError("nothing is proved of this number")
@@ -153,12 +153,12 @@ class Taken:
 
     @property
     def total(self) -> int:
-        """What all changes add up to at most, without signs."""
+        """The most that all changes of one unit add up to, without signs."""
         found = sum(self.totals)
         return found if self.together is None else min(found, self.together)
 
     def steps(self, each: tuple[int, ...]) -> list[tuple[NumberChange, int, int]] | None:
-        """Return each number with its total and the steps that one of it is.
+        """Return each number with the total of its changes and the size of its steps.
 
         `each` are the steps of values in turn, repeated until there is one a value. None: the groups of a
         number do not have the same.

@@ -60,7 +60,7 @@ class EngineWork(Protocol):
 
     @property
     def before_end(self) -> Callable[[], None] | None:
-        """Called when its private work has ended, before the ledger and so anybody else can know.
+        """What to call when the private work has ended, before the ledger and so anybody else can know.
 
         What was cancelled until it returns has no answer, whether or not the work had ended by itself.
         """
@@ -103,7 +103,7 @@ def _run(work: Callable[[], _T], begin: Begin) -> tuple[_T | None, BaseException
 
 
 def run_uncharged(work: Callable[[], _T], otherwise: _T, begin: Begin) -> _T:
-    """Run uncharged work that reads private data; an error that it raises holds no frame of it.
+    """Run uncharged work that reads private data; an error of the work holds no frame of its own.
 
     An error that is not dpsql's own may depend on the data: `otherwise` is returned instead.
     """

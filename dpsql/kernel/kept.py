@@ -43,7 +43,7 @@ class KeptCopy(Sealed):
         return sum(map(len, _memory_of(self).parts()))
 
     def take(self, wanted: Wanted) -> Counts:
-        """Return some of the counts, as views of this memory that cannot be written: see `Counts.take`."""
+        """Return the `wanted` counts of this copy, as views of its memory that cannot be written."""
         memory = _memory_of(self)
         placed = {name: _array(place) for name, place in memory.places.items()}
         n = tuple(map(_array, memory.numbers))

@@ -137,7 +137,7 @@ def run_of_figures(
 
 
 def join_runs(run: Run, other: Run) -> Run:
-    """Return the numbers of one group without keys, and behind them those of another, as one run."""
+    """Return the numbers of one group without keys, then those of another run, as one run."""
 
     def join() -> Counts:
         one, more = exact(run.counts), exact(other.counts)

@@ -122,7 +122,7 @@ class Run:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What all steps have cost until now."""
+        """The privacy loss of all steps until now."""
         return self.spending.loss
 
     # Groups and their keys.
@@ -203,7 +203,7 @@ class Run:
         return found
 
     def select(self, mechanism: Mechanism[R], place: int) -> Selected[R]:
-        """Select groups by one of the numbers; those of a set, which has no order, come by their keys."""
+        """Select groups by one of the numbers; groups of a set, which has no order, come by their keys."""
         self._check_decides(place, mechanism.reads)
         if isinstance(mechanism, Existing):  # its groups come in the order of the counts
             raise InternalError("which groups exist is another step")
@@ -315,7 +315,7 @@ class Run:
         return self._ask(oracle.checker, lambda: oracle.ask(_one(exact(self.counts)), cells))
 
     def _ask(self, checker: GuessAndCheck, ask: Callable[[], Checked]) -> Checked:
-        """Ask a checker, at what it is charged more; it may be charged all that is left to it."""
+        """Ask a checker, and spend what the question costs; it may cost all that is left to the checker."""
         before = checker.charge.epsilon
         left = PrivacyLoss.of(checker.plan.loss.charge.epsilon - before)
         self._admit(checker.plan, self.changes.of((0,), 1), left)
@@ -363,7 +363,7 @@ def released_at(counts: Counts, positions: NDArray[np.int64]) -> Rows:
 
 
 def positions_of(rows: Rows, counts: Counts) -> NDArray[np.int64]:
-    """Return where released groups are in counts; those of other counts are refused."""
+    """Return the positions of released groups in their counts; groups of other counts are refused."""
     found = _of(rows)
     if found.counts is not counts:
         raise InternalError("these groups were not released of these counts")

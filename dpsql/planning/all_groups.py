@@ -135,7 +135,7 @@ class WholeDomain(KeepsQuote):
 
     @property
     def _holds_selected(self) -> bool:
-        """Whether intervals are those of all groups at once: they hold for rows that noise selects."""
+        """Whether each interval holds for all groups at once, so also for groups that noise selects."""
         return self.plan.options.intervals is None and selects_by_noise(self.plan)
 
     def tells_apart(self, confidence: Fraction) -> float | None:
@@ -308,7 +308,7 @@ class EveryCount(KeepsQuote):
 
     @property
     def _level(self) -> Fraction:
-        """The level of each interval; those of rows that noise selects hold for all groups at once."""
+        """The level of each interval; for rows that noise selects all intervals hold at once."""
         level, plan = plan_requests.confidence_of(self.plan), self.plan
         if plan.options.intervals is None and selects_by_noise(plan):
             return 1 - (1 - level) / plan.groups
@@ -316,7 +316,7 @@ class EveryCount(KeepsQuote):
 
     @property
     def _all_level(self) -> Fraction:
-        """The level of each interval with which those of all numbers hold at once."""
+        """The level of each interval at which the intervals of all numbers hold at once."""
         return max(plan_requests.level_at_once(self.plan, self.plan.groups), self._level)
 
     @property
@@ -349,7 +349,7 @@ class EveryCount(KeepsQuote):
     def estimates(
         self, values: dict[int, NDArray[np.float64]], rows: NDArray[np.int64]
     ) -> tuple[dict[int, Combined], Values]:
-        """Return the estimates of some groups, by place, and of what follows from them."""
+        """Return the estimates of the groups in `rows`: numbers by place, and values computed from them."""
         made: dict[int, Combined] = {}
         found: Values = {}
         for block in self.blocks:
@@ -370,7 +370,7 @@ class EveryCount(KeepsQuote):
 
 
 def takes_all(plan: Plan, place: int) -> bool:
-    """Return whether Laplace noise suits a number of all groups: they are few, or those of a unit are.
+    """Return whether Laplace noise suits a number of all groups: all, or the groups of a unit, are few.
 
     By cost it suits any number of groups: its variance grows with their number, not with its square.
     """

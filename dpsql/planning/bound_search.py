@@ -244,7 +244,7 @@ def figure_of(excess: Excess, *, lead: bool) -> Figure:
 
 
 def _share(plan: Plan) -> Fraction:
-    """Return the part of what the statement divides that finds bounds."""
+    """Return the part of the divided amount that pays for finding bounds."""
     return plan.options.bound_share or (SHARE if plan.epsilon_division.order is None else SHARE_OF_COST)
 
 

@@ -90,7 +90,7 @@ class OfCells(KeepsQuote):
         return cls(plan, made, existing)
 
     def compute_quote(self) -> Quote:
-        """Return the price, and the predicted errors: of a quantile that of its rank."""
+        """Return the price and the predicted errors; the error of a quantile is one of its rank."""
         mechanism, existing, level = self.mechanism, self.existing, plan_requests.confidence_of(self.plan)
         outlook: dict[str, float | tuple[float, float] | AtDistance] = {}
         if isinstance(mechanism, mechanisms.Extreme):

@@ -51,7 +51,7 @@ WidenFormula = Callable[[tuple[int, ...], Formula, Combined], Combined]
 def widen_numbers(
     plan: Plan, answer: NoisyResult, places: Collection[int], widen: Widen, of_formula: WidenFormula
 ) -> NoisyResult:
-    """Return an answer with wider intervals of the numbers at some places, and of what follows from them."""
+    """Return an answer with wider intervals of the numbers at `places` and of values computed from them."""
     outside = answer.outside
     counts, beyond = list(answer.counts), [] if outside is None else list(outside.counts)
     for place in places:
@@ -141,7 +141,7 @@ def _join_groups(found: Combined, last: Combined) -> Combined:
 
 
 def name_range(plan: Plan, places: Collection[int]) -> str:
-    """Return in which ranges it is what is cut from the numbers at some places: not in those of variances."""
+    """Return words for where numbers at `places` are cut: in the range of values, but not for variances."""
     of = [
         output.name
         for output in plan.outputs
@@ -211,7 +211,7 @@ class MeasuredCut:
 
 
 def estimates_of(plan: Plan, cuts: Sequence[MeasuredCut]) -> dict[int, float]:
-    """Return estimates of what is left out of numbers with nothing below 0, by their places."""
+    """Return estimates of what bounds cut from numbers that cannot be negative, by the numbers' places."""
     worths = {place: bound_worth(plan.counts[place]) for cut in cuts for place in cut.excess.places}
     return {
         place: cut.estimate * float(worths[place][1])

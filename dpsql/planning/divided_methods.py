@@ -65,7 +65,7 @@ class AllNumbers:
 
 
 def users_of(plan: Plan) -> dict[int, set[int]]:
-    """Return the places of the outputs that use each of the distinct numbers; those of the keys at -1."""
+    """Return for each distinct number the places of the outputs that use it; the places of keys are at -1."""
     found: dict[int, set[int]] = {-1: set()}
     for i, output in enumerate(plan.outputs):
         if output.kind == "key":
@@ -78,7 +78,7 @@ def users_of(plan: Plan) -> dict[int, set[int]]:
 
 
 def plan_of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], options: Options) -> Plan:
-    """Return the plan of some numbers, with the options of a share; `users` are those of `users_of`.
+    """Return the plan of the numbers at `places`, with the options of a share; `users` is by `users_of`.
 
     Without the number that orders the groups, it is a plan of all groups: the noise of others selects.
     """
@@ -95,7 +95,7 @@ def plan_of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int],
 
 
 def _quote_parts(plan: Plan, parts: Sequence[OneShare]) -> Quote:
-    """Return the quote of several methods; its figures are of what orders the groups, else of the counts."""
+    """Return one quote of several methods; its figures are of what orders the groups, else of counts."""
     place = plan_requests.quoted_place(plan)
     first = next((part for part in parts if _has(part, place)), parts[0])
     undivided = plan.epsilon_division.order is None

@@ -91,7 +91,7 @@ class BoxOfAll(_NoiseOfNumbers):
         return self.numbers
 
     def leads(self, excess: int) -> bool:
-        """Whether an excess is measured as twice of it less its number."""
+        """Whether an excess is measured as twice the excess less the number that it belongs to."""
         return False
 
     def excess_of(self, found: FloatArray, excess: int, number: int, worth: float) -> float:
@@ -155,7 +155,7 @@ class GaussianOfEach(_NoiseOfNumbers):
         return self.noise.size
 
     def leads(self, excess: int) -> bool:
-        """Whether an excess is measured as twice of it less its number."""
+        """Whether an excess is measured as twice the excess less the number that it belongs to."""
         return self.along[excess]
 
     def excess_of(self, found: FloatArray, excess: int, number: int, worth: float) -> float:

@@ -126,13 +126,13 @@ class ExcessApart(KeepsQuote):
         return widen_numbers(plan, result, {*cut.excess.places}, number, of_formula)
 
     def _is_added(self, cut: MeasuredCut) -> bool:
-        """Return whether each number under a bound has what is cut of it, by the shares of its groups."""
+        """Return whether the measured excess is given back to the groups' numbers by their shares."""
         many = self.plan.groups >= MANY_GROUPS and self.plan.options.cut != "WHOLE"
         worths = (bound_worth(self.plan.counts[place]) for place in cut.excess.places)
         return many and all(least >= 0 and most == 1 for least, most in worths)
 
     def _number(self, found: Combined, cut: MeasuredCut, least: Fraction, most: Fraction) -> Combined:
-        """Return a number, or those of all groups, with what is cut in the intervals."""
+        """Return a number, or the numbers of all groups, with intervals that include what a bound cuts."""
         plan, high = self.plan, cut.most * float(most)
         if not plan.key_types or least < 0 or plan.options.cut == "WHOLE":
             return move_ends(found, cut.most * float(-least), high)
@@ -291,7 +291,7 @@ class WithExcess(KeepsQuote):
         return MeasuredCut.of(own, abs(value) if pair.noise.leads(at) else value, half)
 
     def _level(self) -> tuple[Fraction, Fraction]:
-        """Return the level of an interval, and that of one of those that hold for all numbers at once."""
+        """Return the level of an interval, and the level at which intervals hold for all numbers at once."""
         wide = plan_requests.level_at_once(self.plan)
         return wide if plan_requests.is_simultaneous(self.plan) else plan_requests.confidence_of(
             self.plan

@@ -197,11 +197,11 @@ class ShareMeasuring:
         return LaplaceBlock(self.plan, tuple(self.places), LaplaceShare(self.epsilon, move), move)
 
     def orders(self, place: int) -> bool:
-        """Whether the gaps are those of this count."""
+        """Whether the gaps between groups are gaps of the count at this place."""
         return self.plan.equal[place] == self.plan.equal[self.ordering]
 
     def run(self, run: Run, rows: Rows, combine: Combine) -> tuple[dict[int, Combined], Values]:
-        """Measure the numbers of the selected groups; see `Measuring.run`."""
+        """Measure the numbers of the selected groups with noise, and combine them with the gaps."""
         if self.together:
             block = self.block(max(len(rows), 1))
             noisy = block.run(run, rows)

@@ -100,7 +100,7 @@ def _choose_candidate(plan: Plan, compared: dict[Candidate, Method] | None = Non
 
 
 def _plan_candidate(plan: Plan, candidate: Candidate, known: dict[Candidate, Method] | None = None) -> Method:
-    """Return the method of a candidate, if the noise is not too large; `known` has those of this plan."""
+    """Return the method of a candidate, from `known` if it is there; refuse one whose noise is too large."""
     source = plan.query.source
     try:
         method = (known or {}).get(candidate) or candidate.of(plan)

@@ -185,7 +185,7 @@ def _is_laplace_by_cost(plan: Plan) -> bool:
 
 
 def _errs_less(plan: Plan, one: Candidate, other: Candidate) -> bool:
-    """Whether a candidate predicts a smaller error than another: that of counts, or that of the selection."""
+    """Whether a candidate predicts a smaller error of its counts, or else of its selection, than another."""
     figures = []
     for candidate in (one, other):
         try:

@@ -71,7 +71,7 @@ def law_of_formula(
     source: NoiseDraw,
     step: float,
 ) -> Made | None:
-    """Return what follows from moments of one column, in rows, as sums of them; None of what is no such sum.
+    """Return a value computed from moments of one column as weighted sums of them; None if it is not.
 
     `moments` are in steps, of which a row has `1 / step`.
     """
@@ -294,7 +294,7 @@ class LaplaceBlock:
     def estimates(
         self, values: dict[int, NDArray[np.float64]], level: Fraction, all_level: Fraction
     ) -> tuple[dict[int, Combined], Values]:
-        """Return the estimates of the numbers, and of what follows from them, at a level of confidence.
+        """Return the estimates of the numbers, and of values computed from them, at a level of confidence.
 
         `all_level` is the level of each of the intervals that hold for all numbers at once.
         """

@@ -106,7 +106,7 @@ def level_at_once(plan: Plan, groups: int = 1) -> Fraction:
 
 
 def box_level(plan: Plan, *, together: bool) -> Fraction:
-    """Return the level of intervals of one noise; those of all its numbers hold together by themselves."""
+    """Return the level of intervals of one noise; `together` with the intervals of other noises."""
     return 1 - (1 - confidence_of(plan)) / plan.apart if together else confidence_of(plan)
 
 

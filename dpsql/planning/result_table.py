@@ -47,7 +47,7 @@ def estimate_left_out(
     shown: NDArray[np.float64],
     excess: Mapping[int, float],
 ) -> NDArray[np.float64] | None:
-    """Return an estimate of what the bound left out of a number; None where that is not known.
+    """Return an estimate of the amount that a bound left out of a number; None where that is not known.
 
     `noisy` are the values as they were measured, `shown` those with what was given back; `excess` has what
     was measured beside them. In groups it is as large a part of it as they are of all.
@@ -309,7 +309,7 @@ _RATIOS = (Average, Variance, Deviation)
 
 
 def outside_of(plan: Plan, answer: NoisyResult) -> Outside | None:
-    """Return the number of the rows in no group: that of the first count or sum of the statement.
+    """Return the first count or sum of the statement for the rows in no group.
 
     Where there are averages alone, it is the number of rows that they are of.
     """

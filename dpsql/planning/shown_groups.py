@@ -122,7 +122,7 @@ class MeasuredShare(Protocol):
     def estimates(
         self, values: dict[int, NDArray[np.float64]], rows: NDArray[np.int64]
     ) -> tuple[dict[int, Combined], Values]:
-        """Return the estimates of some groups, by place, and of what follows from them."""
+        """Return the estimates of the groups in `rows`: numbers by place, and values computed from them."""
 
 
 def measure_all_groups(plan: Plan, parts: Sequence[MeasuredShare], run: Run) -> NoisyResult:

@@ -210,7 +210,7 @@ def _fill_hint(hint: str, names: Mapping[str, str]) -> str | None:
 
 
 def _map_examples(query: Query, policy: Policy, catalog: Catalog) -> dict[str, str]:
-    """Return what examples' names are called in a statement's tables, or else in those of the policy.
+    """Map the names of examples to names in a statement's tables, or else in the policy's tables.
 
     A name that exists stands for itself.
     """

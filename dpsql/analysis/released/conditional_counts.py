@@ -103,13 +103,13 @@ def _find_divisions(select: exp.Select) -> list[exp.Div]:
 
 
 def _walk_block(select: exp.Select) -> list[exp.Expr]:
-    """Return the nodes of the parts of a block that may hold aggregates, without those of queries within."""
+    """Return the nodes of a block's parts that may hold aggregates, without nodes of queries within."""
     parts = [*select.expressions, *(select.args.get(name) for name in ("having", "qualify", "order"))]
     return [node for part in parts if part is not None for node in walk_tree(part, is_inner_query)]
 
 
 def is_inner_query(node: exp.Expr) -> bool:
-    """Return whether a node is a query of its own, whose aggregates are not those of the block."""
+    """Return whether a node is a query within a block: its aggregates are not the block's own."""
     return isinstance(node, (exp.Query, exp.Subquery))
 
 

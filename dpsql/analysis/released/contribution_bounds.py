@@ -96,7 +96,7 @@ def state_groups(source: From, groups: int) -> Assumed:
 
 
 def _find_default(policy: Policy, source: Node, name: str) -> int | None:
-    """Return the largest bound of the private tables of FROM that have one, else that of `[defaults]`.
+    """Return the largest bound of the private tables of FROM that have one, else the bound in `[defaults]`.
 
     None if there is no number, also where one of the tables says AUTO.
     """

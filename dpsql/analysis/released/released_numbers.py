@@ -54,12 +54,12 @@ class UnitNumber(KeptHash, ABC):
 
     @property
     def step(self) -> Fraction:
-        """What one step of the number is worth: 1 for counts."""
+        """The size of one step of the number, in the unit of its values: 1 for counts."""
         return Fraction(1)
 
     @property
     def noise_group(self) -> object:
-        """What parts that are measured with one noise have in common; None: it is a count."""
+        """A key that parts have in common which are measured with one noise; None for a count."""
         return None
 
     @abstractmethod
@@ -130,12 +130,12 @@ class ReleasedAggregate:
 
     @property
     def step(self) -> Fraction:
-        """What one step of the number is worth."""
+        """The size of one step of the number, in the unit of its values."""
         return self.parts[0].step
 
     @property
     def noise_group(self) -> object:
-        """What numbers that are measured with one noise have in common; None: it is a count."""
+        """A key that numbers have in common which are measured with one noise; None for a count."""
         return self.parts[0].noise_group
 
     @property
@@ -235,7 +235,7 @@ class SumPart(UnitNumber, ABC):
 
     @property
     def step(self) -> Fraction:
-        """What one step of the number is worth."""
+        """The size of one step of the sum, in the unit of its values."""
         return self.grid.step
 
     @property
@@ -357,7 +357,7 @@ class Vector:
 
     @property
     def whole(self) -> int:
-        """What a row adds to all moments together: R^d."""
+        """What one row adds to all moments together, in steps: R^d."""
         return int(max(self.grid.width, 1) ** self.degree)
 
 
@@ -392,12 +392,12 @@ class Moment(UnitNumber):
 
     @property
     def step(self) -> Fraction:
-        """What one step of the number is worth: moments are released in rows."""
+        """The size of one step of the moment, in rows: moments are released in rows."""
         return Fraction(1, self.vector.whole)
 
     @property
     def noise_group(self) -> object:
-        """What numbers that are measured with one noise have in common."""
+        """A key that moments have in common which are measured with one noise."""
         return self.vector
 
     def build_counted(self, *row: Expr) -> Counted:
@@ -430,7 +430,7 @@ class UnitMean(UnitNumber):
 
     @property
     def step(self) -> Fraction:
-        """What one step of the number is worth."""
+        """The size of one step of the sum, in the unit of its values."""
         return Fraction(1, self.whole)
 
     @property

@@ -85,7 +85,7 @@ class ValueCall:
 
     @property
     def column(self) -> ValueCall:
-        """What calls have in common whose numbers come from the same moments."""
+        """The call without its statistic: equal for calls whose numbers come from the same moments."""
         return replace(self, statistic="", sample=False)
 
     def keep_value(self, value: Expr) -> Expr:
@@ -94,7 +94,7 @@ class ValueCall:
 
     @property
     def call_argument(self) -> CallArgument:
-        """What is cut, for EXPLAIN."""
+        """The argument of the call and how it is cut, for EXPLAIN."""
         return CallArgument(
             self.argument,
             self.low,

@@ -231,7 +231,7 @@ def _has_no_sign(node: Expr) -> bool:
 
 
 def _convert_ends(x: Value, kind: SqlType, low: Number, high: Number) -> tuple[Number, Number]:
-    """Return the ends of a number after a conversion; what is beyond those of its type has no value."""
+    """Return the ends of a number after a conversion; beyond the ends of the new type it has no value."""
     if x.low > x.high:
         return x.low, x.high
     if kind == DOUBLE and (x.type == DOUBLE or (exact(x.type) and size(x) <= 1 << 53)):

@@ -357,7 +357,7 @@ class Relation(NamedTuple):
         return self.kind is Kind.PUBLIC or self.kind is Kind.TIED
 
     def closure(self, names: Iterable[str]) -> Names:
-        """Return all columns whose values follow from those of some, within a unit.
+        """Return all columns whose values follow from the columns `names`, within a unit.
 
         Proof: each step adds B for a known (A, B) with A among what is reached; and all columns once a unique
         set is reached, since then there is one row.

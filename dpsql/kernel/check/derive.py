@@ -332,7 +332,7 @@ def derive(node: Expr, at: Around) -> Value:
 
 
 def check_decided(values: Sequence[Value], node: Node) -> None:
-    """Refuse a function of what rows do not decide."""
+    """Refuse a function of values that the rows alone do not decide."""
     if not all(x.settled for x in values):
         raise NotCertified("a function of a DOUBLE of which an order of rows decides the sign", node)
 

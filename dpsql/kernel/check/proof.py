@@ -121,7 +121,7 @@ class Proof:
         return self.keeps_type(self._type_of(expr), self._type_of(other))
 
     def keeps_type(self, one: Value, other: Value) -> bool:
-        """Return whether different values of a type differ where they are compared with those of another."""
+        """Return whether different values of `one` stay different where they are compared with `other`."""
         kind = one.type if one.type is other.type else common(one, other)
         return kind is not None and _injective(one.type, kind)
 
@@ -196,7 +196,7 @@ def nodes_of_row(expr: Expr) -> Iterator[Expr]:
 
 
 def aggregates_of(expr: Expr) -> list[Aggregate]:
-    """Return the aggregates of an expression, beside those of windows."""
+    """Return the aggregates of an expression, without the aggregates that are computed by windows."""
     if isinstance(expr, Aggregate):
         return [expr]
     below = [part for part in parts(expr) if isinstance(part, Expr) and traits(part).aggregates]
@@ -217,7 +217,7 @@ class Traits(NamedTuple):
 
 
 def traits(expr: Expr) -> Traits:
-    """Return what an expression has among its nodes, computed once for each node from those of its parts."""
+    """Return which kinds of nodes an expression has; each node keeps its own, made from its parts."""
     found: Traits | None = getattr(expr, "_traits", None)
     if found is None:
         found = _find_traits(expr)

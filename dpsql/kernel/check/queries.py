@@ -329,7 +329,7 @@ def _relation_of_where(proof: Proof, query: Select, source: Relation) -> Relatio
 def _relation_of_outside(
     proof: Proof, query: Select, source: Relation, names: tuple[str, ...], aggregated: bool
 ) -> Relation:
-    """Return the result of a query of public rows, or of those of one unit: it is of the same kind."""
+    """Return the relation of a query of public rows, or of rows of one unit, which is of the same kind."""
     tied = source.kind is Kind.TIED
     for item in query.items:
         tied |= check_row(proof, item.expr, source)

@@ -197,7 +197,7 @@ def _same_type(proof: Proof, operand: Expr, query: Select) -> bool:
 
 
 def tied_to_outer(proof: Proof, relation: Relation, pairs: list[tuple[Expr, Expr, bool]]) -> bool:
-    """Return whether conditions equate the unit of rows with that of an outer row."""
+    """Return whether conditions equate the unit of rows with the unit of a row of a query around."""
     if relation.by_row:
         return False
     mine = frozenset(relation.columns)

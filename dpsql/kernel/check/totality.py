@@ -381,7 +381,7 @@ def _unsettle_lists(
 
 
 def _beside_orders(expr: Expr) -> Iterator[Node]:
-    """Yield the columns and queries of an expression, but those of what windows are ordered by."""
+    """Yield the columns and queries of an expression, without the keys and orders of windows."""
     waiting: list[Node] = [expr]
     while waiting:
         node = waiting.pop()

@@ -144,7 +144,7 @@ class ScopeBudget:
 
     @property
     def spent(self) -> Charge:
-        """What is spent: an epsilon that is proven by now, or all of it; and delta.
+        """The epsilon that is proven to be spent by now, or all of the budget; and the delta that is spent.
 
         Under `zcdp` the part of delta that serves the conversion of costs counts as spent.
         """
@@ -285,7 +285,7 @@ def add_loss(
     reserved: PrivacyLoss,
     charged: PrivacyLoss,
 ) -> None:
-    """Add what is not written yet to the total of a scope, at an order or at that of the total."""
+    """Add the part of a loss that is not written yet to the total of a scope."""
     before = total_at_order(connection, name, order)
     more = added_amounts(reserved, charged, before.order)
     after = Stored(before.totals + more, before.order)

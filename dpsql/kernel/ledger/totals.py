@@ -150,12 +150,12 @@ def group_scope(group: str) -> str:
 
 
 def member(group: str, analyst: str) -> str:
-    """Return the name of what an analyst has spent, at the order of a group's costs."""
+    """Return the name of the scope of what an analyst has spent, at the order of a group's costs."""
     return _GROUP + json.dumps([group, analyst])
 
 
 def owner(name: str) -> str | None:
-    """Return the analyst whose entries a scope adds up; None: it is the policy's, or that of the ladders."""
+    """Return the analyst whose entries a scope adds up; None for the scopes of the policy and the ladders."""
     if name in (POLICY, BOUNDS):
         return None
     if name.startswith(_GROUP):
@@ -232,7 +232,7 @@ def read_total(connection: sqlite3.Connection, name: str) -> Stored | None:
 
 
 def total_at_order(connection: sqlite3.Connection, name: str, order: Fraction | None) -> Stored:
-    """Return the total of a scope with costs at an order; None: at that of the stored ones."""
+    """Return the total of a scope, its costs at an order; None: at the order of the stored costs."""
     found = read_total(connection, name)
     if found is not None and order in (None, found.order):
         return found

@@ -224,11 +224,11 @@ class Spending:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What all steps have cost, in the order in which they ran; of parts, what the largest has."""
+        """The loss of all steps, in the order in which they ran; of parallel parts, the largest loss."""
         return self.beside(None)
 
     def beside(self, parts: _Parts | None) -> PrivacyLoss:
-        """Return what all other steps have cost than those of some parts."""
+        """Return the loss of all steps but the steps of some parallel parts."""
         others = (each for each in self._spent if each is not parts)
         return sum((each.loss if isinstance(each, _Parts) else each for each in others), PrivacyLoss())
 
@@ -250,7 +250,7 @@ class Spending:
             self._spent.append(loss)
 
     def parts(self, number: int, times: int) -> list[Spending]:
-        """Return those of several parts, of which so many `times` count; what they cost is spent here."""
+        """Return a spending for each of several parts; the losses of the `times` largest are spent here."""
         made = _Parts(self, times)
         self._spent.append(made)
         made.each = [_PartSpending(made) for _ in range(number)]

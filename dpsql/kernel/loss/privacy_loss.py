@@ -27,7 +27,7 @@ class PureDP:
 
     @property
     def rho(self) -> Fraction:
-        """Of each, epsilon^2/2 (Bun and Steinke 2016, Proposition 3.3)."""
+        """The rho of each loss under zCDP: epsilon^2/2 (Bun and Steinke 2016, Proposition 3.3)."""
         return self.epsilon * self.epsilon / 2
 
     def cost(self, order: Fraction) -> Fraction:
@@ -54,7 +54,7 @@ class BoundedRange:
 
     @property
     def rho(self) -> Fraction:
-        """Of each, epsilon^2/8 (Cesar and Rogers 2021)."""
+        """The rho of each loss under zCDP: epsilon^2/8 (Cesar and Rogers 2021)."""
         return self.epsilon * self.epsilon / 8
 
     def cost(self, order: Fraction) -> Fraction:
@@ -126,7 +126,7 @@ class Realised:
 
     @property
     def rho(self) -> Fraction | None:
-        """Of each, that of what was reserved; None if that is not known."""
+        """The rho of each loss under zCDP, from the reserved epsilon; None if that is not known."""
         return None if self.reserved is None else self.reserved * self.reserved / 2
 
     def cost(self, order: Fraction) -> Fraction:
@@ -157,7 +157,7 @@ class Stream:
 
     @property
     def rho(self) -> Fraction:
-        """Of each, that of what was reserved."""
+        """The rho of each loss under zCDP, from the reserved epsilon."""
         return self.reserved * self.reserved / 2
 
     def cost(self, order: Fraction) -> Fraction:

@@ -84,7 +84,7 @@ def _if(condition: Expr, value: Expr) -> Expr:
 
 
 def _rest(every: Expr, parts: Sequence[Expr]) -> Expr:
-    """Return a number less some parts of it."""
+    """Return an expression for the number `every` less all of `parts`."""
     return reduce(lambda left, part: Paren(Binary("-", left, part)), parts, every)
 
 
@@ -198,7 +198,7 @@ class Scores(Lowered):
 def _numbers(
     bounds: tuple[int, ...], sums: Sums, fine: int | None, *, by_excess: bool, wide: bool, total: str
 ) -> tuple[Item, ...]:
-    """Return the numbers of the query, which are the same for all units: see `Scores`."""
+    """Return the items `n0`, .. of the query of `Scores`; they are the same for all queries of units."""
     key = Column("w", "k")
     score = _score(bounds, key, Column("w", "b" if wide else "a")) if by_excess else whole(FULL)
     more = _sums(sums, _last(Aggregate("MAX", (key,)), far=bool(_halves(bounds)[1])), fine, total)

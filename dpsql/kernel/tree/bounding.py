@@ -222,7 +222,7 @@ class Weighted(Lowered):
         return self._select_numbers(made, Derived(units, "w"), "w")
 
     def _aggregates(self, rows: Mapping[Counted, Exprs]) -> tuple[Exprs, dict[Counted, list[str]]]:
-        """Return the aggregates `r0`, .. of the rows of a unit in a group, and those of each part by name."""
+        """Return the aggregates `r0`, .. of the rows of a unit in a group, and their names for each part."""
         found = {p: p.of_unit(_unit(), rows[p]) for p in self.parts}
         each = dict.fromkeys(e for listed in found.values() for e in listed)
         places = {e: f"r{i}" for i, e in enumerate(each)}
@@ -240,7 +240,7 @@ class Weighted(Lowered):
         return Select((*map(Item, keys), *numbers), source, group=keys)
 
     def _values(self, *, once: bool) -> tuple[Source, dict[Counted, Exprs]]:
-        """Return the rows, and the columns of each part: of `KeptValues` that of the values that are kept.
+        """Return the rows, and each part's columns; for `KeptValues` the column of the kept values.
 
         `once` says that a value stays in one row of a group.
         """

@@ -133,7 +133,7 @@ class FewUnits(Units):
         return (Call("LEAST", (Aggregate("COUNT", (kept(unit, row),)), whole(1))),)
 
     def rank(self, unit: Expr, keys: Exprs) -> Exprs:
-        """Return the order of the groups of a unit: that of a hash of unit and group."""
+        """Return what the groups of a unit are ordered by: a hash of unit and group, then the keys."""
         return (Call("hash", (unit, *keys)), *keys)
 
     def weigh(self, unit: Expr, values: Exprs, b: Expr, a: Expr) -> Expr:
@@ -222,7 +222,7 @@ class WeightedRows(Weighed):
         return sum_of_rows(Call("LEAST", (values[0], whole(self.most))))
 
     def of_merged(self, unit: Expr, values: Exprs) -> Expr:
-        """Return the sum of what is weighed already, also in rows that stand for several units."""
+        """Return the sum of values that are weighed already, also in rows that stand for several units."""
         return sum_of_rows(values[0])
 
 
@@ -293,7 +293,7 @@ class UnitMean(Counted):
         return Aggregate("COUNT", row), Aggregate("SUM", row)
 
     def of_units(self, unit: Expr, values: Exprs) -> Expr:
-        """Return the sum over units of the average in parts of steps, or of what it lacks."""
+        """Return the sum over units of the average in parts of steps, or of its distance to the top."""
         n, total = values
         exact, rows = furthest(to_least_steps(total, self.scale)), huge(n)
         above = Paren(Binary("-", exact, _times(rows, self.low)))
@@ -321,7 +321,7 @@ class CappedSum(Weighed):
 
     @property
     def in_full(self) -> int | None:
-        """Where sums are rounded, only those of single units are: none counts in full by its size."""
+        """The size of a unit up to which it counts in full; None where sums are rounded: no unit does."""
         return self.most if self.size_of_step == 1 else None
 
     def _cut(self, total: Expr) -> Expr:

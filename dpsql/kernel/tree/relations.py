@@ -168,7 +168,7 @@ class Candidates(Node):
         return {key: Column(table, name) for key, name in zip(self.keys, names, strict=True)}
 
     def match_keys(self, keys: Sequence[Expr], alias: str) -> list[Expr]:
-        """Return the conditions that keys of rows are those of a candidate."""
+        """Return the conditions by which the keys of rows equal the values of a candidate."""
         return [_same(keys[key], v, null=self.null) for key, v in self.columns(alias).items()]
 
 
