@@ -336,7 +336,7 @@ class QueryRefused(_Located, NotSupportedError):  # noqa: N818  the design's nam
 
     @property
     def sqlstate(self) -> str:  # type: ignore[override]  # it follows from the first obstacle
-        """That of the first name which does not exist, if one of the obstacles is such a name."""
+        """The SQLSTATE of the first obstacle that names something unknown, or else of a refused statement."""
         return UNKNOWN_STATES[next((one.unknown for one in self.obstacles if one.unknown), "")]
 
 

@@ -19,7 +19,7 @@ FREE = ("gap", "p_value")
 
 
 def make_distinct(names: Sequence[str], *, fold: bool = False) -> list[str]:
-    """Return names of which no two are equal, those of DuckDB for the columns of a subquery.
+    """Return names of which no two are equal: the names that DuckDB gives to the columns of a subquery.
 
     With `fold` they differ by more than the case of their letters.
 
@@ -43,7 +43,7 @@ def _free(name: str, taken: Collection[str], *, fold: bool = False) -> str:
 
 
 def renamed_columns(names: Sequence[str], *, fold: bool = False) -> list[tuple[str, str]]:
-    """Return the names that `make_distinct` changes, each with what it makes of it."""
+    """Return the names that `make_distinct` changes, each with its new name."""
     made = make_distinct(names, fold=fold)
     return [(old, new) for old, new in zip(names, made, strict=True) if old != new]
 
@@ -86,7 +86,7 @@ class Places:
 
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> Places:
-        """Make them of what `facts` has returned."""
+        """Make the places from the dict that `facts` has returned."""
         return cls(
             tuple(facts["keys"]),
             tuple(NumberPlace(*each) for each in facts["numbers"]),
@@ -104,7 +104,7 @@ class Places:
         counts: Sequence[str],
         ordering: str | None,
     ) -> Places:
-        """Find them by their names, the first `shown` columns being those of the rows.
+        """Find the places by names of columns, of which the first `shown` are columns of the rows.
 
         So stand releases that were stored before they had places. Of equal names the first one counts for
         the first number, and what was left out for its name is not there.

@@ -122,7 +122,7 @@ class Session:
 
     @property
     def planner(self) -> Planner:
-        """What prepares the statements of the session, with its defaults now."""
+        """The planner that prepares the statements of the session, with its defaults now."""
         return Planner(self.database, self.analyst, self.defaults)
 
     @contextmanager

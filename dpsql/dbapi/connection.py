@@ -163,7 +163,7 @@ class Connection:
         return Cursor(self, self._session)
 
     def execute(self, operation: str, parameters: Parameters = None) -> Cursor:
-        """Run one statement on a new cursor and return the cursor; see `Cursor.execute`."""
+        """Run one statement on a new cursor, and return the cursor."""
         return self.cursor().execute(operation, parameters)
 
     def sql(self, operation: str, parameters: Parameters = None) -> Cursor:

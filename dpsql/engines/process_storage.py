@@ -292,5 +292,5 @@ class _Entry:
 
 
 def take_counts(counts: Counts, query: CompiledQuery, compiled: CompiledQuery) -> Counts:
-    """Return the counts of a compiled query from those of a query that has them, too."""
+    """Return the counts of the query `compiled` from the counts of `query`, which includes them."""
     return CountedColumns.of(query).take(counts, compiled)

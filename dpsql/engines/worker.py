@@ -45,7 +45,7 @@ class UnboundQuery(Exception):  # noqa: N818  a refusal of the statement
 
     @property
     def missing_name(self) -> tuple[Unknown, str]:
-        """What is named and does not exist, and its name; empty texts if that is not the reason."""
+        """The kind and the name of what does not exist; empty texts if that is not the reason."""
         for what, pattern in _MISSING.items():
             found = pattern.search(self.message)
             if found is not None:

@@ -76,7 +76,7 @@ def level_of(
 
 
 def steps_before(level: Level, query: Query | None, place: int, mechanism: Refinement) -> int:
-    """Return the value of the level before, in grid steps, if it is that of the number which is refined."""
+    """Return the value of the level before, in grid steps; refuse a level of another number."""
     kept = _kept(level)
     now = (kept.query, kept.place, Fraction(kept.scale), kept.resolution)
     if query is None or now != (_digest(query), place, mechanism.scales[-2], mechanism.resolution):

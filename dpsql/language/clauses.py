@@ -25,7 +25,7 @@ _QUOTED = (TokenType.STRING, TokenType.IDENTIFIER)
 
 
 def standardize_tokens(source: StatementText, tokens: Sequence[Token]) -> list[Token]:
-    """Return the tokens of a statement, with those of other dialects as dpsql reads them.
+    """Return the tokens of a statement, with words of other dialects replaced by dpsql's words.
 
     >>> from dpsql.language.tokens import tokenize
     >>> text = "SELECT WITH ANONYMIZATION `a b`, ANON_COUNT(* CLAMPED BETWEEN 0 AND 5) FROM `db.t`"

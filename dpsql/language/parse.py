@@ -60,7 +60,7 @@ _GAP = re.compile(rf"{OPAQUE}|\s+", re.DOTALL)
 
 
 def title_of(node: exp.Expr) -> str:
-    """Return the name of a column without an alias: its text, or that of what was written in its place.
+    """Return the name of a column without an alias: its text as the statement has it.
 
     >>> from dpsql.language import parse
     >>> [title_of(node) for node in parse("SELECT SUM( x ),  count(*) /2, a.b FROM t").tree.selects]

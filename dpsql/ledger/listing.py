@@ -72,7 +72,7 @@ class Budget:
 
     @property
     def limit(self) -> Fraction | None:
-        """What costs may add up to; None if only epsilons add up."""
+        """The limit of the sum of costs; None if only epsilons add up."""
         way = self.scopes[0].filter.order_way if self.scopes else None
         return None if way is None else way.limit
 

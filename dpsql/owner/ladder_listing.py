@@ -82,7 +82,7 @@ class KeptBound:
 
     @property
     def measured(self) -> str:
-        """What is measured of a unit: `rows`, `groups`, or the column whose total it is."""
+        """The measure of a unit: `rows`, `groups`, or the name of the column whose total it is."""
         return subject_of_measure(self.ladder.measure)
 
     @property

@@ -187,7 +187,7 @@ class OfCells(KeepsQuote):
         return [error + rows * float(max(q, 1 - q)) for error, q in errors]
 
     def run(self, run: Run) -> NoisyResult:
-        """Choose the cells of all groups, in their public order; which rows of it are shown is public."""
+        """Choose the cells of all groups, in their public order; so it is public which are shown."""
         selection = self.plan.selection
         if self.existing is not None:
             groups = run.existence(self.existing, _UNITS, cells=True).rows

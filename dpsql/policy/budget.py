@@ -85,7 +85,7 @@ class BudgetPolicy:
 
     @property
     def filter(self) -> Filter:
-        """What the policy's scope admits."""
+        """The filter of the policy's scope: which losses it admits."""
         return self.filter_of(self.total)
 
     def filter_of(self, cap: Charge) -> Filter:

@@ -61,7 +61,7 @@ class Steps:
         return Steps(self.starts, tuple(-offset for offset in self.offsets))
 
     def then(self, other: Steps) -> Steps:
-        """Return the sum of the own offset at a time, and of that of another function at the moved time."""
+        """Return the sum of the own offset at a time and the offset of `other` at the moved time."""
         moved = {start - offset for start in other.starts for offset in set(self.offsets)}
         starts = sorted({*self.starts, *moved})
         times = [*(starts[0] - 1 for _ in starts[:1]), *starts] or [0]

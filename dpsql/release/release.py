@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def write_noises(noises: Noises) -> tuple[dict[str, Any], pa.Table]:
-    """Return noises as values that JSON has, and a table of what they have for each row."""
+    """Return noises as values that JSON has, and a table of their values for each row."""
     return _Writer().write(noises)
 
 
@@ -209,7 +209,7 @@ class Release:
 
     @property
     def null_group(self) -> bool:
-        """Whether a group of the answer is that of NULL."""
+        """Whether a group of the answer has NULL as a key."""
         return any(self.table.column(place).null_count for place in places_of(self).keys)
 
     @property

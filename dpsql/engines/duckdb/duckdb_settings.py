@@ -286,7 +286,7 @@ def run_on_cursor(
     work: Callable[[duckdb.DuckDBPyConnection], _Result],
     message: str,
 ) -> _Result | None:
-    """Run work on a new cursor; return its result, or None if it failed. `message` is that of `Cancelled`.
+    """Run work on a new cursor; return its result, or None if it failed; `Cancelled` gets `message`.
 
     The thread that runs it calls `connect` too: in the main thread, a Ctrl-C while a database opens would
     look like a failure of the engine.

@@ -283,7 +283,7 @@ def _describe_source(connection: duckdb.DuckDBPyConnection, table: Table, scan: 
 
 
 def declared_columns(table: Table, physical: list[tuple[str, str]]) -> tuple[tuple[str, SqlType], ...]:
-    """Return a table's columns as declared, or else those of its source (`physical`: names and types)."""
+    """Return a table's columns as declared, or else as the source has them (`physical`: names and types)."""
     there = {fold(name): name for name, _ in physical}
     if len(there) != len(physical):
         raise PolicyError(f"tables.{table.name}.source: two columns have the same name")

@@ -98,7 +98,7 @@ def find_table(
 
 
 def files_of(session: Any, name: str) -> tuple[tuple[object, ...], ...]:  # noqa: ANN401  two classes of sessions
-    """Return the files of a table as they are listed, with the sizes and times of those of this machine."""
+    """Return the listed files of a table; files on this machine with their inode, size and time."""
     found: list[tuple[object, ...]] = []
     for address in sorted(session.table(name).inputFiles()):
         parts = urlsplit(address)

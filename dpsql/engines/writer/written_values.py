@@ -73,7 +73,7 @@ _WORDS = re.compile(
 
 
 def measure(sql: str, names: Mapping[str, Cost], times: Mapping[str, float]) -> Cost:
-    """Return the cost of a text; `names` has the costs of qualified columns, `times` those of words.
+    """Return the cost of a text of SQL; `names` has costs of qualified columns, `times` of words.
 
     >>> measure("lower(`a`.`b`) = 'x'", {"`a`.`b`": Cost(10, 10)}, {"lower": 5.0})
     Cost(words=13, size=13, micros=5.0)

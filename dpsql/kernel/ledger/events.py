@@ -104,7 +104,7 @@ def stored_totals(connection: sqlite3.Connection) -> dict[str, Row]:
 
 
 def check_newest(connection: sqlite3.Connection) -> None:
-    """Raise `DamagedError` unless the newest event's hash and its totals are those of the file."""
+    """Raise `DamagedError` unless the newest event's hash and totals agree with the file."""
     connection.execute("BEGIN")  # all of it is one state of the file
     try:
         _check_newest(connection)

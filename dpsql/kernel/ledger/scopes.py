@@ -59,7 +59,7 @@ class Caps:
 
     @property
     def filter(self) -> Filter:
-        """What the policy's scope admits."""
+        """The filter of the policy's scope: which losses it admits."""
         return self.filter_of(self.total)
 
     def own_filter(self, analyst: str) -> Filter | None:
@@ -69,7 +69,7 @@ class Caps:
 
     @property
     def filters(self) -> dict[str, Filter]:
-        """What each budget of the policy admits, by its key in the policy's file."""
+        """The filters of all budgets of the policy, by their keys in the policy's file."""
         return {
             "budget": self.filter,
             **{f"analysts.{_key(name)}": self.filter_of(cap) for name, cap in self.analysts.items()},
@@ -247,7 +247,7 @@ def spend_own(
     *,
     price: Charge | None = None,
 ) -> None:
-    """Add a loss to an analyst's total, if the analyst's own cap and those of all groups allow it.
+    """Add a loss to an analyst's total, if the analyst's own cap and the caps of all groups allow it.
 
     They have to allow the reserved loss also where another one is charged: else an outcome could be told from
     what is refused.
@@ -267,7 +267,7 @@ def spend_own(
 
 
 def admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None:
-    """Raise `BudgetExceeded` unless a scope admits a loss; without a price it is that of a stored answer."""
+    """Raise `BudgetExceeded` unless a scope admits a loss; without a price, the loss of a stored answer."""
     if budget.admits(loss):
         return
     if price is None and loss.epsilon is None:

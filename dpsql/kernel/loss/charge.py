@@ -106,7 +106,7 @@ class Charge:
         return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
 
     def fits(self, available: Charge) -> bool:
-        """Whether both parts are at most those of `available`."""
+        """Whether epsilon and delta are at most the epsilon and delta of `available`."""
         return self.epsilon <= available.epsilon and self.delta <= available.delta
 
 

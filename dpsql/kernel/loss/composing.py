@@ -250,7 +250,7 @@ class Spending:
             self._spent.append(loss)
 
     def parts(self, number: int, times: int) -> list[Spending]:
-        """Return a spending for each of several parts; the losses of the `times` largest are spent here."""
+        """Return a spending for each of several parts; the largest of their losses counts `times` times."""
         made = _Parts(self, times)
         self._spent.append(made)
         made.each = [_PartSpending(made) for _ in range(number)]
@@ -266,7 +266,7 @@ class _Parts:
 
     @property
     def loss(self) -> PrivacyLoss:
-        """What they have cost until now."""
+        """The loss of the parts until now: the largest of their losses, `times` times."""
         known = dict.fromkeys(each.loss for each in self.each)
         return largest_loss(known).repeated(self.times) if known else PrivacyLoss()
 

@@ -135,7 +135,7 @@ class NoiseSource:
 
     @property
     def bits(self) -> exact_noise.Entropy:
-        """The source of random bits itself, for laws other than that of noise."""
+        """The source of random bits, for distributions other than the noise of `draw`."""
         return self.entropy or exact_noise.SystemEntropy()
 
     def draw(
@@ -386,5 +386,5 @@ class Result(Generic[M]):
 
     @property
     def charge(self) -> Charge:
-        """What was spent, by basic composition."""
+        """The epsilon and delta that were spent, by basic composition."""
         return self.loss.charge
