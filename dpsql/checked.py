@@ -48,7 +48,7 @@ class _Session(Protocol):
 
     @property
     def facts(self) -> Facts:
-        """What the owner declares of the data, as the kernel has it."""
+        """The facts that the owner declares of the data, as the kernel has them."""
 
     def statement(self) -> AbstractContextManager[None]:
         """Run one statement in a block, which `cancel` stops and others wait for."""

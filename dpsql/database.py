@@ -84,7 +84,7 @@ class Engines:
 
     @property
     def facts(self) -> Facts:
-        """What the owner declares of these data, as the kernel has it; read once.
+        """The facts that the owner declares of these data, as the kernel has them; read once.
 
         Unique columns of public tables are as declared: they are tested where a query reads the table.
         """

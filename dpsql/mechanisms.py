@@ -253,7 +253,7 @@ class StableAnswers(_Stable[StableQueries]):
         return self.failures
 
     def covers(self, taken: Taken) -> bool:
-        """As of a list of queries, but distances that may move in both directions need symmetric noise."""
+        """Whether the noise is enough where distances may move up and down: it must be symmetric, too."""
         return self.tests.noise == "laplace" and _Stable.covers(self, taken)
 
     @classmethod

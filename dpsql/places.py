@@ -75,7 +75,7 @@ class Places:
     """Which of the numbers orders the groups, from 0; None if it is not shown."""
 
     def facts(self) -> dict[str, Any]:
-        """Return them as values that JSON has."""
+        """Return the places as values that JSON has."""
         return {
             "keys": list(self.keys),
             "numbers": [[number.place, *number.details] for number in self.numbers],

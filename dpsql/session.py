@@ -111,7 +111,7 @@ class Session:
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """What whoever opened the ledger should know, in sentences."""
+        """Messages for whoever opened the ledger, in sentences."""
         return self.ledger.messages
 
     def check(self) -> None:
@@ -306,7 +306,7 @@ class Session:
 
     @property
     def facts(self) -> Facts:
-        """What the owner declares of the data as they are now, as the kernel has it."""
+        """The facts that the owner declares of the data as they are now, as the kernel has them."""
         return self.database.engines().facts
 
     def budget(self) -> Budget:

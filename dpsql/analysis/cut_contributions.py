@@ -297,10 +297,11 @@ def _shows_every_group(plan: Plan) -> bool:
 def find_clipped_step(count: ReleasedAggregate, ladder: Ladder, bound: int) -> int | None:
     """Return the step of a number that sums over units what a ladder measures, cut at the bound.
 
-    It is a number without keys, of the same rows, and the step is in those of the ladder. None: it is not so,
-    or its step is finer. Without keys `WeightedRows` is the sum of min(rows, bound), and `CappedSum` that of
-    totals cut to -bound .. bound: then neither weighs one group against another. Of a DOUBLE the rows are
-    then rounded to the steps of the ladder, which are as fine as those of the number or finer.
+    The number has no keys and is of the same rows; its step is given in steps of the ladder. None: it is no
+    such sum, or its step is finer. Without keys `WeightedRows` is the sum of min(rows, bound), and
+    `CappedSum` that of totals cut to -bound .. bound: then neither weighs one group against another. Of a
+    DOUBLE the rows are then rounded to the steps of the ladder, which are as fine as those of the number or
+    finer.
     """
     if len(count.parts) != 1 or ladder.by_row:
         return None

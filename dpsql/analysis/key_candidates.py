@@ -365,8 +365,8 @@ class _Finder:
     def _find_missing_condition(self, item: str, atoms: Collection[str]) -> Expr | None:
         """Return the condition that `item` is its row of NULLs (`m`) only where LEFT JOIN finds no row of it.
 
-        In words of SQL: `m` is FALSE, or no public row of the item fulfils ON. None if that cannot be said:
-        the item can be missing in several ways or together with others, or ON reads more than `atoms`.
+        In SQL: `m` is FALSE, or no public row of the item fulfils ON. None if the item can be missing in
+        several ways or together with others, or if ON reads more than `atoms`.
         """
         events = [items for items in self.known.missing if item in items]
         on = self.matched[item]

@@ -244,7 +244,7 @@ class ReleasedColumns:
         return not is_measure(of) and not self.names.free(of)
 
     def _write_asked(self, node: exp.Expr) -> exp.Expr:
-        """Return it with a column that is written out as one over released columns."""
+        """Return the call with its argument written over released columns; an alias or a place stays."""
         made, (argument,) = copy_tree(node), node.expressions
         named = (
             self.names.alias(argument.unnest()) is not None

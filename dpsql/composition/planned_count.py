@@ -71,7 +71,7 @@ class PlannedCount:
         return cls(plan, sql, tables_read(policy, plan.compiled.tables), engines, policy)
 
     def with_bounds(self, found: tuple[int, ...]) -> PlannedCount:
-        """Return the same query with bounds that were found; those found last are analysed once."""
+        """Return the query with bounds that were found; those found last are analysed once."""
         known = self._bounded.get(found)
         if known is None:
             known = self._with_bounds(found)
@@ -99,24 +99,24 @@ class PlannedCount:
             self.with_values(tuple((place, value) for place in places))
 
     def with_ladders(self, ladders: KeptLadders) -> PlannedCount:
-        """Return the same query with bounds of other kept ladders."""
+        """Return the query with bounds of other kept ladders."""
         plan, catalog = self.plan, self.engines.schema_database.with_ladders(ladders)
         made = analyse(plan.query, self.policy, catalog, plan.options)
         made = replace(made, filters=plan.filters, selected=plan.selected, apart=plan.apart)
         return replace(self, plan=made, sql=self.engines.engine.translate(made.compiled))
 
     def with_values(self, values: tuple[tuple[int, float | None], ...]) -> PlannedCount:
-        """Return the same query with the values of earlier releases."""
+        """Return the query with the values of earlier releases."""
         plan = put_values(self.plan, dict(values), self.policy, self.engines.schema_database)
         sql = self.engines.engine.translate(plan.compiled)
         return replace(self, plan=plan, sql=sql, values=values)
 
     def at_epsilon(self, epsilon: Fraction) -> PlannedCount:
-        """Return it with another epsilon, on which nothing that the analysis builds depends."""
+        """Return the query with another epsilon, on which nothing that the analysis builds depends."""
         return self.with_options(replace(self.plan.options, epsilon=epsilon))
 
     def with_options(self, options: Options) -> PlannedCount:
-        """Return it with another epsilon or error; the other options are those that it was analysed with."""
+        """Return the query with another epsilon or error, and the options that it was analysed with."""
         return replace(self, plan=replace(self.plan, options=options))
 
     def unchanged(self) -> bool:

@@ -304,7 +304,7 @@ Prepared = PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand
 def scopes(policy: Policy, analyst: str) -> tuple[Filter, ...]:
     """Return the filters that an analyst's charge meets: the policy's, the analyst's, the analyst's groups'.
 
-    There is none where epsilons add: what a statement's epsilon buys does not depend on them.
+    There is no filter where epsilons add: what a statement's epsilon buys does not depend on them.
     """
     budget = policy.budget
     if budget.accounting == "pure":

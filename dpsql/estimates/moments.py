@@ -106,7 +106,7 @@ class RowCount:
     """How many moments there are, d + 1."""
 
     def estimate(self, moments: Moments, scale: float, confidence: Fraction) -> Combined:
-        """Estimate the number of rows of each group; `scale` is the noise of each moment, in rows."""
+        """Estimate the number of rows of each group; `scale` is that of each moment's noise, in rows."""
         return _linear(moments, (1.0,) * self.parts, scale, confidence)
 
     def stddev(self, scale: float) -> float:
@@ -131,7 +131,7 @@ class SumOfRows:
     high: Fraction
 
     def estimate(self, moments: Moments, scale: float, confidence: Fraction) -> Combined:
-        """Estimate the sum of each group; never NaN. `scale` is the noise of each moment, in rows."""
+        """Estimate the sum of each group; never NaN. `scale` is that of each moment's noise, in rows."""
         return _linear(moments, self._weights(len(moments)), scale, confidence)
 
     def stddev(self, scale: float, parts: int = 2) -> float:
@@ -160,7 +160,7 @@ class Average:
     high: Fraction
 
     def estimate(self, moments: Moments, scale: float, confidence: Fraction) -> Combined:
-        """Estimate the average of each group; `scale` is the noise of each moment, in rows.
+        """Estimate the average of each group; `scale` is that of each moment's noise, in rows.
 
         The interval is that of `mean_interval`; it may be all of [low, high]. The standard deviation is
         that of the ratio's linear part; NaN where it would not describe the error, for few rows.

@@ -140,7 +140,7 @@ def _memoryless(
 def _invert_laplace(
     past: NDArray[np.float64], s1: float, s0: float, tail: float, resolution: int | None
 ) -> NDArray[np.float64]:
-    """Return the same for Laplace noise: the farthest count below W that passes the test at level `tail`.
+    """Return, for Laplace noise, the farthest count below W that passes the test at level `tail`.
 
     A count n steps below the cutoff is tested by S(n + t)/S(n), t the steps of W past the cutoff.
     """

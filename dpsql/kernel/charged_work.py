@@ -103,7 +103,7 @@ def _run(work: Callable[[], _T], begin: Begin) -> tuple[_T | None, BaseException
 
 
 def run_uncharged(work: Callable[[], _T], otherwise: _T, begin: Begin) -> _T:
-    """Run uncharged work that reads private data; an error of the work holds no frame of its own.
+    """Run uncharged work that reads private data; an error that the work raises holds none of its frames.
 
     An error that is not dpsql's own may depend on the data: `otherwise` is returned instead.
     """

@@ -144,7 +144,7 @@ class Ledger(ChargeLedger):
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """What whoever has opened it should know, in sentences."""
+        """Messages for whoever has opened the ledger, in sentences."""
         new = (f"new ledger {self._store.path}: nothing is spent yet",) if self.is_new else ()
         return (*new, *self._mark.messages)
 

@@ -102,7 +102,7 @@ class KeptBound:
 
     @property
     def left_out(self) -> tuple[float, float] | None:
-        """What units have beyond the bound: an estimate and an upper limit; None if no answer knows it."""
+        """The total of units beyond the bound: an estimate and an upper limit; None if no answer knows it."""
         if self.of != CURRENT or not self.declared:
             return None
         return self.ladder.cut(self._bound), self.ladder.most_cut(self._bound)

@@ -199,7 +199,7 @@ class MeasuredCut:
 
     @classmethod
     def of(cls, excess: Excess, noisy: float, half_width: float) -> MeasuredCut:
-        """Return it from the noisy number of its steps."""
+        """Return the measured cut from the noisy number of its steps."""
         step = float(excess.step)
         ends = (noisy, noisy + half_width, noisy - half_width)
         return cls(excess, *(max(end, 0.0) * step for end in ends))

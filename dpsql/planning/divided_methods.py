@@ -78,7 +78,7 @@ def users_of(plan: Plan) -> dict[int, set[int]]:
 
 
 def plan_of_share(plan: Plan, users: dict[int, set[int]], places: Sequence[int], options: Options) -> Plan:
-    """Return the plan of the numbers at `places`, with the options of a share; `users` is by `users_of`.
+    """Return the plan of the numbers at `places`, with the options of a share; `users_of` makes `users`.
 
     Without the number that orders the groups, it is a plan of all groups: the noise of others selects.
     """

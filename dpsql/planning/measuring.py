@@ -101,7 +101,7 @@ class ShareMeasuring:
         return made
 
     def with_less_noise(self, most: int) -> ShareMeasuring:
-        """Return the same with the noise by cost, for so many groups, that is less, or is asked for."""
+        """Return these numbers with the noise by cost, if it is less for so many groups or is asked for."""
         plan, found = self.plan, self
         if (
             plan.epsilon_division.order is not None

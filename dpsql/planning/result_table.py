@@ -270,7 +270,7 @@ def _build_column(plan: Plan, output: Output, answer: NoisyResult, keys: Mapping
 
 
 def noises_of(plan: Plan, noisy: NoisyResult, shown: NoisyResult) -> Noises:
-    """Return them for the numbers of a release.
+    """Return the noises of the numbers of a release.
 
     `noisy` has the intervals of the noise alone, `shown` also what bounds leave out.
     """

@@ -144,7 +144,7 @@ class ScopeBudget:
 
     @property
     def spent(self) -> Charge:
-        """The epsilon that is proven to be spent by now, or all of the budget; and the delta that is spent.
+        """The epsilon that is proven to be spent by now, or else the whole budget's; and the spent delta.
 
         Under `zcdp` the part of delta that serves the conversion of costs counts as spent.
         """

@@ -145,7 +145,7 @@ def scope(analyst: str) -> str:
 
 
 def group_scope(group: str) -> str:
-    """Return the name of a group's scope, for messages: its total is the sum over its members."""
+    """Return the name of a group's scope, for messages; what is spent there is added up from its members."""
     return f"{_GROUP}{group}"
 
 
