@@ -262,11 +262,8 @@ class _Finder:
         read = {i: self._find_atoms_of_keys(i) for i in ready}
         used = frozenset[str]().union(*read.values(), self.known.items)
         links = [*read.values(), *(use.atoms for use in self._usable_conditions if use.atoms <= used)]
-        found = []
-        for atoms in connect_names(links):
-            places = [i for i in ready if read[i] & atoms]
-            if places:
-                found.append((places, atoms))
+        groups = [([i for i in ready if read[i] & atoms], atoms) for atoms in connect_names(links)]
+        found = [(places, atoms) for places, atoms in groups if places]
         return found + [([i], read[i]) for i in ready if not read[i]]
 
     def _evaluate_together(self, places: list[int], atoms: frozenset[str]) -> list[Candidates]:
