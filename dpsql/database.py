@@ -118,7 +118,7 @@ class Engines:
         return counts if query is compiled else take_counts(counts, query, compiled)
 
     def _widened(self, compiled: CompiledQuery) -> CompiledQuery:
-        """Return the query whose counts are kept: it has those of the statements that come next, too."""
+        """Return a query that counts more, so that its counts serve the statements that come next, too."""
         with running_statement() as statement:
             others = statement.beside
         if compiled.groups is None or not self.kept.fits(compiled):

@@ -90,7 +90,7 @@ def budget_command(
 @budget_command.command("check")
 @click.pass_obj
 def budget_check(settings: CliSettings) -> int:
-    """Verify that the ledger is sound, all of it."""
+    """Verify that the whole ledger is sound."""
     return _check_ledger(settings)
 
 

@@ -72,7 +72,7 @@ def _introspect_files(source: str, ask: AskFormat) -> list[Found]:
 
 
 def _find_free_name(table: Found, found: list[Found]) -> str:
-    """Return a name that no table has: that of the file's folder before its own."""
+    """Return a name that no table has: the name of the file's folder before the file's own."""
     folder = re.sub(r"[^A-Za-z0-9_]+", "_", Path(table.source).absolute().parent.name).strip("_")
     base = f"{folder}_{table.name}" if folder[:1].isalpha() else f"{table.name}_2"
     taken, name, number = {fold(each.name) for each in found}, base, 1

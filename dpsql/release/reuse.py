@@ -218,7 +218,7 @@ def _versions() -> tuple[str, str]:
 
 
 def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *, again: bool = False) -> str:
-    """Return a hash of everything that can change the answer; the text of the statement is not part of it.
+    """Return a hash of everything that can change the answer; the statement's text is not a part of it.
 
     The compiled SQL carries literals with their types; the selection, the options with all defaults filled
     in, and the answer's columns carry the rest. A parameter's value is a literal by then, so it makes no

@@ -193,7 +193,7 @@ _INFINITE_DAYS, _INFINITE_MOMENT = 2**31 - 1, 2**63 - 1
 
 
 def values(column: pa.ChunkedArray) -> list[Any]:
-    """Return a column's values, those of a DECIMAL without decimals as int.
+    """Return a column's values; values of a DECIMAL without decimals are ints.
 
     A value that Python does not have is a text, as DuckDB writes it.
     """

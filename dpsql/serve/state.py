@@ -45,7 +45,7 @@ class Tls:
 
     @property
     def clients(self) -> bool:
-        """Whether a client needs a certificate, whose common name is that of the user."""
+        """Whether a client needs a certificate, with the name of the user as its common name."""
         return self.authorities is not None
 
 

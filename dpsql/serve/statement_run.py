@@ -259,7 +259,7 @@ class StatementRun:
         schema: pa.Schema | None,
         asked: PlanKey | None,
     ) -> Answer:
-        """Return the answer of a release; keep it under a key if all of it was stored before."""
+        """Return the answer of a release; keep it under a key if the whole release was stored before."""
         with telling_opening(release):
             assert release is not None  # noqa: S101  a private statement has one
             new = any(part.reused is None for part in release.parts or (release,))

@@ -232,7 +232,7 @@ def change_accounts(path: Path) -> Iterator[dict[str, Account]]:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Write a file that its owner alone can read: at once, so that no reader sees half of it."""
+    """Write a file that only its owner can read: at once, so that no reader sees half of the text."""
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     draft.unlink(missing_ok=True)
     try:
@@ -422,7 +422,7 @@ class Users:
         return account is not None and any(keys in each.keys for each in account.verifiers(self.day()))
 
     def by_token(self, text: str) -> tuple[User, ScramKeys] | None:
-        """Return the user of a token, and what is stored of it.
+        """Return the user of a token, and the stored keys by which the token is checked at login.
 
         None if the token is unknown or expired, or the user may not log in.
         """

@@ -66,7 +66,7 @@ def one_draw_for_two(
 def below_grid(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> NDArray[np.float64]:
-    """Return a sum of amounts of about 0.1 with noise on a coarser grid than that of the amounts."""
+    """Return a sum of amounts of about 0.1, with noise on a coarser grid than the amounts have."""
     amount, steps = round(0.1 * (1 << 20)) / (1 << 20), 1 << 8
     return np.asarray(counts[0] * amount + np.rint(laplace(1 / epsilon, trials, entropy) * steps) / steps)
 
@@ -74,7 +74,7 @@ def below_grid(
 def drop_scale(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, *, epsilon: Fraction
 ) -> NDArray[np.float64]:
-    """Return counts with noise of scale 1/epsilon, but of a third of it for counts above 50."""
+    """Return counts with noise of scale 1/epsilon, but of a third of this scale for counts above 50."""
     drawn = laplace(1 / epsilon, (trials, len(counts)), entropy)
     return np.asarray(counts + np.where(counts > 50, drawn / 3, drawn))
 

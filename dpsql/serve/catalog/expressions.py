@@ -43,7 +43,7 @@ class Calls(Conversions):
         return TypedNode(new if oid is None or oid in _UNCAST else cast_to(new, oid), oid)
 
     def macro(self, function: Function, node: exp.Expr, scope: SelectScope) -> TypedNode:
-        """Translate the call of a macro; the type is that of its result, or of the rows that it lists."""
+        """Translate the call of a macro; the type is the type of its result, or of the rows that it lists."""
         values, arguments = self.values(node.expressions, scope), []
         for value, wanted in zip(values, function.arguments, strict=True):
             undecided = value.type == postgres.UNKNOWN and wanted != "any"

@@ -250,7 +250,7 @@ def element_type(oid: int | None) -> int | None:
 
 
 def array_of(oid: int) -> int:
-    """Return the array type with elements of this type; that of text if there is none."""
+    """Return the array type with elements of this type, or else the array type of text."""
     return load_data().arrays.get(TEXT if oid == UNKNOWN else oid, load_data().arrays[TEXT])
 
 

@@ -289,7 +289,7 @@ Endpoint = Callable[["Request"], Awaitable[Response]]
 
 
 def hosts_of(address: Address, more: tuple[str, ...] = ()) -> list[str]:
-    """Return the values of the header Host that are those of an address."""
+    """Return the values of the header Host that stand for an address."""
     names = ["127.0.0.1", "localhost", "[::1]"] if address.local else [address.host]
     return [*(f"{name}:{address.port}" for name in names), *more]
 

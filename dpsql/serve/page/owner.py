@@ -268,7 +268,7 @@ LINK = "dpsql-owner-page.url"
 
 
 def link_file(users: Path) -> Path:
-    """Return the path of the file with the link, given that of the users file."""
+    """Return the path of the file with the owner's link, beside the users file."""
     return users.parent / LINK
 
 

@@ -67,7 +67,7 @@ class SentStatement:
 
     @cached_property
     def may_be_command(self) -> bool:
-        """Whether its first word is that of a command, which is read at once; others have no tokens yet."""
+        """Whether the first word is of a command, which is read at once; other texts have no tokens yet."""
         return may_be_command(self.text)
 
     def question(self, found: Command | None) -> SentStatement | None:

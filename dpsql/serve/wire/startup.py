@@ -226,7 +226,7 @@ class WireContext:
 
     @property
     def gate(self) -> Gate:
-        """Who may log in and ask: that of the service, for every protocol."""
+        """The gate of the service, which says for every protocol who may log in and ask."""
         return self.service.gate
 
 
