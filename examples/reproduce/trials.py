@@ -119,7 +119,7 @@ def threshold_runs(
 
 def charges(runs: mechanisms.SparseVector) -> list[Fraction]:
     """Return the epsilon that each run spent."""
-    return [runs.plan.realised(int(units)).charge.epsilon for units in np.atleast_1d(runs.units)]
+    return [runs.plan.realised_loss(int(units)).charge.epsilon for units in np.atleast_1d(runs.units)]
 
 
 def measured(exact: NDArray[np.int64], scale: Fraction, entropy: Entropy) -> tuple[NDArray[np.float64], int]:

@@ -407,7 +407,7 @@ def test_no_error_after_the_counts_gets_through(
 
     try:
         session.run("SELECT COUNT(DISTINCT user_id) AS n FROM visits")
-        for name in ("rows", "details"):
+        for name in ("build_rows", "build_details"):
             with monkeypatch.context() as patch:
                 patch.setattr(f"dpsql.composition.running.{name}", fail)
                 with pytest.raises(OperationalError) as raised:

@@ -180,7 +180,7 @@ def test_a_number_that_is_not_cut_is_noticed(
     monkeypatch: pytest.MonkeyPatch,
     part: type[CappedSum | WeightedRows | RowSum | FewUnits],
 ) -> None:
-    monkeypatch.setattr(part, "weighted", _uncut)
+    monkeypatch.setattr(part, "weigh", _uncut)
     tried = Tried()
     for _ in range(20):
         whole_round(campaign, tried)

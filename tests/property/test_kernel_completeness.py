@@ -53,7 +53,7 @@ def test_all_fixtures_are_certified(made: list[Ground], every: int) -> None:
 def test_searches_as_servers_run_them_are_certified(
     made: list[Ground], monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    monkeypatch.setattr(sys.modules["dpsql.analysis.passes"], "rungs", rungs_of_servers)
+    monkeypatch.setattr(sys.modules["dpsql.analysis.passes"], "score_rungs", rungs_of_servers)
     rng, searches = Random(SEED), 0
     for ground in (ground for ground in made if not isinstance(ground, FixtureGround)):
         texts = [amounts(rng) for _ in range(number // 4)]

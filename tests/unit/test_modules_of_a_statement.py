@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.modules_of_a_statement import STATEMENTS, modules_of, packages
+from tests.modules_of_a_statement import STATEMENTS, packages
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -95,8 +98,11 @@ def test_a_name_that_is_not_there_is_noticed() -> None:
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_statement_runs_through_few_modules_and_the_page_names_their_packages(name: str) -> None:
-    """The largest numbers are those of a new session; the packages are named as the SUM enters them."""
-    entered = modules_of(STATEMENTS[name])
+    """The largest numbers are those of a new process; the packages are named as the SUM enters them."""
+    asked = f"modules_of(STATEMENTS[{name!r}])"
+    code = f"import json; from tests.modules_of_a_statement import *; print(json.dumps({asked}))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    entered: list[str] = json.loads(done.stdout)
     assert len(set(entered)) <= MOST[name]
     order = [package for package in packages(entered) if package != "(top)"]
     named = [package for package in packages_named(steps_of_a_statement()) if package in order]
