@@ -95,7 +95,7 @@ class Room:
     Attributes
     ----------
     groups
-        How many groups there are, without those whose keys no domain has.
+        How many groups the rows have at most, with those whose keys no domain has.
     threads
         How many threads the engine has: each has bits of its own.
     memory
@@ -125,16 +125,20 @@ class FasterText(Sealed):
         `facts` are those of all tables that have a column of units, and `kind` has all their values: BIGINT
         or HUGEINT.
         """
-        found = [unseal(each) for each in facts]
-        ends = [(least, greatest) for _, least, greatest in found if least is not None is not greatest]
-        if not ends:
-            return None
-        least, greatest = min(low for low, _ in ends), max(high for _, high in ends)
-        rows = max(size for size, _, _ in found)
-        made = by_bits(query, least, greatest, kind)
-        if not room.has(rows, greatest - least + 1, len(units_counted(query))):
-            return None
-        return None if made is None else seal(cls(), duckdb_sql(made))
+
+        def write() -> FasterText | None:
+            found = [unseal(each) for each in facts]
+            ends = [(least, greatest) for _, least, greatest in found if least is not None is not greatest]
+            if not ends:
+                return None
+            least, greatest = min(low for low, _ in ends), max(high for _, high in ends)
+            rows = max(size for size, _, _ in found)
+            if not room.has(rows, greatest - least + 1, len(units_counted(query))):
+                return None
+            made = by_bits(query, least, greatest, kind)
+            return None if made is None else seal(cls(), duckdb_sql(made))
+
+        return without_frames(write)
 
     def count(self, fetch: Callable[[str], T], numbers: int) -> T | None:
         """Return what an engine fetches of the text; None if one of the numbers is missing or is NULL."""

@@ -165,7 +165,7 @@ class DuckDBEngine:
 
         if len(self._incomplete) > _INCOMPLETE:
             self._incomplete.clear()
-        memory = self._limits.get(counts_only)
+        memory = self._limits.get(counts_only, self._share(_SECOND))
         rows, broken = self._bits.count(compiled, self._run, fetch, memory, counts_only=counts_only)
         if broken:
             self._reopen()

@@ -21,8 +21,8 @@ import duckdb
 from dpsql.analysis import CompiledQuery
 from dpsql.analysis.compiled_query import confirm
 from dpsql.engines.process_storage import available_memory
-from dpsql.errors import InternalError, OperationalError
-from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.errors import OperationalError
+from dpsql.kernel.charged_work import CANCELLED, FAILED, Cancelled
 from dpsql.kernel.faster import FasterText, Room, UnitFacts, bits_form, units_counted
 from dpsql.policy import DatabaseSource, ParquetSource, UnitColumn, fold
 from dpsql.types import BIGINT, HUGEINT
@@ -92,16 +92,17 @@ class UnitBits:
         None: there is no such text, it failed, or its numbers are not all there. `memory` is the most bytes
         that the database takes; None: most of the machine's.
         """
-        columns = self.columns(compiled) if COUNTS_BITS and units_counted(compiled.query) else None
         groups = _groups(compiled)
-        if columns is None or groups is None or (compiled.tables, groups) in self._failed:
+        tried = (compiled.tables, groups)
+        if not COUNTS_BITS or groups is None or tried in self._failed:
             return None, False
-        facts = [self._read(table, column, run) for table, (column, _) in columns.items()]
-        kind = HUGEINT if any(kind.name == "UBIGINT" for _, kind in columns.values()) else BIGINT
-        room = Room(groups, os.cpu_count() or 1, (available_memory() if memory is None else memory) // 4)
-        known = [each for each in facts if each is not None]
-        text = FasterText.of(compiled.query, known, room, kind) if len(known) == len(facts) else None
-        if text is None or not self._is_confirmed(compiled, kind):
+        try:
+            text = self._write(compiled, groups, memory, run)
+        except Cancelled:
+            raise
+        except Exception:  # noqa: BLE001  whatever it is, the query itself is counted
+            text = None
+        if text is None:
             return None, False
 
         def work(cursor: duckdb.DuckDBPyConnection) -> tuple[_Rows | None, bool]:
@@ -112,14 +113,33 @@ class UnitBits:
             except Exception as error:  # noqa: BLE001  whatever it is, the query itself is counted
                 return None, isinstance(error, (duckdb.FatalException, duckdb.InternalException))
 
+        # A text that the statement's time ends is not tried again either: so this is written before.
+        if len(self._failed) >= _FAILED:
+            self._failed.clear()
+        self._failed.add(tried)
         found = run(work, CANCELLED, counts_only=counts_only)
         if found is None:
             raise OperationalError(FAILED)
-        if found[0] is None:
-            if len(self._failed) >= _FAILED:
-                self._failed.clear()
-            self._failed.add((compiled.tables, groups))
+        if found[0] is not None:
+            self._failed.discard(tried)
         return found
+
+    def _write(self, compiled: CompiledQuery, groups: int, memory: int | None, run: Run) -> FasterText | None:
+        """Write the text of a query with so many groups; None if there is none, or no use in one."""
+        columns = self.columns(compiled) if units_counted(compiled.query) else None
+        if columns is None:
+            return None
+        facts = [self._read(table, column, run) for table, (column, _) in columns.items()]
+        known = [each for each in facts if each is not None]
+        if len(known) < len(facts):
+            return None
+        kind = HUGEINT if any(kind.name == "UBIGINT" for _, kind in columns.values()) else BIGINT
+        room = Room(groups, os.cpu_count() or 1, (available_memory() if memory is None else memory) // 4)
+        text = FasterText.of(compiled.query, known, room, kind)
+        if text is not None:
+            # The engine's binder understands it as it is meant, with a range of 0 and 1; else this raises.
+            confirm(self._schema, bits_form(compiled.query, kind), self._policy)
+        return text
 
     def keep(self, table: str, facts: UnitFacts) -> None:
         """Keep what `vet` found of a table."""
@@ -131,26 +151,13 @@ class UnitBits:
         if table in self._facts or not isinstance(reader.table.source, (ParquetSource, DatabaseSource)):
             return self._facts.get(table)
 
-        def work(cursor: duckdb.DuckDBPyConnection) -> UnitFacts:
-            try:
-                return UnitFacts.read(table, column, lambda sql: cursor.execute(sql).fetchall())
-            except duckdb.InterruptException:
-                raise
-            except Exception:  # noqa: BLE001  as above
-                return UnitFacts.of(0, None, None)
-
-        found = run(work, CANCELLED, counts_only=not reader.converted)
-        if found is None:
-            raise OperationalError(FAILED)
-        return self._facts.setdefault(table, found)
-
-    def _is_confirmed(self, compiled: CompiledQuery, kind: SqlType) -> bool:
-        """Whether the engine's binder understands the text as it is meant, with a range of 0 and 1."""
-        try:
-            confirm(self._schema, bits_form(compiled.query, kind), self._policy)
-        except InternalError:
-            return False
-        return True
+        # Whatever the engine raises, `run` returns None, and the database is opened again.
+        found = run(
+            lambda cursor: UnitFacts.read(table, column, lambda sql: cursor.execute(sql).fetchall()),
+            CANCELLED,
+            counts_only=not reader.converted,
+        )
+        return None if found is None else self._facts.setdefault(table, found)
 
 
 def integer_unit(reader: Reader) -> tuple[str, SqlType] | None:
@@ -163,7 +170,13 @@ def integer_unit(reader: Reader) -> tuple[str, SqlType] | None:
 
 
 def _groups(compiled: CompiledQuery) -> int | None:
-    """Return how many groups of the domains are counted; None: which there are is private."""
-    if compiled.groups is not None and compiled.groups.rows.keys:
-        return compiled.groups.size
+    """Return of how many groups the text has bits at most; None if that depends on the data.
+
+    It has bits of every group of the rows, also of one that no domain has, and they stay in memory. So these
+    have to be one group more, or there are none: all domains are complete, which was tested.
+    """
+    groups = compiled.groups
+    if groups is not None and groups.rows.keys:
+        bounded = groups.outside or all(each.domain.complete for each in groups.domains)
+        return groups.size if bounded else None
     return None if compiled.keys or compiled.places else 1
