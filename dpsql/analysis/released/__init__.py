@@ -8,6 +8,6 @@
 ``conditional_counts``   counts by conditions, also where they are written as sums or means of zeros and ones
 ``released_numbers``     the types: `UnitNumber`, `ReleasedAggregate`, `AggregateCall`
 
-A further count is a subclass of `UnitNumber`, the function that compiles a call of it, and its name in
-`RULES` of ``released_calls``.
+A further number is a subclass of `UnitNumber` that says what the counting query counts (`build_counted`), the
+function that compiles a call of it, and its name in `RULES` of ``released_calls``.
 """
