@@ -94,8 +94,7 @@ _RULE = re.compile(r"\*[A-Z][^*\n]*[.:]\*|\b(Proof|Lemma)\b")
 def _rules() -> str:
     """Return the rules of the kernel's checker with their proofs: docstrings of its modules."""
     kernel = ROOT / "dpsql" / "kernel"
-    names = ("counted", "counted_sums", "weighted", "bounded", "scores", "measured", "groups")
-    nodes = [kernel / "tree" / f"{name}.py" for name in names]
+    nodes = sorted((kernel / "tree").glob("*.py"))
     parts = [
         "# Rules of the checker",
         "The kernel certifies counting queries. These are the rules by which it does, with their "

@@ -35,6 +35,8 @@ _T = TypeVar("_T")
 FAILED = "the engine could not finish the statement; its charge is kept"
 """The one message of every failure at run time: a message that depended on data would disclose it."""
 
+INTERRUPTED = "Query interrupted"
+"""What DuckDB says of a Ctrl-C while the main thread runs a query: the same event."""
 CANCELLED = "the statement was cancelled; its charge is kept"
 
 _BUG = "this is a bug of dpsql: what was to be counted is not certified; its charge is kept"
@@ -95,7 +97,10 @@ def _run(work: Callable[[], _T], begin: Begin) -> tuple[_T | None, BaseException
             return work(), None, False
         except BaseException as error:  # noqa: BLE001  whatever it is, its frames and its text may carry data
             # An interrupt raised while another error was handled is no interrupt: that error came first.
-            alone = error.__context__ is None or error.__context__ is outer
+            first = error.__context__
+            if isinstance(first, RuntimeError) and str(first) == INTERRUPTED:
+                first = first.__context__
+            alone = first is None or first is outer
             interrupt = isinstance(error, (Cancelled, KeyboardInterrupt)) and alone
             error.__traceback__ = error.__context__ = error.__cause__ = None
             # The engine may have failed just before a Ctrl-C.

@@ -32,6 +32,7 @@ import duckdb
 from dpsql.analysis import Vocabulary
 from dpsql.engines.worker import run_in_thread
 from dpsql.errors import EngineNotTested
+from dpsql.kernel.charged_work import INTERRUPTED
 from dpsql.lazy_dataclass import dataclass
 
 _MOST_LINES = 4
@@ -317,7 +318,7 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except RuntimeError as problem:
-        if str(problem) != "Query interrupted":
+        if str(problem) != INTERRUPTED:
             raise
         stopped = True
     else:
