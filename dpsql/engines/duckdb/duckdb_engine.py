@@ -74,8 +74,6 @@ class DuckDBEngine:
         self._within_limit: set[str] = set()
         # Faster texts that did not have all numbers: those of the same data never will.
         self._incomplete: set[str] = set()
-        self._limits: dict[bool, int | None] = {}
-        """The most bytes that each database takes."""
         self._spill = Scratch()
         self._lock = threading.RLock()
         # By whether the optimizer may use column statistics, a setting of a whole database. The first one is
@@ -85,7 +83,7 @@ class DuckDBEngine:
         self.schema_database = SchemaDatabase(
             self.readers, self.public, self.domains, self._share(_SCHEMA), policy.time_zone
         )
-        self._bits = UnitBits(policy, self.readers, self.schema_database)
+        self._bits = UnitBits(policy, self.readers, self.schema_database, self._share(_SECOND))
 
     def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
         """Return the database for queries of counts only, or the one for all other queries."""
@@ -117,7 +115,7 @@ class DuckDBEngine:
             self.domains.create(connection)
             if statistics is None:
                 statistics = not all(r.converted for r in self.readers.values() if not r.table.public)
-            self._limits[statistics] = memory = self._share(_SECOND if self._opened else _FIRST)
+            memory = self._share(_SECOND if self._opened else _FIRST)
             duckdb_settings.lock(connection, paths, self._spill.path, statistics=statistics, memory=memory)
         except duckdb.Error:
             failed = True
@@ -165,10 +163,7 @@ class DuckDBEngine:
 
         if len(self._incomplete) > _INCOMPLETE:
             self._incomplete.clear()
-        memory = self._limits.get(counts_only, self._share(_SECOND))
-        rows, broken = self._bits.count(compiled, self._run, fetch, memory, counts_only=counts_only)
-        if broken:
-            self._reopen()
+        rows = self._bits.count(compiled, self._attempt, fetch, counts_only=counts_only)
         if rows is None:
             rows = self._run(work, CANCELLED, counts_only=counts_only)
         if rows is None:
@@ -186,6 +181,29 @@ class DuckDBEngine:
         if result is None:
             self._reopen()
         return result
+
+    def _attempt(
+        self, work: Callable[[duckdb.DuckDBPyConnection], _Result], *, counts_only: bool
+    ) -> _Result | None:
+        """Run work whose errors are none of the statement's: return None, and the statement goes on.
+
+        A cancellation and the end of the statement's time are no errors of the work; they end it.
+        """
+
+        def guarded_work(cursor: duckdb.DuckDBPyConnection) -> tuple[_Result | None, bool]:
+            try:
+                return work(cursor), False
+            except duckdb.InterruptException:
+                raise
+            except Exception as error:  # noqa: BLE001  of any library, at any place
+                return None, isinstance(error, (duckdb.FatalException, duckdb.InternalException))
+
+        found = self._run(guarded_work, CANCELLED, counts_only=counts_only)
+        if found is None:
+            raise OperationalError(FAILED)
+        if found[1]:
+            self._reopen()
+        return found[0]
 
     def translate(self, compiled: CompiledQuery) -> str:
         """Return the SQL that `count` runs: the compiled query itself."""

@@ -21,8 +21,7 @@ import duckdb
 from dpsql.analysis import CompiledQuery
 from dpsql.analysis.compiled_query import confirm
 from dpsql.engines.process_storage import available_memory
-from dpsql.errors import OperationalError
-from dpsql.kernel.charged_work import CANCELLED, FAILED, Cancelled
+from dpsql.kernel.charged_work import Cancelled
 from dpsql.kernel.faster import FasterText, Room, UnitFacts, bits_form, units_counted
 from dpsql.policy import DatabaseSource, ParquetSource, UnitColumn, fold
 from dpsql.types import BIGINT, HUGEINT
@@ -44,11 +43,11 @@ _FAILED = 1000
 """How many sets of tables and groups are kept that are not tried again."""
 
 
-class Run(Protocol):
-    """Runs work on a cursor of one of the engine's databases; None if the statement failed with it."""
+class Attempt(Protocol):
+    """Runs work on a cursor of one of the engine's databases; None if it failed, which is no failure."""
 
     def __call__(
-        self, work: Callable[[duckdb.DuckDBPyConnection], _Result], cancelled: str, *, counts_only: bool
+        self, work: Callable[[duckdb.DuckDBPyConnection], _Result], *, counts_only: bool
     ) -> _Result | None:
         """Run the work."""
 
@@ -56,7 +55,11 @@ class Run(Protocol):
 class UnitBits:
     """What an engine knows of the units of its tables, and how it counts by it."""
 
-    def __init__(self, policy: Policy, readers: dict[str, Reader], schema: SchemaDatabase) -> None:
+    def __init__(
+        self, policy: Policy, readers: dict[str, Reader], schema: SchemaDatabase, memory: int | None
+    ) -> None:
+        """Know nothing yet; `memory` is the most bytes that a database takes, None: most of the machine's."""
+        self._memory = memory
         self._policy = policy
         self._readers = readers
         self._schema = schema
@@ -68,73 +71,62 @@ class UnitBits:
         """Return the column of units of each private table that has one; None if one is no integer."""
         found: dict[str, tuple[str, SqlType]] = {}
         for name in compiled.tables:
-            reader = self._readers[name]
-            unit = reader.table.unit
-            if reader.table.public or not isinstance(unit, UnitColumn):
-                continue
-            column = integer_unit(reader)
-            if column is None:
-                return None
-            found[name] = column
+            table = self._readers[name].table
+            if not table.public and isinstance(table.unit, UnitColumn):
+                column = integer_unit(self._readers[name])
+                if column is None:
+                    return None
+                found[name] = column
         return found or None
 
     def count(
         self,
         compiled: CompiledQuery,
-        run: Run,
+        attempt: Attempt,
         fetch: Callable[[duckdb.DuckDBPyConnection, str], _Rows],
-        memory: int | None,
         *,
         counts_only: bool,
-    ) -> tuple[_Rows | None, bool]:
-        """Return what is fetched of a faster text, and whether the database has to be opened again.
+    ) -> _Rows | None:
+        """Return what is fetched of a faster text.
 
-        None: there is no such text, it failed, or its numbers are not all there. `memory` is the most bytes
-        that the database takes; None: most of the machine's.
+        None: there is no such text, it failed, or its numbers are not all there.
         """
         groups = _groups(compiled)
         tried = (compiled.tables, groups)
         if not COUNTS_BITS or groups is None or tried in self._failed:
-            return None, False
+            return None
         try:
-            text = self._write(compiled, groups, memory, run)
+            text = self._write(compiled, groups, attempt)
         except Cancelled:
             raise
         except Exception:  # noqa: BLE001  whatever it is, the query itself is counted
             text = None
         if text is None:
-            return None, False
-
-        def work(cursor: duckdb.DuckDBPyConnection) -> tuple[_Rows | None, bool]:
-            try:
-                return text.count(lambda sql: fetch(cursor, sql), compiled.counts), False
-            except duckdb.InterruptException:
-                raise
-            except Exception as error:  # noqa: BLE001  whatever it is, the query itself is counted
-                return None, isinstance(error, (duckdb.FatalException, duckdb.InternalException))
-
+            return None
         # A text that the statement's time ends is not tried again either: so this is written before.
         if len(self._failed) >= _FAILED:
             self._failed.clear()
         self._failed.add(tried)
-        found = run(work, CANCELLED, counts_only=counts_only)
-        if found is None:
-            raise OperationalError(FAILED)
-        if found[0] is not None:
+        found = attempt(
+            lambda cursor: text.count(lambda sql: fetch(cursor, sql), compiled.counts),
+            counts_only=counts_only,
+        )
+        if found is not None:
             self._failed.discard(tried)
         return found
 
-    def _write(self, compiled: CompiledQuery, groups: int, memory: int | None, run: Run) -> FasterText | None:
+    def _write(self, compiled: CompiledQuery, groups: int, attempt: Attempt) -> FasterText | None:
         """Write the text of a query with so many groups; None if there is none, or no use in one."""
         columns = self.columns(compiled) if units_counted(compiled.query) else None
         if columns is None:
             return None
-        facts = [self._read(table, column, run) for table, (column, _) in columns.items()]
+        facts = [self._read(table, column, attempt) for table, (column, _) in columns.items()]
         known = [each for each in facts if each is not None]
         if len(known) < len(facts):
             return None
         kind = HUGEINT if any(kind.name == "UBIGINT" for _, kind in columns.values()) else BIGINT
-        room = Room(groups, os.cpu_count() or 1, (available_memory() if memory is None else memory) // 4)
+        memory = available_memory() if self._memory is None else self._memory
+        room = Room(groups, os.cpu_count() or 1, memory // 4)
         text = FasterText.of(compiled.query, known, room, kind)
         if text is not None:
             # The engine's binder understands it as it is meant, with a range of 0 and 1; else this raises.
@@ -145,16 +137,14 @@ class UnitBits:
         """Keep what `vet` found of a table."""
         self._facts[table] = facts
 
-    def _read(self, table: str, column: str, run: Run) -> UnitFacts | None:
+    def _read(self, table: str, column: str, attempt: Attempt) -> UnitFacts | None:
         """Return what is known of a table; read it if the source has it beside its rows."""
         reader = self._readers[table]
         if table in self._facts or not isinstance(reader.table.source, (ParquetSource, DatabaseSource)):
             return self._facts.get(table)
 
-        # Whatever the engine raises, `run` returns None, and the database is opened again.
-        found = run(
+        found = attempt(
             lambda cursor: UnitFacts.read(table, column, lambda sql: cursor.execute(sql).fetchall()),
-            CANCELLED,
             counts_only=not reader.converted,
         )
         return None if found is None else self._facts.setdefault(table, found)
