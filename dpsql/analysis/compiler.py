@@ -17,9 +17,9 @@ from dpsql.analysis.typed_expression import Typed
 from dpsql.errors import InternalError, QueryRefused
 from dpsql.kernel.loss import exact
 from dpsql.kernel.tree import OPAQUE, Expr, OrderTerm
-from dpsql.language import MARK, StatementText
+from dpsql.language import MARK, StatementText, list_visible_ctes
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Assumed, Policy
+from dpsql.policy import Assumed, Policy, fold
 
 MAX_LEVELS = 16
 _NODES = {
@@ -240,6 +240,13 @@ def check_arguments(source: StatementText, node: exp.Expr, knows: frozenset[str]
             raise source.refuse(
                 f"{word} is not supported here", value if isinstance(value, exp.Expr) else node
             )
+
+
+def find_cte(name: exp.Expr) -> exp.CTE | None:
+    """Return the common table expression that a table's name in FROM means; None: it means a table."""
+    if name.args.get("db") is not None:
+        return None
+    return next((cte for cte in list_visible_ctes(name) if fold(cte.alias) == fold(name.name)), None)
 
 
 def function_name(node: exp.Expr) -> str | None:

@@ -14,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 
 from dpsql.analysis.aggregate_functions import AGGREGATES, ORDER_DEPENDENT
-from dpsql.analysis.compiler import MAX_NODES, function_name, split_words
+from dpsql.analysis.compiler import MAX_NODES, find_cte, function_name, split_words
 from dpsql.analysis.from_tables import NODES_PER_TABLE, find_declared_table
 from dpsql.analysis.public_domains import DP_DOMAIN, put_domains
 from dpsql.analysis.public_limits import check_times, limit_texts
@@ -29,7 +29,6 @@ from dpsql.language import (
     copy_tree,
     find_nodes,
     find_tables,
-    list_visible_ctes,
     name_columns,
     walk_tree,
 )
@@ -160,7 +159,7 @@ def _count_tables(tree: exp.Expr) -> int:
     sizes: dict[int, int] = {}
 
     def size(node: exp.Expr) -> int:
-        named = (_find_cte(table) for table in node.find_all(exp.Table))
+        named = (find_cte(table) for table in node.find_all(exp.Table))
         return sum(1 if cte is None else sizes.get(id(cte), 1) for cte in named)
 
     for cte in _order_ctes(tree):
@@ -183,13 +182,6 @@ def _order_ctes(tree: exp.Expr) -> list[exp.CTE]:
         children = sorted(node.iter_expressions(), key=lambda child: not isinstance(child, exp.With))
         waiting += [(child, False) for child in reversed(children)]
     return found
-
-
-def _find_cte(table: exp.Table) -> exp.CTE | None:
-    """Return the common table expression that a table reference means."""
-    if table.args.get("db") is not None:
-        return None
-    return next((cte for cte in list_visible_ctes(table) if fold(cte.alias) == fold(table.name)), None)
 
 
 def _check_table(query: Query, policy: Policy, node: exp.Table, *, public: bool) -> None:

@@ -22,7 +22,7 @@ from dpsql.analysis.bound_ladders import (
     groups_by,
     total_of,
 )
-from dpsql.analysis.compiler import StatementCompiler, list_conjuncts
+from dpsql.analysis.compiler import StatementCompiler, find_cte, list_conjuncts
 from dpsql.analysis.large_domains import count_groups
 from dpsql.analysis.public_domains import Candidates
 from dpsql.analysis.released.contribution_bounds import find_ladder_groups
@@ -32,7 +32,7 @@ from dpsql.analysis.released.unit_counts import BoundedRows, UnitsOfFew, Weighte
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.typed_expression import Typed
 from dpsql.kernel.tree import Column
-from dpsql.language import Cut, Options, Selection, TopK, list_visible_ctes
+from dpsql.language import Cut, Options, Selection, TopK
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, UnitRow, fold
 
@@ -60,7 +60,7 @@ def find_whole_source(compiler: StatementCompiler, select: exp.Select) -> WholeS
     if first is None or (where is not None and not _is_true(where.this)):
         return None
     joins, found = select.args.get("joins") or [], _read_item(compiler, first.this)
-    if joins and (found is None or not _is_name(first.this) or _find_cte(first.this) is not None):
+    if joins and (found is None or not _is_name(first.this) or find_cte(first.this) is not None):
         return None
     if found is not None and not all(
         _is_keeping_rows(compiler, join, first.this, found.table) for join in joins
@@ -87,7 +87,7 @@ def _read_item(compiler: StatementCompiler, node: exp.Expr) -> WholeSource | Non
         return _read_subquery(compiler, node.this) if _has_only(node, {"this", "alias"}) else None
     if not _is_name(node):
         return None
-    cte = _find_cte(node)
+    cte = find_cte(node)
     if cte is not None:
         recursive = isinstance(cte.parent, exp.With) and cte.parent.args.get("recursive")
         return None if recursive else _read_subquery(compiler, cte.this)
@@ -122,7 +122,7 @@ def _is_keeping_rows(compiler: StatementCompiler, join: exp.Expr, first: exp.Tab
     node = join.this
     if (join.args.get("side") or "").upper() != "LEFT" or join.args.get("kind") or join.args.get("method"):
         return False
-    if not _is_name(node) or _find_cte(node) is not None:
+    if not _is_name(node) or find_cte(node) is not None:
         return False
     table = compiler.policy.table(node.name) if node.name.isascii() else None
     if table is None or not table.public:
@@ -149,13 +149,6 @@ def _read_pair(equal: exp.EQ, own: str, other: str) -> set[tuple[str, str]]:
 
 def _is_name(node: exp.Expr) -> bool:
     return isinstance(node, exp.Table) and isinstance(node.this, exp.Identifier) and _has_only(node, _NAMED)
-
-
-def _find_cte(node: exp.Expr) -> exp.CTE | None:
-    """Return the common table expression that a name means; None: it means a table."""
-    if node.args.get("db") is not None:
-        return None
-    return next((cte for cte in list_visible_ctes(node) if fold(cte.alias) == fold(node.name)), None)
 
 
 def _has_only(node: exp.Expr, parts: set[str]) -> bool:

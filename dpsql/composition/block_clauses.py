@@ -15,10 +15,11 @@ from sqlglot import exp
 from dpsql.analysis import requested_accounting
 from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.epsilon_division import divide_epsilon
+from dpsql.analysis.output_columns import find_free_kind
 from dpsql.analysis.rank_spellings import RANKS, RankedPartitions, read_ranked_partitions
 from dpsql.analysis.released.released_calls import is_quantile, is_released
 from dpsql.analysis.selection import read_threshold
-from dpsql.composition.block_columns import BlockNames, ReleasedColumns, free_function, is_measure, nodes
+from dpsql.composition.block_columns import BlockNames, ReleasedColumns, is_measure, nodes
 from dpsql.composition.kinds import BlockKind, Kinds
 from dpsql.composition.release_blocks import release_of
 from dpsql.errors import Fix, QueryRefused
@@ -236,7 +237,7 @@ class BlockClauses:
     def _apart(self) -> bool:
         parts = [item.node for item in self.names.items]
         parts += [self.select.args[n] for n in ("having", "order", "qualify") if self.select.args.get(n)]
-        measures = [n for part in parts for n in nodes(part) if is_measure(n) and free_function(n) is None]
+        measures = [n for part in parts for n in nodes(part) if is_measure(n) and find_free_kind(n) is None]
         measures += [self.by] if self.by is not None else []
         return len({release_of(self.names.as_row(n)) if is_quantile(n) else () for n in measures}) > 1
 

@@ -10,7 +10,7 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import is_aggregate
 from dpsql.analysis.compiled_relation import Item, Scope
 from dpsql.analysis.compiler import function_name, read_whole_number
-from dpsql.analysis.output_columns import FREE_KINDS
+from dpsql.analysis.output_columns import FREE_KINDS, find_free_kind
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.analysis.select_blocks import check_one_item
 from dpsql.errors import QueryRefused
@@ -28,14 +28,9 @@ DETAIL_FUNCTIONS = {
 """Functions of one number, with the kind of what they show of it."""
 
 
-def free_function(node: exp.Expr) -> str | None:
-    """Return the kind of DP_STDDEV(n) and the like; None for other nodes."""
-    return FREE_KINDS.get((function_name(node) or "").lower())
-
-
 def is_measure(node: exp.Expr) -> bool:
     """Return whether a node is a number that only a release has: an aggregate over rows, or DP_STDDEV(n)."""
-    if isinstance(node, exp.WithinGroup) or free_function(node) is not None:
+    if isinstance(node, exp.WithinGroup) or find_free_kind(node) is not None:
         return True
     return is_aggregate(node)
 
@@ -283,7 +278,7 @@ class ReleasedColumns:
 
     def argued(self, node: exp.Expr) -> exp.Expr:
         """Return DP_STDDEV(n) and the like with the measure in the place of its alias."""
-        if free_function(node) is None:
+        if find_free_kind(node) is None:
             return node
         for argument in node.expressions:
             check_one_item(self.names.scope.source, argument, self.names.items)

@@ -19,8 +19,9 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number, split_arguments
+from dpsql.analysis.output_columns import find_free_kind
 from dpsql.analysis.released.released_calls import is_quantile, is_released
-from dpsql.composition.block_columns import free_function, is_measure
+from dpsql.composition.block_columns import is_measure
 from dpsql.composition.kinds import BlockKind, Kinds, ReleaseBlock
 from dpsql.language import Clause, Options, Query, copy_tree, find_nodes
 from dpsql.lazy_dataclass import dataclass
@@ -118,7 +119,9 @@ def _by_units(measure: exp.Expr) -> bool:
     """Return whether no bound on rows concerns a measure, since it counts different values or is free."""
     node = measure.unnest()
     node = node.this if isinstance(node, exp.Filter) else node
-    return free_function(node) is not None or any(isinstance(each, exp.Distinct) for each in node.expressions)
+    return find_free_kind(node) is not None or any(
+        isinstance(each, exp.Distinct) for each in node.expressions
+    )
 
 
 def _join(keys: list[exp.Expr], listed: list[list[exp.Expr]], names: list[str]) -> exp.Subquery:
