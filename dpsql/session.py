@@ -33,12 +33,15 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from dpsql.analysis import CompiledQuery, complete_options, is_private
+from dpsql.check_streams import CheckStreams
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
+from dpsql.composition.checked_numbers import PreparedCheck, explain_stream
 from dpsql.composition.explain import certificate_table, explain
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.planner import Planner
 from dpsql.composition.prepared import (
+    Command,
     Explained,
     Prepared,
     PreparedCommand,
@@ -51,7 +54,18 @@ from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.kernel.loss import Charge, exact
-from dpsql.language import Describe, Options, Query, Set, Show, copy_parameters, copy_text, copy_whole
+from dpsql.language import (
+    Describe,
+    OpenChecks,
+    Options,
+    Query,
+    Set,
+    Show,
+    StreamCommand,
+    copy_parameters,
+    copy_text,
+    copy_whole,
+)
 from dpsql.release import Release, from_bytes, telling_opening, write_cell
 from dpsql.release.reuse import CHANGING
 from dpsql.session_api import StatementResult, Turn
@@ -93,6 +107,7 @@ class Session:
         self._running = RunningStatement()
         self._beside: tuple[CompiledQuery, ...] = ()
         self._streams: list[CheckedCounts | MedianCounts] = []
+        self._checks = CheckStreams(self)
         try:
             self.analyst = self.ledger.check_analyst("analyst" if analyst is None else analyst)
         except BaseException:
@@ -229,14 +244,28 @@ class Session:
                 release = self.release(show.number)
                 return StatementResult(write_cell(release), release)
             case PreparedCommand():
-                return StatementResult(self._command(prepared.command))
+                return self._command(prepared.command)
 
-    def _command(self, command: Explained | Show | Describe | Set) -> pa.Table:
+    def _command(self, command: Command) -> StatementResult:
+        match command:
+            case PreparedCheck():
+                return self._checks.check(command)
+            case OpenChecks():
+                return self._checks.open(command)
+            case StreamCommand():
+                return self._checks.command(command)
+        return StatementResult(self._facts(command))
+
+    def _facts(self, command: Explained | Show | Describe | Set) -> pa.Table:
         match command:
             case Explained():
+                if isinstance(command.prepared, OpenChecks):
+                    return explain_stream(command.prepared)
                 if command.form == "CERTIFICATE":
                     return certificate_table(command.prepared)
                 return explain(command.prepared, self.budget(), json=command.form == "JSON")
+            case Show(what="streams"):
+                return self._checks.show()
             case Show():
                 return show_facts(command, self.policy, self.ledger, self.analyst)
             case Describe():
@@ -332,6 +361,7 @@ class Session:
                 return
             self.closed = True
             try:
+                self._checks.settle()
                 for stream in self._streams:
                     stream.settle()
             finally:

@@ -23,6 +23,7 @@ from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import listed_forms, literal_sql
 from dpsql.language import (
     MARK,
+    Check,
     Clauses,
     Explain,
     Query,
@@ -261,6 +262,9 @@ def put_views(statement: _Statement, policy: Policy) -> _Statement:
     """
     if isinstance(statement, Explain):
         return replace(statement, query=put_views(statement.query, policy))
+    if isinstance(statement, Check):
+        query, statistics = (put_views(each, policy) for each in (statement.query, statement.statistics))
+        return replace(statement, query=query, statistics=statistics)
     if not policy.views or not isinstance(statement, Query):
         return statement
     made = _Expansion(statement, policy)

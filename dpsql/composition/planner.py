@@ -29,6 +29,7 @@ from dpsql.composition import (
     schema_of,
     selected_parts,
 )
+from dpsql.composition.checked_numbers import plan_stream, prepare_check
 from dpsql.composition.open_parameters import OpenParameter, parameters_of
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import (
@@ -50,7 +51,18 @@ from dpsql.composition.show_describe import describe_table
 from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge
-from dpsql.language import Describe, Explain, Options, Outline, Query, Refine, Statement, parse
+from dpsql.language import (
+    Check,
+    Describe,
+    Explain,
+    OpenChecks,
+    Options,
+    Outline,
+    Query,
+    Refine,
+    Statement,
+    parse,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import choose, least_epsilon, options_of_default_error
 from dpsql.release import reuse_key
@@ -174,12 +186,18 @@ class Planner:
                 return made
             case Explain():
                 asked = statement.query
+                if isinstance(asked, OpenChecks):
+                    return PreparedCommand(text, Explained(asked, statement.form))
                 planned = (
                     self._refinement(text, asked, engines, parameters)
                     if isinstance(asked, Refine)
                     else self.query(text, asked, engines)
                 )
                 return PreparedCommand(text, Explained(planned, statement.form))
+            case Check():
+                return PreparedCommand(text, prepare_check(self, statement, engines))
+            case OpenChecks():
+                plan_stream(statement)
             case Refine():
                 return self._refinement(text, statement, engines, parameters)
             case Describe():

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
@@ -19,7 +19,7 @@ from dpsql.analysis import Plan
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.database import Engines
 from dpsql.kernel.loss import Charge, Filter
-from dpsql.language import Describe, ExplainForm, Query, Set, Show
+from dpsql.language import Describe, ExplainForm, OpenChecks, Query, Set, Show, StreamCommand
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import RefinementStep
 from dpsql.places import Own
@@ -29,6 +29,7 @@ from dpsql.release.reuse import is_settled
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
+    from dpsql.composition.checked_numbers import PreparedCheck
     from dpsql.database import Database
     from dpsql.language import Options, Parameters
     from dpsql.policy import View
@@ -265,20 +266,32 @@ class PreparedPublic:
 class Explained:
     """EXPLAIN, with the statement that it explains."""
 
-    prepared: PreparedPrivate | PreparedComposed | PreparedPublic
+    prepared: PreparedPrivate | PreparedComposed | PreparedPublic | OpenChecks
     form: ExplainForm
+
+
+Command: TypeAlias = "Explained | Show | Describe | Set | OpenChecks | StreamCommand | PreparedCheck"
+"""What a command has that is run; of a check, what is analysed of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedCommand:
-    """EXPLAIN, SHOW, DESCRIBE or SET."""
+    """EXPLAIN, SHOW, DESCRIBE or SET; or a statement of a stream of checks."""
 
     private: ClassVar[bool] = False
-    price: ClassVar[Charge] = Charge()
-    full_price: ClassVar[Charge] = Charge()
 
     text: str
-    command: Explained | Show | Describe | Set
+    command: Command
+
+    @property
+    def price(self) -> Charge:
+        """What OPEN CHECKS charges; the other commands, and checks of an open stream, cost nothing more."""
+        return Charge(self.command.epsilon) if isinstance(self.command, OpenChecks) else Charge()
+
+    @property
+    def full_price(self) -> Charge:
+        """The same: nothing of it is stored."""
+        return self.price
 
     @property
     def setting(self) -> bool:

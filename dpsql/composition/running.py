@@ -166,7 +166,7 @@ class Releasing:
             filled = _fill_values(prepared, part, known)
             if place not in again:
                 again[place] = self._charged_again(text, place, filled)
-            paid = _count_and_run(text, filled)
+            paid = count_and_run(text, filled)
             known[place] = paid.value
             return paid
 
@@ -271,7 +271,7 @@ def _request_of(part: PreparedPrivate, place: int, places: int) -> Request:
     return Request(selection, quote.mechanism, quote.charge, part.refines, place, places, quote.loss)
 
 
-def _count_and_run(text: str, prepared: PreparedPrivate) -> Paid[Release]:
+def count_and_run(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     """Count and run the mechanism; called by `Running.finish` after the charge was written."""
     plan, run, found = _run_method(prepared)
     answer = widen_by_left_out(plan, found)

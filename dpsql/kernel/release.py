@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.mechanisms import (
     FULL,
     Checked,
+    CheckStream,
     Existing,
     Extreme,
     GuessAndCheck,
@@ -94,6 +96,16 @@ def _rows(found: _Positions) -> Rows:
 def _of(rows: Rows) -> _Positions:
     found: _Positions = unseal(rows)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """How far numbers of a group are from what is expected: the largest of some terms.
+
+    A term is a number's place, a public factor of it, and a public amount that is added.
+    """
+
+    terms: tuple[tuple[int, Fraction, Fraction], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +334,46 @@ class Run:
         self._check_one_group()
         found = without_frames(ask)
         self.spending.add(PrivacyLoss.of(checker.charge.epsilon - before))
+        return found
+
+    def check_all(
+        self, stream: CheckStream, rows: Rows, statistics: Sequence[Statistic], most: int
+    ) -> list[Fraction | None]:
+        """Check a statistic of each group, in this order, until so many are off or no misses are left.
+
+        Each check made has an entry: by how much it is off, in what its numbers are multiplied to, or None.
+
+        *Bound:* one unit moves a term by at most its factor times what it moves the number, and the largest
+        of some by at most the most of these. All are divided by the largest bound, which is public.
+        """
+        if len(statistics) != len(rows) or not all(each.terms for each in statistics):
+            raise InternalError("each group needs one statistic")
+        ends = {(each[0], each[1]) for statistic in statistics for each in statistic.terms}
+        moves = [
+            end * factor
+            for place, factor in ends
+            for end in (self.changes.number(place).low, self.changes.number(place).high)
+        ]
+        bound = max(map(abs, moves), default=Fraction(0)) or Fraction(1)
+        change = NumberChange(-int(min(moves, default=0) < 0), int(max(moves, default=0) > 0))
+        before = stream.charge.epsilon
+        left = PrivacyLoss.of(stream.plan.loss.charge.epsilon - before)
+        self._admit(stream.plan, Taken((change,), 1), left)
+
+        def run() -> list[Fraction | None]:
+            numbers, at, found = exact(self.counts).n, self._at(rows), list[Fraction | None]()
+            for position, statistic in zip(at, statistics, strict=True):
+                if stream.exhausted or sum(gap is not None for gap in found) >= most:
+                    break
+                value = max(
+                    factor * int(numbers[place][position]) + added for place, factor, added in statistic.terms
+                )
+                gap = stream.check(value / bound)
+                found.append(None if gap is None else gap * bound)
+            return found
+
+        found = without_frames(run)
+        self.spending.add(PrivacyLoss.of(stream.charge.epsilon - before))
         return found
 
     def _check_one_group(self) -> None:

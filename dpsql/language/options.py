@@ -75,7 +75,7 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
     """Parse `name = value, ...` (the tokens between the parentheses)."""
     values: dict[str, object] = {}
     at: dict[str, int] = {}
-    for part in _split_options(source, tokens):
+    for part in split_options(source, tokens):
         head = part[0]
         name = _NAMES.get(head.text.lower(), head.text.lower())
         if name not in _READERS:
@@ -107,7 +107,8 @@ def parse_options(source: StatementText, tokens: Sequence[Token]) -> Options:
     return Options(**values, at=at)  # type: ignore[arg-type]  # each reader returns its field's type
 
 
-def _split_options(source: StatementText, tokens: Sequence[Token]) -> list[list[Token]]:
+def split_options(source: StatementText, tokens: Sequence[Token]) -> list[list[Token]]:
+    """Return the tokens of each option, between the commas."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:

@@ -14,6 +14,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix
 from dpsql.language import parameters as params
+from dpsql.language.check_statements import parse_stream_statement
 from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
@@ -23,6 +24,7 @@ from dpsql.language.statement import (
     Describe,
     Explain,
     ExplainForm,
+    OpenChecks,
     Query,
     Refine,
     Set,
@@ -175,13 +177,15 @@ def _normalize_spaces(text: str) -> str:
 
 
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
-_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE")
+_STREAMS = ("OPEN", "CHECK", "REFILL", "CLOSE")
+_STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *_STREAMS)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
-_SHOWN: dict[str, Literal["budget", "tables", "releases"]] = {
+_SHOWN: dict[str, Literal["budget", "tables", "releases", "streams"]] = {
     "PRIVACY BUDGET": "budget",
     "BUDGET": "budget",
     "TABLES": "tables",
     "RELEASES": "releases",
+    "STREAMS": "streams",
 }
 MAX_BRACKETS = 8
 """How deeply arrays may be nested in a statement's text."""
@@ -222,6 +226,9 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
         return _parse_set(source, tokens, parameters)
     if word == "REFINE":
         return _parse_refine(source, tokens)
+    if word in _STREAMS:
+        bound, used = params.bind_parameters(source, tokens, parameters)
+        return parse_stream_statement(source, bound, lambda part: _parse_bound(source, part, used))
     raise _refuse_unknown(source, tokens[0])
 
 
@@ -260,13 +267,19 @@ def _parse_explain(source: StatementText, match: re.Match[str], parameters: Para
         )
     # Another EXPLAIN is not read, nor one within that.
     query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters)
-    if not isinstance(query, (Query, Refine)):
-        raise source.refuse("EXPLAIN takes a SELECT or a REFINE RELEASE", len(rest) - len(rest.lstrip()))
+    if not isinstance(query, (Query, Refine, OpenChecks)):
+        raise source.refuse(
+            "EXPLAIN takes a SELECT, a REFINE RELEASE or an OPEN CHECKS", len(rest) - len(rest.lstrip())
+        )
     return Explain(source, query, form)
 
 
 def _parse_query(source: StatementText, tokens: list[Token], parameters: Parameters) -> Query:
-    bound, used = params.bind_parameters(source, tokens, parameters)
+    return _parse_bound(source, *params.bind_parameters(source, tokens, parameters))
+
+
+def _parse_bound(source: StatementText, bound: list[Token], used: tuple[object, ...]) -> Query:
+    """Parse the tokens of a SELECT, in which values stand for its parameters."""
 
     def expression(part: list[Token]) -> exp.Expr:
         head = part[0]
@@ -367,7 +380,9 @@ def _parse_show(source: StatementText, tokens: list[Token]) -> Show:
         return Show(source, "release", int(words[1]))
     at = tokens[1].start if len(tokens) > 1 else tokens[0].start
     raise source.syntax(
-        "SHOW does not support this", at, "SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES or SHOW RELEASE 1"
+        "SHOW does not support this",
+        at,
+        "SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1 or SHOW STREAMS",
     )
 
 

@@ -257,26 +257,118 @@ class Refine:
     epsilon_at: int
 
 
+Sides = Literal["BOTH", "AT_MOST", "AT_LEAST"]
+"""What the checks of a stream may ask: any; or one side alone, of counts, with half the noise."""
+SIDES: tuple[Sides, ...] = get_args(Sides)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenChecks:
+    """OPEN CHECKS name OPTIONS (..): begins a stream, whose whole epsilon is charged.
+
+    Attributes
+    ----------
+    epsilon, misses
+        What the stream costs, and how many checks may be off.
+    answers
+        The share of a miss's budget for a fresh answer; 0: none.
+    sides
+        What its checks may ask.
+    tolerance
+        That of checks which say none; None: they have to.
+    at_once
+        After so many that are off in one statement, the rest of it is not checked.
+    """
+
+    source: StatementText
+    name: str
+    epsilon: Fraction
+    misses: int
+    answers: Fraction = Fraction(1, 3)
+    sides: Sides = "BOTH"
+    tolerance: Fraction | None = None
+    at_once: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What is expected of a column.
+
+    Attributes
+    ----------
+    low, high
+        The number is at least `low` - tolerance and at most `high` + tolerance; None: that side is open.
+    tolerance
+        None: that of the stream.
+    table
+        The public table that has the expectations of groups, beside their keys; "" if there is none.
+    """
+
+    low: Fraction | None = None
+    high: Fraction | None = None
+    tolerance: Fraction | None = None
+    table: str = ""
+    at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """CHECK name SELECT .. EXPECT column ..: compares numbers with what is expected of them.
+
+    Attributes
+    ----------
+    query
+        The SELECT as written.
+    statistics
+        The SELECT that counts how far its column is from what is expected: on the low side and, behind it, on
+        the high one, as far as there are such sides. The same as `query` for counts and sums, which are
+        compared themselves.
+    kind
+        Of the column: a count or sum, an average, or a quantile.
+    column
+        Its name.
+    """
+
+    source: StatementText
+    name: str
+    query: Query
+    statistics: Query
+    kind: Literal["sum", "average", "quantile"]
+    column: str
+    expected: Expectation
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCommand:
+    """REFILL STREAM name, CLOSE STREAM name."""
+
+    source: StatementText
+    what: Literal["refill", "close"]
+    name: str
+    misses: int | None = None
+    """Of REFILL: another number of misses."""
+
+
 ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]
 """What EXPLAIN returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN of a SELECT, or of a REFINE RELEASE."""
+    """EXPLAIN of a SELECT, a REFINE RELEASE or an OPEN CHECKS."""
 
     source: StatementText
-    query: Query | Refine
+    query: Query | Refine | OpenChecks
     form: ExplainForm = "TABLE"
     """One JSON text; the proofs of what is counted; or a table of properties."""
 
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES, SHOW RELEASE n."""
+    """SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES, SHOW RELEASE n, SHOW STREAMS."""
 
     source: StatementText
-    what: Literal["budget", "tables", "releases", "release"]
+    what: Literal["budget", "tables", "releases", "release", "streams"]
     number: int = 0
     """The number of the release that is shown."""
 
@@ -305,4 +397,4 @@ class Set:
         return replace(defaults, **{self.name: self.value})  # type: ignore[arg-type]  # typed when it was read
 
 
-Statement = Query | Explain | Show | Describe | Set | Refine
+Statement = Query | Explain | Show | Describe | Set | Refine | OpenChecks | Check | StreamCommand

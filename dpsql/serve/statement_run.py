@@ -20,7 +20,17 @@ from dpsql.composition.prepared import (
 )
 from dpsql.errors import Error, PriceNotAgreed, QueryRefused, QuerySyntaxError, ResultTooLarge
 from dpsql.kernel.loss import Charge
-from dpsql.language import Query, Set, Show, Statement, copy_parameters, copy_text
+from dpsql.language import (
+    Check,
+    OpenChecks,
+    Query,
+    Set,
+    Show,
+    Statement,
+    StreamCommand,
+    copy_parameters,
+    copy_text,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import shown
 from dpsql.release import telling_opening
@@ -370,6 +380,12 @@ class StatementRun:
     ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
         if isinstance(statement, Set):
             raise QueryRefused("SET is no statement here: it changes a setting of the connection")
+        if isinstance(statement, (OpenChecks, Check, StreamCommand)) or (
+            isinstance(statement, Show) and statement.what == "streams"
+        ):
+            raise statement.source.refuse(
+                "streams of checks are asked beside the data, not of a server", None
+            )
         if isinstance(statement, Query):
             previews = self.user.preview == "empty"
             probe = planner.probe(text, statement, previews=previews, intervals=self._intervals)

@@ -10,7 +10,8 @@ Measuring what was selected: `Box` (one noise for all counts), `Gaussian` (noise
 `Laplace` (each count, or their total), `Refinement` (a count again with less noise).
 On a public grid of values: `Quantile`, `Extreme`. Among powers of two, a bound of contributions: `Ladder`;
 how many units contribute how much up to it: `Bins`.
-Interactive queries that are charged only if a public guess is off: `GuessAndCheck`, `MedianOracle`.
+Interactive queries that are charged only if a public expectation is off: `CheckStream`, `GuessAndCheck`,
+`MedianOracle`.
 ``mechanism`` has the base classes, checks of public facts, and the grid; ``weights`` samples;
 ``noisy_order`` finds the largest noisy counts of a large domain.
 Every mechanism can be used on its own (`dpsql.mechanisms`) and does not depend on SQL. The proof stands in
@@ -22,6 +23,7 @@ output and changes nothing else: each group has independent noise of the same la
 random ranks.
 """
 
+from dpsql.kernel.mechanisms.check_stream import ANSWERS, CheckStream, CheckStreamPlan, Direction, Off
 from dpsql.kernel.mechanisms.exponential import Exponential, GumbelChoice, GumbelTopK
 from dpsql.kernel.mechanisms.gaussian import Gaussian, GaussianMeasured
 from dpsql.kernel.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
@@ -60,13 +62,17 @@ from dpsql.kernel.mechanisms.weights import Histograms
 from dpsql.kernel.public_order import OrderedCounts, SparseCounts, in_public_order
 
 __all__ = [
+    "ANSWERS",
     "FULL",
     "AdaptiveSparseVector",
     "Binned",
     "Bins",
     "Box",
     "BoxMeasured",
+    "CheckStream",
+    "CheckStreamPlan",
     "Checked",
+    "Direction",
     "Existing",
     "ExistingGroups",
     "Exponential",
@@ -95,6 +101,7 @@ __all__ = [
     "Noise",
     "NoiseSource",
     "NoisyTopK",
+    "Off",
     "OrderedCounts",
     "OrderedThenSet",
     "PeeledTopK",

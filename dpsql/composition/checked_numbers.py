@@ -1,0 +1,294 @@
+"""Checked numbers: what a CHECK statement counts, what is expected of each group, and its answer.
+
+A check has a SELECT of one aggregate, by groups of a public domain or without. What is counted of it is a
+private statement as any other; its price is the stream's. A count or a sum is compared itself. Of an average
+and a quantile the statement counts sums that are above 0 where it is off (`language.check_statements`):
+
+* an average is above e where the sum of x - e is above 0, and below where that of e - x is;
+* a quantile of rank p is above b where the values above b are more than a share of 1 - p: where the sum of p
+  for each of them and of p - 1 for each other value is above 0; and likewise below.
+
+So no private number of rows is needed, and each statistic is a sum that the kernel certifies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from dpsql.analysis import complete_options
+from dpsql.composition.planned_count import PlannedCount
+from dpsql.composition.prepared import PreparedPrivate, PreparedPublic
+from dpsql.composition.release_words import round_up
+from dpsql.errors import ProgrammingError
+from dpsql.kernel.mechanisms import CheckStreamPlan
+from dpsql.kernel.release import Statistic
+from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, copy_tree, write_name
+from dpsql.lazy_dataclass import dataclass
+
+if TYPE_CHECKING:
+    from dpsql.composition.planner import Planner
+    from dpsql.database import Engines
+    from dpsql.kernel.mechanisms import Direction
+
+_DIRECTIONS: dict[str, Direction] = {"BOTH": "BOTH", "AT_MOST": "UP", "AT_LEAST": "DOWN"}
+MARGINS = (1, 200, 2_000, 20_000)
+"""For how many checks EXPLAIN says how near numbers are that are all as expected."""
+_BOUNDS = ("max_rows_contributed", "max_groups_contributed")
+"""The options of the SELECT of a check."""
+MOST_GROUPS = 10_000
+"""How many groups one statement checks at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What is expected of the number of one group, and the place of the group among all."""
+
+    place: int
+    low: Fraction | None
+    high: Fraction | None
+    tolerance: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCheck:
+    """A check that is analysed: what it counts, and the number of its key columns."""
+
+    check: Check
+    counting: PlannedCount
+    keys: tuple[str, ...]
+    """The names of the columns of keys."""
+    table: pa.Table | None
+    """The public expectations of groups, if the check names a table of them."""
+
+    def expected(self, keys: Sequence[pa.Array], groups: int, tolerance: Fraction | None) -> list[Expected]:
+        """Return what is expected of the groups that are checked, in the order of checking.
+
+        `keys` are those of all groups of the domain; `tolerance` is that of checks that say none.
+        """
+        check = self.check
+        if self.table is None:
+            own = check.expected
+            each = (own.low, own.high, _tolerance(own.tolerance, tolerance))
+            return [Expected(place, *each) for place in range(groups)]
+        names = {name.lower(): name for name in self.table.column_names}
+        columns = [self.table.column(names[key.lower()]) for key in self.keys]
+        rows = _rows_of(columns)
+        places = {row: place for place, row in enumerate(zip(*(k.to_pylist() for k in keys), strict=True))}
+        values = self.table.column(names[check.column.lower()]).to_pylist()
+        tolerances = self.table.column(names["tolerance"]).to_pylist() if "tolerance" in names else None
+        found = list[Expected]()
+        for i, row in enumerate(rows):
+            if row in places and values[i] is not None:
+                value = Fraction(str(values[i]))
+                of_row = None if tolerances is None else tolerances[i]
+                own_width = check.expected.tolerance if of_row is None else Fraction(str(of_row))
+                found.append(Expected(places[row], value, value, _tolerance(own_width, tolerance)))
+        return found
+
+    def check_tolerance(self, usual: Fraction | None) -> None:
+        """Refuse a check without a tolerance, in a stream that has none."""
+        rows: list[Any] = [self.check.expected.tolerance]
+        if self.table is not None:
+            name = next((each for each in self.table.column_names if each.lower() == "tolerance"), None)
+            if name is not None:
+                rows = [*self.table.column(name).to_pylist(), *(rows if None in rows else ())]
+                rows = [self.check.expected.tolerance if each is None else each for each in rows]
+        if usual is None and None in rows:
+            raise ProgrammingError(
+                "the check has no tolerance, nor has its stream: EXPECT .. TOLERANCE 50, or "
+                "OPEN CHECKS .. OPTIONS (.., tolerance = 50)"
+            )
+
+    def statistic(self, expected: Expected) -> Statistic:
+        """Return how far the number of a group is off, of the numbers that are counted."""
+        counts = self.counting.plan.counts
+        if self.check.kind == "sum":
+            step, terms = counts[0].step, []
+            if expected.low is not None:
+                terms.append((0, -step, expected.low - expected.tolerance))
+            if expected.high is not None:
+                terms.append((0, step, -expected.high - expected.tolerance))
+            return Statistic(tuple(terms))
+        # The tolerance of an average is in what is counted of it.
+        beyond = Fraction(0) if self.check.kind == "average" else expected.tolerance
+        return Statistic(tuple((i, count.step, -beyond) for i, count in enumerate(counts)))
+
+    @property
+    def bound(self) -> Fraction:
+        """By how much one unit moves a statistic at most, in what it is measured in."""
+        return max(count.bound * count.step for count in self.counting.plan.counts)
+
+
+def plan_stream(opened: OpenChecks) -> CheckStreamPlan:
+    """Plan the stream of an OPEN CHECKS statement; its answers are Laplace or better at `answer_epsilon`."""
+    return CheckStreamPlan.plan(
+        opened.epsilon, opened.misses, answers=opened.answers, direction=_DIRECTIONS[opened.sides]
+    )
+
+
+def explain_stream(opened: OpenChecks) -> pa.Table:
+    """Return what a stream costs and how sharp its checks are, from public figures alone."""
+    plan = plan_stream(opened)
+    rows = [
+        ("epsilon", f"{round_up(opened.epsilon)}: charged when it is opened; what is not used is given back"),
+        ("each check that is as expected", "free"),
+        ("first check", round_up(plan.threshold_epsilon)),
+        ("each check that is off", round_up(plan.check_epsilon + plan.answer_epsilon)),
+        ("misses", f"{opened.misses:,}"),
+        (
+            "as expected means",
+            f"within the tolerance + {plan.slack():.3g} bounds, for all checks together (95%)",
+        ),
+        *(
+            (
+                f"no false alarm in {checks:,} checks",
+                f"of numbers nearer than the tolerance - {plan.margin(checks):.3g} bounds (95%)",
+            )
+            for checks in MARGINS
+        ),
+        (
+            "answers",
+            f"fresh, at epsilon {round_up(plan.answer_epsilon)}"
+            if plan.answer_epsilon
+            else "none: only whether it is off",
+        ),
+        ("bound", "by how much one unit can change the number: 1 of COUNT(DISTINCT ..) of the unit"),
+    ]
+    return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
+
+
+def prepare_check(planner: Planner, check: Check, engines: Engines) -> PreparedCheck:
+    """Analyse a check; refuse what has no statistic that is certified. Nothing is read or charged."""
+    query, refuse = check.query, check.query.source.refuse
+    for name, at in query.options.at.items():
+        if name not in _BOUNDS:
+            raise refuse(
+                f"the stream pays for a check, so its SELECT has no {name}",
+                at,
+                "it takes " + " and ".join(_BOUNDS),
+            )
+    options = complete_options(query.options, replace(planner.defaults, epsilon=Fraction(1), error=None))
+    counting = PlannedCount.of(check.statistics, planner.policy, engines, options)
+    plan = counting.plan
+    whole = isinstance(plan.selection, Scalar) or (
+        isinstance(plan.selection, AllGroups) and plan.selection.limit is None
+    )
+    if not whole or plan.partitions is not None:
+        raise refuse("a check is of one number or of all groups, without a selection", None)
+    if plan.domain_size is None or plan.sparse or plan.existence is not None or plan.values is not None:
+        raise refuse("the groups of a check are public: their keys need a declared domain", None)
+    if plan.domain_size > MOST_GROUPS:
+        raise refuse(f"one statement checks at most {MOST_GROUPS:,} groups", None)
+    if plan.ladders:
+        raise refuse(
+            "a stream searches no bounds: how much one unit counts has to be known",
+            None,
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) ..; or a bound of the policy",
+        )
+    keys = tuple(each.name for each in plan.outputs if each.kind == "key")
+    numbers = [each for each in plan.outputs if each.kind != "key"]
+    one = all(each.kind == "count" and each.formula is None for each in numbers)
+    if not one or len(plan.counts) != len(numbers) or (check.kind == "sum" and len(numbers) != 1):
+        raise refuse("a check has one number, and the keys of its groups", None)
+    if len(keys) != len(plan.key_types) or len({key.lower() for key in keys}) < len(keys):
+        raise refuse("a check shows each key of its groups once", None)
+    table = _read_expectations(planner, check, keys, engines) if check.expected.table else None
+    made = PreparedCheck(check, counting, keys, table)
+    plan_answer(planner, made, None, Fraction(1), engines)  # refused before anything is asked
+    return made
+
+
+def _read_expectations(planner: Planner, check: Check, keys: tuple[str, ...], engines: Engines) -> pa.Table:
+    """Read the public table of expectations, with a column for each key and one named as what is checked."""
+    from dpsql.language import parse  # noqa: PLC0415
+
+    name, source = check.expected.table, check.source
+    own = planner.policy.table(name)
+    if own is None or not own.public:
+        raise source.refuse(
+            f"{name[:60]} is no public table: expectations are public, or a unit could be in them",
+            check.expected.at,
+        )
+    parsed = parse(f"SELECT * FROM {write_name(name)}")
+    assert isinstance(parsed, Query)  # noqa: S101  as written
+    prepared = planner.query(parsed.source.text, parsed, engines)
+    assert isinstance(prepared, PreparedPublic)  # noqa: S101  of a public table
+    found = engines.schema_database.run(prepared.sql, prepared.text)
+    known = {column.lower() for column in found.column_names}
+    missing = [key for key in (*keys, check.column) if key.lower() not in known]
+    if missing:
+        raise source.refuse(
+            f"the table {name[:60]} has no column {missing[0][:60]}",
+            check.expected.at,
+            "it has the keys of the groups, the expected number under its name, and perhaps tolerance",
+        )
+    columns = {column.lower(): found.column(column) for column in found.column_names}
+    groups = _rows_of([columns[key.lower()] for key in keys])
+    tolerances = columns["tolerance"].to_pylist() if "tolerance" in columns else []
+    amounts = [*columns[check.column.lower()].to_pylist(), *tolerances]
+    if len({*groups}) < len(groups):
+        raise source.refuse(f"the table {name[:60]} has a group twice", check.expected.at)
+    if not all(each is None or (not isinstance(each, str) and isfinite(each)) for each in amounts):
+        raise source.refuse(f"the expectations of {name[:60]} are numbers", check.expected.at)
+    if any(each is not None and each < 0 for each in tolerances):
+        raise source.refuse(f"a tolerance of {name[:60]} is below 0", check.expected.at)
+    return found
+
+
+def _rows_of(columns: Sequence[pa.ChunkedArray]) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+def _tolerance(own: Fraction | None, usual: Fraction | None) -> Fraction:
+    found = usual if own is None else own
+    return Fraction(0) if found is None else found
+
+
+def plan_answer(
+    planner: Planner, prepared: PreparedCheck, keys: Sequence[Any] | None, epsilon: Fraction, engines: Engines
+) -> PreparedPrivate:
+    """Prepare the release that answers a check which is off: the number of one group, at this epsilon.
+
+    It is the statement's own SELECT with the group's keys as constants; without keys it is of all rows.
+    """
+    query = prepared.check.query
+    tree = copy_tree(query.tree)
+    assert isinstance(tree, exp.Select)  # noqa: S101  the analysis has taken it for one
+    items = {each.alias_or_name.lower(): each for each in tree.expressions}
+    for name, value in [] if keys is None else zip(prepared.keys, keys, strict=True):
+        node = items[name.lower()].unalias()
+        tree.where(_is_value(node, value), copy=False)
+    tree.set("expressions", [items[prepared.check.column.lower()]])
+    tree.set("group", None)
+    tree.set("order", None)
+    noise = None if planner.policy.budget.accounting == "pure" else "LAPLACE"
+    options = replace(query.options, epsilon=epsilon, noise=noise, fresh=True)
+    asked = replace(query, tree=tree, options=options, has_options=True)
+    made = planner.query(query.source.text, asked, engines)
+    if not isinstance(made, PreparedPrivate) or made.method.quote.loss.charge != made.method.quote.charge:
+        raise query.source.refuse("a check is one SELECT of a number", None)
+    if made.method.quote.charge.delta or made.method.quote.charge.epsilon > epsilon:
+        raise query.source.refuse("the answer of a check costs no delta", None)
+    return made
+
+
+def _is_value(node: exp.Expr, value: Any) -> exp.Expr:  # noqa: ANN401  of any type of a key
+    if value is None:
+        return exp.Is(this=node.copy(), expression=exp.Null())
+    if isinstance(value, bool):
+        literal: exp.Expr = exp.Boolean(this=value)
+    elif isinstance(value, int):
+        literal = exp.Literal.number(str(abs(value)))
+        literal = exp.Neg(this=literal) if value < 0 else literal
+    elif isinstance(value, str):
+        literal = exp.Literal.string(value)
+    else:
+        literal = exp.cast(exp.Literal.string(str(value)), "DATE" if len(str(value)) == 10 else "TIMESTAMP")
+    return exp.EQ(this=node.copy(), expression=literal)
