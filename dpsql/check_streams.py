@@ -267,11 +267,9 @@ def _places(expected: Sequence[Expected]) -> Any:  # noqa: ANN401  an array of w
 
 
 def _number_of(release: Release) -> tuple[float | None, float | None, float | None]:
-    """Return the one number of a release, and the ends of its interval."""
-    (number,) = places_of(release).numbers
-    cells = [
-        None if place is None else release.table.column(place)[0].as_py()
-        for place in (number.place, number.low, number.high)
-    ]
+    """Return the one number of a release, and the ends of its interval, if it has one."""
+    numbers = places_of(release).numbers
+    ends = (numbers[0].low, numbers[0].high) if numbers else (None, None)
+    cells = [None if place is None else release.table.column(place)[0].as_py() for place in (0, *ends)]
     value, low, high = (None if each is None else float(each) for each in cells)
     return value, low, high

@@ -190,7 +190,7 @@ def prepare_check(planner: Planner, check: Check, engines: Engines) -> PreparedC
         raise refuse(
             "a stream searches no bounds: how much one unit counts has to be known",
             None,
-            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) ..; or a bound of the policy",
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 20) .., or a policy's bound",
         )
     keys = tuple(each.name for each in plan.outputs if each.kind == "key")
     numbers = [each for each in plan.outputs if each.kind != "key"]

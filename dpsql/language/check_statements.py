@@ -256,7 +256,7 @@ def _find_item(query: Sequence[Token], column: str) -> tuple[int, int] | None:
     for i, token in enumerate([*query, None]):
         kind = None if token is None else token.token_type
         if kind == TokenType.SELECT and not depth:
-            begin, items = i + 1, list[tuple[int, int]]()
+            begin, items = _behind_options(query, i + 1), list[tuple[int, int]]()
         ends = kind in (None, TokenType.FROM, TokenType.COMMA)
         if begin >= 0 and not depth and ends:
             items.append((begin, i))
@@ -272,6 +272,16 @@ def _find_item(query: Sequence[Token], column: str) -> tuple[int, int] | None:
         ):
             return begin, end - 1
     return None
+
+
+def _behind_options(query: Sequence[Token], i: int) -> int:
+    """Return the index behind WITH DIFFERENTIAL_PRIVACY OPTIONS (..), if that stands at an index."""
+    at = Cursor([*query])
+    at.i = i
+    if (at.word(), at.word(1)) != ("WITH", "DIFFERENTIAL_PRIVACY"):
+        return i
+    end = find_closing_parenthesis(query, i + 3) if at.word(2) == "OPTIONS" else i + 1
+    return max(end, i + 1) + 1
 
 
 def _same(token: Token, name: str) -> bool:

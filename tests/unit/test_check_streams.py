@@ -1,0 +1,300 @@
+"""Streams of checks in SQL: what is checked, what it costs, what is refused; beside exact numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
+from dpsql.kernel.mechanisms import CheckStream
+from dpsql.session import Session
+from tests.support.world import open_world
+
+POLICY = """
+[budget]
+epsilon = 1000
+default_epsilon = 1
+ledger = "ledger.sqlite"
+max_failures = 3
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+[tables.visits.domain]
+page = { values = ["a", "b", "c", "d"] }
+[tables.visits.bounds]
+cost = { from = 0, to = 10 }
+[tables.forecast]
+source = "forecast.parquet"
+public = true
+"""
+VISITS = """SELECT i AS user_id, ['a', 'b', 'c'][i % 3 + 1] AS page, (i % 5)::DOUBLE AS cost, i % 7 AS minutes
+FROM range(6000) t(i) UNION ALL SELECT 1, 'z', 2.0, 0"""
+FORECAST = "SELECT * FROM (VALUES ('c', 2000, 100), ('a', 2500, 100), ('d', 0, NULL)) t(page, n, tolerance)"
+SHARP = "epsilon = 100"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    with open_world(tmp_path, POLICY, visits=VISITS, forecast=FORECAST) as opened:
+        yield opened
+
+
+def ask(session: Session, text: str, parameters: Any = None) -> list[dict[str, Any]]:
+    return session.run(text, parameters).table.to_pylist()
+
+
+def spent(session: Session) -> Fraction:
+    return session.budget().spent.epsilon or Fraction(0)
+
+
+COUNT = "SELECT COUNT(DISTINCT user_id) AS n FROM visits"
+
+
+@pytest.fixture(scope="module")
+def sharp(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with open_world(tmp_path_factory.mktemp("sharp"), POLICY, visits=VISITS, forecast=FORECAST) as opened:
+        ask(opened, "OPEN CHECKS sharp OPTIONS (epsilon = 900, misses = 20)")
+        yield opened
+
+
+class TestOneNumber:
+    def test_a_count(self, session: Session) -> None:
+        ask(session, f"OPEN CHECKS daily OPTIONS ({SHARP}, misses = 2)")
+        (row,) = ask(session, f"CHECK daily {COUNT} EXPECT n = 6000 TOLERANCE 100")
+        assert (row["n"], row["checked"], row["gap"]) == (6000, "as expected", None)
+        assert row["low"] < 5900
+        assert row["high"] > 6100
+        (row,) = ask(session, f"CHECK daily {COUNT} EXPECT n = 5000 WITHIN 5%")
+        assert row["checked"] == "off"
+        assert abs(row["n"] - 6000) < 10
+        assert row["low"] < row["n"] < row["high"]
+        assert abs(row["gap"] - 750) < 10
+
+    @pytest.mark.parametrize(
+        ("number", "expected", "checked"),
+        [
+            ("AVG(cost) AS x", "x = 2 TOLERANCE 0.5", "as expected"),
+            ("AVG(cost) AS x", "x = 3 TOLERANCE 0.5", "off"),
+            ("AVG(cost) AS x", "x BETWEEN 2.5 AND 4", "off"),
+            ("AVG(cost) AS x", "x AT LEAST 1", "as expected"),
+            ("AVG(cost) AS x", "x AT MOST 1", "off"),
+            ("SUM(cost) AS x", "x = 12002 TOLERANCE 400", "as expected"),
+            ("SUM(cost) AS x", "x = 11000 TOLERANCE 400", "off"),
+            ("COUNT(*) AS x", "x AT MOST 6100", "as expected"),
+            ("COUNT(*) FILTER (WHERE cost > 3) AS x", "x AT LEAST 1300", "off"),
+            ("MEDIAN(cost) AS x", "x BETWEEN 1 AND 3", "as expected"),
+            ("MEDIAN(cost) AS x", "x AT MOST 1 TOLERANCE 100 ROWS", "off"),
+            ("MEDIAN(cost) AS x", "x AT LEAST 3", "off"),
+            ("QUANTILE_CONT(cost, 0.9) AS x", "x BETWEEN 3.5 AND 5", "as expected"),
+            ("QUANTILE_DISC(cost, 0.1) AS x", "x AT LEAST 1", "off"),
+        ],
+    )
+    def test_other_numbers(self, sharp: Session, number: str, expected: str, checked: str) -> None:
+        options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2)"
+        (row,) = ask(sharp, f"CHECK sharp SELECT {options} {number} FROM visits EXPECT {expected}")
+        assert row["checked"] == checked
+
+    def test_values_of_parameters(self, session: Session) -> None:
+        ask(session, f"OPEN CHECKS daily OPTIONS ({SHARP}, misses = 2, tolerance = 50)")
+        text = f"CHECK daily {COUNT} WHERE page = ? EXPECT n = ?"
+        assert ask(session, text, ["a", 2000])[0]["checked"] == "as expected"
+        assert ask(session, text, ["a", 1000])[0]["checked"] == "off"
+
+
+class TestGroups:
+    GROUPS = "SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page"
+
+    def test_one_expectation_for_all(self, session: Session) -> None:
+        ask(session, f"OPEN CHECKS daily OPTIONS ({SHARP}, misses = 9, at_once = 9)")
+        result = session.run(f"CHECK daily {self.GROUPS} EXPECT n AT LEAST 1500")
+        found = {row["page"]: row["checked"] for row in result.table.to_pylist()}
+        assert found == {"a": "as expected", "b": "as expected", "c": "as expected", "d": "off"} | (
+            {None: "off"} if None in found else {}
+        )
+        assert "rows whose keys are in no declared group are not checked" in result.notices
+
+    def test_a_table_of_expectations(self, session: Session) -> None:
+        """In its order; groups without one are not checked, and its tolerance may be the stream's."""
+        ask(session, f"OPEN CHECKS daily OPTIONS ({SHARP}, misses = 9, tolerance = 30)")
+        result = session.run(f"CHECK daily {self.GROUPS} EXPECT n FROM forecast")
+        rows = result.table.to_pylist()
+        assert [(row["page"], row["expected"], row["checked"]) for row in rows] == [
+            ("c", 2000, "as expected"),
+            ("a", 2500, "off"),
+            ("d", 0, "as expected"),
+        ]
+        assert abs(rows[1]["n"] - 2000) < 10
+        assert any("have no expectation and are not checked" in note for note in result.notices)
+
+    def test_the_rest_of_a_statement_is_not_checked_after_so_many(self, session: Session) -> None:
+        ask(session, f"OPEN CHECKS daily OPTIONS ({SHARP}, misses = 9, at_once = 1)")
+        rows = ask(session, f"CHECK daily {self.GROUPS} EXPECT n = 9000 TOLERANCE 1")
+        assert [row["checked"] for row in rows][:2] == ["off", "not checked"]
+        assert ask(session, "SHOW STREAMS")[0]["left"] == 8
+
+
+class TestCharges:
+    def test_what_is_as_expected_is_free(self, session: Session) -> None:
+        before = spent(session)
+        ask(session, "OPEN CHECKS daily OPTIONS (epsilon = 2, misses = 2)")
+        assert spent(session) == before + 2
+        for _ in range(20):
+            ask(session, f"CHECK daily {COUNT} EXPECT n = 6000 TOLERANCE 3000")
+        ask(session, "CLOSE STREAM daily")
+        one = spent(session) - before
+        assert 0 < one < 1
+        (row,) = ask(session, "SHOW STREAMS")
+        assert (row["state"], row["left"]) == ("closed", 2)
+
+    def test_misses_are_used_up_and_refilled(self, session: Session) -> None:
+        ask(session, "OPEN CHECKS daily OPTIONS (epsilon = 2, misses = 1)")
+        ask(session, f"CHECK daily {COUNT} EXPECT n = 0 TOLERANCE 1")
+        with pytest.raises(OperationalError, match="REFILL STREAM daily charges 2 again"):
+            ask(session, f"CHECK daily {COUNT} EXPECT n = 0 TOLERANCE 1")
+        ask(session, "REFILL STREAM daily OPTIONS (misses = 3)")
+        assert ask(session, "SHOW STREAMS")[0]["left"] == 3
+        assert spent(session) == 4
+
+    def test_a_stream_above_a_cap_is_not_opened(self, session: Session) -> None:
+        with pytest.raises(Error):
+            ask(session, "OPEN CHECKS daily OPTIONS (epsilon = 1001, misses = 1)")
+        assert spent(session) == 0
+        assert ask(session, "SHOW STREAMS") == []
+
+    def test_the_end_of_the_session_settles(self, tmp_path: Path) -> None:
+        with open_world(tmp_path, POLICY, visits=VISITS, forecast=FORECAST) as session:
+            ask(session, "OPEN CHECKS daily OPTIONS (epsilon = 2, misses = 2)")
+            ask(session, f"CHECK daily {COUNT} EXPECT n = 6000 TOLERANCE 3000")
+        with open_world(tmp_path, POLICY, visits=VISITS, forecast=FORECAST) as session:
+            assert 0 < spent(session) < 1
+
+    def test_a_failed_check_leaves_all_of_it_charged(self, session: Session, monkeypatch: Any) -> None:
+        ask(session, "OPEN CHECKS daily OPTIONS (epsilon = 2, misses = 2)")
+        monkeypatch.setattr("dpsql.check_streams.Run", None)
+        with pytest.raises(Error, match="could not finish"):
+            ask(session, f"CHECK daily {COUNT} EXPECT n = 6000 TOLERANCE 3000")
+        monkeypatch.undo()
+        with pytest.raises(ProgrammingError, match="is closed"):
+            ask(session, f"CHECK daily {COUNT} EXPECT n = 6000 TOLERANCE 3000")
+        assert spent(session) == 2
+        assert ask(session, "SHOW STREAMS")[0]["charged"] == "2"
+
+    def test_explain_costs_nothing(self, session: Session) -> None:
+        rows = ask(session, "EXPLAIN OPEN CHECKS daily OPTIONS (epsilon = 1, misses = 8)")
+        found = {row["property"]: row["value"] for row in rows}
+        assert "45.5 bounds" in found["as expected means"]
+        assert "197 bounds" in found["no false alarm in 200 checks"]
+        assert spent(session) == 0
+
+
+REFUSED = [
+    (f"CHECK daily {COUNT} EXPECT n = (SELECT 5)", "expectations are public"),
+    (f"CHECK daily {COUNT} EXPECT n FROM visits", "no public table"),
+    (f"CHECK daily {COUNT} EXPECT n FROM forecasts", "no public table"),
+    (f"CHECK daily {COUNT} EXPECT m = 5", "no item named m"),
+    (f"CHECK daily {COUNT} EXPECT n = 5", "has no tolerance"),
+    (f"CHECK daily {COUNT} EXPECT n BETWEEN 9 AND 5", "less than the first"),
+    (f"CHECK daily {COUNT} EXPECT n = 5 TOLERANCE -1", "a tolerance is at least 0"),
+    (f"CHECK daily {COUNT} EXPECT n = 5 TOLERANCE 1 MORE", "cannot read `MORE`"),
+    ("CHECK daily SELECT AVG(cost) AS x FROM visits EXPECT x = 5", "needs a tolerance of its own"),
+    ("CHECK daily SELECT MAX(cost) AS x FROM visits EXPECT x = 5", "one COUNT, SUM, AVG"),
+    ("CHECK daily SELECT 1 + COUNT(*) AS x FROM visits EXPECT x = 5", "one COUNT, SUM, AVG"),
+    ("CHECK daily SELECT SUM(cost) AS x FROM visits EXPECT x = 5 TOLERANCE 1", "searches no bounds"),
+    ("CHECK daily SELECT SUM(cost) AS x, COUNT(*) FROM visits EXPECT x = 5 TOLERANCE 1", ""),
+    (
+        "CHECK daily SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) COUNT(*) AS x FROM visits "
+        "EXPECT x = 5",
+        "the stream pays",
+    ),
+    (
+        f"CHECK daily {TestGroups.GROUPS} ORDER BY n DESC LIMIT 2 EXPECT n = 5 TOLERANCE 1",
+        "without a selection",
+    ),
+    (f"CHECK daily {TestGroups.GROUPS} HAVING COUNT(*) > 5 EXPECT n = 5 TOLERANCE 1", ""),
+    ("CHECK daily SELECT n FROM forecast EXPECT n = 5", ""),
+    ("CHECK daily", "takes the name of a stream"),
+    ("OPEN CHECKS x", "needs its epsilon"),
+    ("OPEN CHECKS x OPTIONS (epsilon = 1, misses = 0)", "from 1 to 10,000"),
+    ("OPEN CHECKS x OPTIONS (epsilon = 1, misses = 2, answers = 1)", "less than 1"),
+    ("OPEN CHECKS x OPTIONS (epsilon = 1, mises = 2)", "there is no option mises"),
+    ("OPEN CHECKS x OPTIONS (epsilon = 1, misses = 2) more", "cannot read `more`"),
+    ("OPEN daily", "OPEN CHECKS takes the name"),
+    ("CLOSE daily", "CLOSE STREAM takes the name"),
+]
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with open_world(tmp_path_factory.mktemp("checks"), POLICY, visits=VISITS, forecast=FORECAST) as opened:
+        ask(opened, "OPEN CHECKS daily OPTIONS (epsilon = 1, misses = 8)")
+        yield opened
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED)
+def test_refused_and_free(shared: Session, text: str, message: str) -> None:
+    """Nothing is read, no miss is used, nothing is charged, and the stream goes on."""
+    with pytest.raises((QueryRefused, QuerySyntaxError, ProgrammingError)) as caught:
+        ask(shared, text)
+    assert message in str(caught.value)
+    (row,) = ask(shared, "SHOW STREAMS")
+    assert (row["state"], row["left"], row["charged"], spent(shared)) == ("open", 8, "0", 1)
+
+
+def test_one_side_alone(session: Session) -> None:
+    ask(session, f"OPEN CHECKS low OPTIONS ({SHARP}, misses = 2, sides = AT_MOST)")
+    assert ask(session, f"CHECK low {COUNT} EXPECT n AT MOST 6100")[0]["checked"] == "as expected"
+    for text in (f"CHECK low {COUNT} EXPECT n AT LEAST 1", f"CHECK low {COUNT} EXPECT n = 6000 TOLERANCE 1"):
+        with pytest.raises(ProgrammingError, match="AT MOST alone"):
+            ask(session, text)
+
+
+def test_no_stream_of_another_name(session: Session) -> None:
+    with pytest.raises(ProgrammingError, match="there is no stream daily in this session: OPEN CHECKS daily"):
+        ask(session, f"CHECK daily {COUNT} EXPECT n = 5 TOLERANCE 1")
+    ask(session, "OPEN CHECKS daily OPTIONS (epsilon = 1, misses = 2)")
+    with pytest.raises(ProgrammingError, match="is open: CLOSE STREAM daily"):
+        ask(session, "OPEN CHECKS daily OPTIONS (epsilon = 1, misses = 2)")
+
+
+def test_statistics_move_by_at_most_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Through SQL: each unit is deleted in turn; what the stream gets of each check moves by at most 1."""
+    given: list[Fraction] = []
+    check = CheckStream.check
+
+    def record(stream: CheckStream, statistic: Fraction) -> Fraction | None:
+        given.append(statistic)
+        return check(stream, statistic)
+
+    monkeypatch.setattr(CheckStream, "check", record)
+    rows = """SELECT i % 6 AS user_id, ['a', 'b', 'c'][(i * i) % 3 + 1] AS page,
+        CASE WHEN i % 11 <> 3 THEN ((i * 7) % 13)::DOUBLE END AS cost FROM range(40) t(i)"""
+    kept = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_rows_contributed = 2)"
+    checks = [
+        "SELECT COUNT(DISTINCT user_id) AS x FROM visits EXPECT x = 3 TOLERANCE 1",
+        "SELECT page, COUNT(DISTINCT user_id) AS x FROM visits GROUP BY page EXPECT x BETWEEN 2 AND 3",
+        f"SELECT {kept} COUNT(*) AS x FROM visits EXPECT x = 9 TOLERANCE 2",
+        f"SELECT {kept} page, SUM(cost) AS x FROM visits GROUP BY page EXPECT x = 11 TOLERANCE 1/3",
+        f"SELECT {kept} AVG(cost) AS x FROM visits EXPECT x = 4 WITHIN 10%",
+        f"SELECT {kept} page, AVG(cost) AS x FROM visits GROUP BY page EXPECT x AT LEAST 5",
+        f"SELECT {kept} MEDIAN(cost) AS x FROM visits EXPECT x BETWEEN 2 AND 5 TOLERANCE 1 ROWS",
+        f"SELECT {kept} page, QUANTILE_CONT(cost, 0.9) AS x FROM visits GROUP BY page EXPECT x AT MOST 7",
+    ]
+    found = {}
+    for without in (None, *range(6)):
+        own = rows if without is None else f"SELECT * FROM ({rows}) WHERE user_id <> {without}"
+        with open_world(tmp_path / str(without), POLICY, visits=own, forecast=FORECAST) as session:
+            ask(session, "OPEN CHECKS daily OPTIONS (epsilon = 100, misses = 900, at_once = 900)")
+            for text in checks:
+                given.clear()
+                ask(session, f"CHECK daily {text}")
+                found[without, text] = list(given)
+    most = dict.fromkeys(checks, Fraction(0))
+    for (_, text), values in found.items():
+        for a, b in zip(values, found[None, text], strict=True):
+            most[text] = max(most[text], abs(a - b))
+    assert max(most.values()) == 1
+    assert min(most.values()) > Fraction(1, 5), most  # the bounds are not much larger than needed
