@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from dpsql.composition.checked_numbers import Expected, PreparedCheck, plan_answer, plan_stream
+from dpsql.composition.checked_numbers import (
+    Expected,
+    bound_of,
+    check_tolerance,
+    expected_of,
+    plan_answer,
+    plan_stream,
+    statistic_of,
+)
+from dpsql.composition.prepared import PreparedCheck
 from dpsql.composition.release_words import round_up
 from dpsql.composition.running import count_and_run
 from dpsql.database import Running
@@ -154,7 +163,7 @@ class _Stream:
                 f"REFILL STREAM {self.opened.name} charges {round_up(self.opened.epsilon)} again"
             )
         self._check_side(prepared)
-        prepared.check_tolerance(self.opened.tolerance)
+        check_tolerance(prepared, self.opened.tolerance)
         counting = prepared.counting
         if not counting.current():
             raise OperationalError(CHANGING)
@@ -179,10 +188,12 @@ class _Stream:
         rows = run.every()
         keys = run.keys(rows)
         groups = len(rows) - counting.plan.outside
-        expected = prepared.expected([key.slice(0, groups) for key in keys], groups, self.opened.tolerance)
+        expected = expected_of(
+            prepared, [key.slice(0, groups) for key in keys], groups, self.opened.tolerance
+        )
         chosen = rows.take(_places(expected))
         gaps = run.check_all(
-            stream, chosen, [prepared.statistic(each) for each in expected], self.opened.at_once
+            stream, chosen, [statistic_of(prepared, each) for each in expected], self.opened.at_once
         )
         answers = {
             i: self._answer(prepared, [key[expected[i].place].as_py() for key in keys])
@@ -210,7 +221,7 @@ class _Stream:
         answers: dict[int, Release],
     ) -> pa.Table:
         """Return the answer: keys, value, checked, expected, low, high and gap of each group."""
-        slack = Fraction(self._stream.plan.slack()) * prepared.bound
+        slack = Fraction(self._stream.plan.slack()) * bound_of(prepared)
         found: list[tuple[Any, ...]] = []
         for i, each in enumerate(expected):
             own = (

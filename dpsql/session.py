@@ -36,7 +36,7 @@ from dpsql.analysis import CompiledQuery, complete_options, is_private
 from dpsql.check_streams import CheckStreams
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
-from dpsql.composition.checked_numbers import PreparedCheck, explain_stream
+from dpsql.composition.checked_numbers import explain_stream
 from dpsql.composition.explain import certificate_table, explain
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.planner import Planner
@@ -44,6 +44,7 @@ from dpsql.composition.prepared import (
     Command,
     Explained,
     Prepared,
+    PreparedCheck,
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,

@@ -17,14 +17,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
 
 from dpsql.analysis import complete_options
 from dpsql.composition.planned_count import PlannedCount
-from dpsql.composition.prepared import PreparedPrivate, PreparedPublic
+from dpsql.composition.prepared import PreparedCheck, PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.composition.release_words import round_up
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.mechanisms import CheckStreamPlan
@@ -33,9 +33,10 @@ from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, copy_tre
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
-    from dpsql.composition.planner import Planner
     from dpsql.database import Engines
     from dpsql.kernel.mechanisms import Direction
+    from dpsql.language import Options
+    from dpsql.policy import Policy
 
 _DIRECTIONS: dict[str, Direction] = {"BOTH": "BOTH", "AT_MOST": "UP", "AT_LEAST": "DOWN"}
 MARGINS = (1, 200, 2_000, 20_000)
@@ -44,6 +45,23 @@ _BOUNDS = ("max_rows_contributed", "max_groups_contributed")
 """The options of the SELECT of a check."""
 MOST_GROUPS = 10_000
 """How many groups one statement checks at most."""
+
+
+class _Planner(Protocol):
+    """The part of a planner that checks use."""
+
+    @property
+    def policy(self) -> Policy:
+        """The policy of the database."""
+
+    @property
+    def defaults(self) -> Options:
+        """The defaults of the connection."""
+
+    def query(
+        self, text: str, query: Query, engines: Engines
+    ) -> PreparedPrivate | PreparedComposed | PreparedPublic:
+        """Prepare a parsed SELECT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,74 +74,67 @@ class Expected:
     tolerance: Fraction
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedCheck:
-    """A check that is analysed: what it counts, and the number of its key columns."""
+def expected_of(
+    prepared: PreparedCheck, keys: Sequence[pa.Array], groups: int, tolerance: Fraction | None
+) -> list[Expected]:
+    """Return what is expected of the groups that are checked, in the order of checking.
 
-    check: Check
-    counting: PlannedCount
-    keys: tuple[str, ...]
-    """The names of the columns of keys."""
-    table: pa.Table | None
-    """The public expectations of groups, if the check names a table of them."""
+    `keys` are those of all groups of the domain; `tolerance` is that of checks that say none.
+    """
+    check = prepared.check
+    if prepared.table is None:
+        own = check.expected
+        each = (own.low, own.high, _tolerance(own.tolerance, tolerance))
+        return [Expected(place, *each) for place in range(groups)]
+    names = {name.lower(): name for name in prepared.table.column_names}
+    columns = [prepared.table.column(names[key.lower()]) for key in prepared.keys]
+    rows = _rows_of(columns)
+    places = {row: place for place, row in enumerate(zip(*(k.to_pylist() for k in keys), strict=True))}
+    values = prepared.table.column(names[check.column.lower()]).to_pylist()
+    tolerances = prepared.table.column(names["tolerance"]).to_pylist() if "tolerance" in names else None
+    found = list[Expected]()
+    for i, row in enumerate(rows):
+        if row in places and values[i] is not None:
+            value = Fraction(str(values[i]))
+            of_row = None if tolerances is None else tolerances[i]
+            own_width = check.expected.tolerance if of_row is None else Fraction(str(of_row))
+            found.append(Expected(places[row], value, value, _tolerance(own_width, tolerance)))
+    return found
 
-    def expected(self, keys: Sequence[pa.Array], groups: int, tolerance: Fraction | None) -> list[Expected]:
-        """Return what is expected of the groups that are checked, in the order of checking.
 
-        `keys` are those of all groups of the domain; `tolerance` is that of checks that say none.
-        """
-        check = self.check
-        if self.table is None:
-            own = check.expected
-            each = (own.low, own.high, _tolerance(own.tolerance, tolerance))
-            return [Expected(place, *each) for place in range(groups)]
-        names = {name.lower(): name for name in self.table.column_names}
-        columns = [self.table.column(names[key.lower()]) for key in self.keys]
-        rows = _rows_of(columns)
-        places = {row: place for place, row in enumerate(zip(*(k.to_pylist() for k in keys), strict=True))}
-        values = self.table.column(names[check.column.lower()]).to_pylist()
-        tolerances = self.table.column(names["tolerance"]).to_pylist() if "tolerance" in names else None
-        found = list[Expected]()
-        for i, row in enumerate(rows):
-            if row in places and values[i] is not None:
-                value = Fraction(str(values[i]))
-                of_row = None if tolerances is None else tolerances[i]
-                own_width = check.expected.tolerance if of_row is None else Fraction(str(of_row))
-                found.append(Expected(places[row], value, value, _tolerance(own_width, tolerance)))
-        return found
+def check_tolerance(prepared: PreparedCheck, usual: Fraction | None) -> None:
+    """Refuse a check without a tolerance, in a stream that has none."""
+    rows: list[Any] = [prepared.check.expected.tolerance]
+    if prepared.table is not None:
+        name = next((each for each in prepared.table.column_names if each.lower() == "tolerance"), None)
+        if name is not None:
+            rows = [*prepared.table.column(name).to_pylist(), *(rows if None in rows else ())]
+            rows = [prepared.check.expected.tolerance if each is None else each for each in rows]
+    if usual is None and None in rows:
+        raise ProgrammingError(
+            "the check has no tolerance, nor has its stream: EXPECT .. TOLERANCE 50, or "
+            "OPEN CHECKS .. OPTIONS (.., tolerance = 50)"
+        )
 
-    def check_tolerance(self, usual: Fraction | None) -> None:
-        """Refuse a check without a tolerance, in a stream that has none."""
-        rows: list[Any] = [self.check.expected.tolerance]
-        if self.table is not None:
-            name = next((each for each in self.table.column_names if each.lower() == "tolerance"), None)
-            if name is not None:
-                rows = [*self.table.column(name).to_pylist(), *(rows if None in rows else ())]
-                rows = [self.check.expected.tolerance if each is None else each for each in rows]
-        if usual is None and None in rows:
-            raise ProgrammingError(
-                "the check has no tolerance, nor has its stream: EXPECT .. TOLERANCE 50, or "
-                "OPEN CHECKS .. OPTIONS (.., tolerance = 50)"
-            )
 
-    def statistic(self, expected: Expected) -> Statistic:
-        """Return how far the number of a group is off, of the numbers that are counted."""
-        counts = self.counting.plan.counts
-        if self.check.kind == "sum":
-            step, terms = counts[0].step, []
-            if expected.low is not None:
-                terms.append((0, -step, expected.low - expected.tolerance))
-            if expected.high is not None:
-                terms.append((0, step, -expected.high - expected.tolerance))
-            return Statistic(tuple(terms))
-        # The tolerance of an average is in what is counted of it.
-        beyond = Fraction(0) if self.check.kind == "average" else expected.tolerance
-        return Statistic(tuple((i, count.step, -beyond) for i, count in enumerate(counts)))
+def statistic_of(prepared: PreparedCheck, expected: Expected) -> Statistic:
+    """Return how far the number of a group is off, of the numbers that are counted."""
+    counts = prepared.counting.plan.counts
+    if prepared.check.kind == "sum":
+        step, terms = counts[0].step, []
+        if expected.low is not None:
+            terms.append((0, -step, expected.low - expected.tolerance))
+        if expected.high is not None:
+            terms.append((0, step, -expected.high - expected.tolerance))
+        return Statistic(tuple(terms))
+    # The tolerance of an average is in what is counted of it.
+    beyond = Fraction(0) if prepared.check.kind == "average" else expected.tolerance
+    return Statistic(tuple((i, count.step, -beyond) for i, count in enumerate(counts)))
 
-    @property
-    def bound(self) -> Fraction:
-        """By how much one unit moves a statistic at most, in what it is measured in."""
-        return max(count.bound * count.step for count in self.counting.plan.counts)
+
+def bound_of(prepared: PreparedCheck) -> Fraction:
+    """By how much one unit moves a statistic at most, in what it is measured in."""
+    return max(count.bound * count.step for count in prepared.counting.plan.counts)
 
 
 def plan_stream(opened: OpenChecks) -> CheckStreamPlan:
@@ -164,7 +175,7 @@ def explain_stream(opened: OpenChecks) -> pa.Table:
     return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
 
 
-def prepare_check(planner: Planner, check: Check, engines: Engines) -> PreparedCheck:
+def prepare_check(planner: _Planner, check: Check, engines: Engines) -> PreparedCheck:
     """Analyse a check; refuse what has no statistic that is certified. Nothing is read or charged."""
     query, refuse = check.query, check.query.source.refuse
     for name, at in query.options.at.items():
@@ -205,7 +216,7 @@ def prepare_check(planner: Planner, check: Check, engines: Engines) -> PreparedC
     return made
 
 
-def _read_expectations(planner: Planner, check: Check, keys: tuple[str, ...], engines: Engines) -> pa.Table:
+def _read_expectations(planner: _Planner, check: Check, keys: tuple[str, ...], engines: Engines) -> pa.Table:
     """Read the public table of expectations, with a column for each key and one named as what is checked."""
     from dpsql.language import parse  # noqa: PLC0415
 
@@ -252,7 +263,11 @@ def _tolerance(own: Fraction | None, usual: Fraction | None) -> Fraction:
 
 
 def plan_answer(
-    planner: Planner, prepared: PreparedCheck, keys: Sequence[Any] | None, epsilon: Fraction, engines: Engines
+    planner: _Planner,
+    prepared: PreparedCheck,
+    keys: Sequence[Any] | None,
+    epsilon: Fraction,
+    engines: Engines,
 ) -> PreparedPrivate:
     """Prepare the release that answers a check which is off: the number of one group, at this epsilon.
 

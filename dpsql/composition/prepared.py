@@ -19,7 +19,7 @@ from dpsql.analysis import Plan
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.database import Engines
 from dpsql.kernel.loss import Charge, Filter
-from dpsql.language import Describe, ExplainForm, OpenChecks, Query, Set, Show, StreamCommand
+from dpsql.language import Check, Describe, ExplainForm, OpenChecks, Query, Set, Show, StreamCommand
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import RefinementStep
 from dpsql.places import Own
@@ -29,7 +29,6 @@ from dpsql.release.reuse import is_settled
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
-    from dpsql.composition.checked_numbers import PreparedCheck
     from dpsql.database import Database
     from dpsql.language import Options, Parameters
     from dpsql.policy import View
@@ -268,6 +267,26 @@ class Explained:
 
     prepared: PreparedPrivate | PreparedComposed | PreparedPublic | OpenChecks
     form: ExplainForm
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCheck:
+    """A check that is analysed; nothing is read, and its stream pays for it.
+
+    Attributes
+    ----------
+    counting
+        What is counted of it: the number itself, or how far it is off on each side.
+    keys
+        The names of the columns that have the keys of its groups.
+    table
+        The public expectations of groups, if the check names a table of them.
+    """
+
+    check: Check
+    counting: PlannedCount
+    keys: tuple[str, ...] = ()
+    table: pa.Table | None = field(default=None, repr=False)
 
 
 Command: TypeAlias = "Explained | Show | Describe | Set | OpenChecks | StreamCommand | PreparedCheck"

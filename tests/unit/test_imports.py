@@ -51,6 +51,7 @@ CORE = BASE | {
     "release",
     "database",
     "composition",
+    "check_streams",
     "checked",
 }
 
@@ -197,6 +198,19 @@ MAY_IMPORT: dict[str, set[str]] = {
         "ledger",
     },
     "session_api": BASE | {"checked", "kernel.ledger", "language", "ledger", "policy", "release"},
+    "check_streams": BASE
+    | {
+        "composition",
+        "database",
+        "kernel.charged_work",
+        "kernel.facts",
+        "kernel.mechanisms",
+        "kernel.release",
+        "language",
+        "ledger",
+        "release",
+        "session_api",
+    },
     "session": CORE | {"session_api"},
     # What an owner does with a policy, beside the statements.
     "owner": BASE

@@ -130,13 +130,13 @@ SET VARIABLE x = 5
 -- R713 SHOW of something else
 -- error: SHOW does not support this
 -- at: ALL
--- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES or
+-- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES,
 SHOW ALL
 
 -- R714 SHOW a table
 -- error: SHOW does not support this
 -- at: visits
--- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES or
+-- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES,
 SHOW visits
 
 -- R715 DESCRIBE a query
@@ -206,7 +206,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1) category FROM pages
 SELECT category, COUNT(*) FROM pages GROUP BY category TOP 2
 
 -- R727 EXPLAIN of a SET
--- error: EXPLAIN takes a SELECT or a REFINE RELEASE
+-- error: EXPLAIN takes a SELECT, a REFINE RELEASE or an OPEN CHECKS
 -- at: SET
 EXPLAIN SET dp_epsilon = 1
 
@@ -268,7 +268,7 @@ EXPLAIN
 -- R738 SHOW of nothing
 -- error: SHOW does not support this
 -- at: SHOW
--- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES or
+-- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES,
 SHOW
 
 -- R739 nextval

@@ -162,6 +162,7 @@ CASES: dict[str, tuple[Mechanism[Any], Sequence[Taken], Sequence[Taken]]] = {
         [taken((0, 4), groups=1)],
     ),
     "GuessAndCheck": (GuessAndCheckPlan.plan(4, 1, 2, sensitivity=3), [taken(BOTH)], [taken((-4, 3))]),
+    "CheckStreamPlan": (m.CheckStreamPlan.plan(1, 2), [taken((-1, 1))], [taken((-2, 1)), taken((0, 2))]),
     "Bins": (m.Bins.plan(16, 1), [taken((0, 1, 1))], [taken((0, 1, 2))]),
 }
 
