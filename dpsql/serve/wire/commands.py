@@ -200,7 +200,7 @@ def _read_columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-_SHOWN = frozenset({"PRIVACY", "BUDGET", "TABLES", "RELEASES", "RELEASE"})
+_SHOWN = frozenset({"PRIVACY", "BUDGET", "TABLES", "RELEASES", "RELEASE", "STREAMS"})
 """What dpsql's own SHOW is followed by."""
 _IDENTITY = "the analyst is who logged in, and no other"
 
