@@ -48,6 +48,7 @@ def near(level: float, runs: int) -> float:
 
 @pytest.mark.parametrize(("k", "runs"), [(10, 40_000), (25, 16_000)])
 @pytest.mark.parametrize("apart", [0, 2, 10_000])
+@pytest.mark.sampled(5)
 def test_selected_counts_are_covered_whatever_the_ties(k: int, runs: int, apart: int) -> None:
     """95% of all rows and of the first rows, of 100 counts that tie, nearly tie, or are far apart.
 

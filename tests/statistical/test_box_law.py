@@ -114,6 +114,7 @@ LAWS: list[tuple[str, Callable[[], dict[tuple[int, ...], float]], int, int]] = [
 @pytest.mark.parametrize(
     ("law", "counts", "pads"), [case[1:] for case in LAWS], ids=[case[0] for case in LAWS]
 )
+@pytest.mark.sampled(3)
 def test_the_joint_law_of_a_measurement(
     law: Callable[[], dict[tuple[int, ...], float]], counts: int, pads: int
 ) -> None:

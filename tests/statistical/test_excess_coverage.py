@@ -91,6 +91,7 @@ def text(name: str, cut: str = "") -> str:
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.sampled(3)
 def test_a_count_is_covered(clinic: Searching, name: str) -> None:
     runs, sizes = 40, sizes_of(name)
     found = clinic.answered(text(name), float(sizes.sum()), runs)

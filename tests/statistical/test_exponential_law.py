@@ -79,6 +79,7 @@ def test_law(counts: list[int], epsilon: int | str, options: dict[str, Any], str
 
 
 @pytest.mark.parametrize("anchor", [0, 2, 5, 10, 16])
+@pytest.mark.sampled(3)
 def test_the_gap_does_not_depend_on_the_anchor(anchor: int) -> None:
     """Location 4.9 in log-odds, half a unit a grid step: anchors at 0, before, near and past it."""
     rate, distance = Fraction(1, 2), np.array([12, 0, 15, 13])

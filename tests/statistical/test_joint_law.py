@@ -88,7 +88,7 @@ def test_equal_counts_have_equal_chances() -> None:
     ],
     ids=["a curve", "a curve, much noise", "plateaus", "a slope"],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 def test_a_level_has_its_probability(counts: NDArray[np.int64], k: int, epsilon: Fraction) -> None:
     """Among many groups, where a block has levels of different N: P(V = v) from e^(-v/scale) N(v) itself."""
     rate = 1 / Joint.plan(len(counts), k, epsilon).scale

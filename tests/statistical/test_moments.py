@@ -122,6 +122,7 @@ def test_an_average_of_few_rows_is_covered_or_null(parts: int) -> None:
 @pytest.mark.parametrize("sample", [False, True])
 @pytest.mark.parametrize("law", [EDGE, SKEWED, MIDDLE], ids=["edge", "skewed", "middle"])
 @pytest.mark.parametrize("n", [40, 1_000, 100_000])
+@pytest.mark.sampled(5)
 def test_variances_are_covered_at_least_at_the_level(law: tuple[int, int], n: int, *, sample: bool) -> None:
     for formula in (Variance(LOW, HIGH, sample), Deviation(LOW, HIGH, sample)):
         found = estimated(formula, moments(law, n, 3), n)
@@ -172,6 +173,7 @@ def of_one_row(formula: Formula, law: tuple[int, int]) -> float:
 
 @pytest.mark.parametrize("parts", [2, 3])
 @pytest.mark.parametrize("law", [EDGE, SKEWED, MIDDLE], ids=["edge", "skewed", "middle"])
+@pytest.mark.sampled(5)
 def test_what_is_predicted_before_spending_happens(law: tuple[int, int], parts: int) -> None:
     n, scale, runs = 20_000, 1.0, 100_000
     exact, share = moments(law, n, parts), law[0] / sum(law)

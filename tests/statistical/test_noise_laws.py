@@ -96,6 +96,7 @@ def test_laplace(rate: Fraction) -> None:
 
 @pytest.mark.parametrize("rate", [Fraction(1, 3), Fraction(1, 1500), Fraction(1, 10**7)])
 @pytest.mark.parametrize("sampler", ["geometric", "laplace"])
+@pytest.mark.sampled(5)
 def test_what_reaches_a_bound(sampler: str, rate: Fraction) -> None:
     """Cells: not reached, or by how much; for bounds on both sides of zero and far out."""
     scale = float(1 / rate)

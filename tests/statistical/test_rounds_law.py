@@ -124,6 +124,7 @@ def test_gumbel(k: int) -> None:
         assert (same_law(runs.index, np.argsort(-noisy, axis=1)[:, :k]) > ALARM) == (factor == 1)
 
 
+@pytest.mark.slow  # its tiny instances, run by run, are exhausted every day
 def test_one_run_of_gumbel_has_the_law_of_many() -> None:
     entropy, runs = SeededEntropy(6), 3000
     rows = [tuple(gumbel_top_k(COUNTS, 2, 2, entropy=entropy).index.tolist()) for _ in range(runs)]
@@ -236,6 +237,7 @@ VARIANCES = {1: (8, 8), 5: (60, 40), 10: (180, 80), 50: (3094, 400)}
 
 
 @pytest.mark.parametrize("k", VARIANCES)
+@pytest.mark.sampled(3)
 def test_variance_of_a_gap(k: int) -> None:
     """All counts are far above the threshold. 5 standard errors of a variance are 15% at 20,000 runs."""
     e, trials = Fraction(1, 10), 8_000

@@ -159,7 +159,7 @@ def least(runs: int) -> float:
 
 @pytest.mark.parametrize("runs", SIZES)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_what_noise_selects_is_covered(session: Session, form: str, runs: int) -> None:
     answers, shown = covered(session, FORMS[form], runs)
     print(f"{form}: {answers:.3f} {shown:.3f}")

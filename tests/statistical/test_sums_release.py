@@ -146,7 +146,7 @@ STATEMENTS = {
     ids=["daily", "full"],
 )
 @pytest.mark.parametrize("rest", STATEMENTS.values(), ids=STATEMENTS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(4)
 def test_errors_are_as_predicted(session: Session, rest: str, runs: int, within: float) -> None:
     """Errors over their predicted deviation have deviation 1; its standard error is 9%, in full 2.5%."""
     found, predicted = simulated(session, rest, runs)

@@ -127,20 +127,22 @@ def test_two_groups_in_closed_form() -> None:
     assert chi2.sf(((seen - wrong) ** 2 / wrong).sum(), len(expected) - 1) < ALARM
 
 
-def test_one_run_has_the_law_of_a_batch() -> None:
+@pytest.mark.parametrize("calls", [4_000, pytest.param(10_000, marks=pytest.mark.slow)])
+def test_one_run_has_the_law_of_a_batch(calls: int) -> None:
     """A single run ranks only its contenders; so do these runs."""
     entropy = SeededEntropy(5)
-    runs = [noisy_top_k(COUNTS, 1, 1, noise="geometric", entropy=entropy) for _ in range(10_000)]
+    runs = [noisy_top_k(COUNTS, 1, 1, noise="geometric", entropy=entropy) for _ in range(calls)]
     index, gap = np.array([run.index for run in runs]), np.array([run.gap for run in runs]).astype(np.int64)
     assert same_law((index, gap), ideal(1, Fraction(1), Fraction(1)), [1]) > ALARM
     assert same_law((index, gap), ideal(1, Fraction(13, 10), Fraction(1)), [1]) < ALARM
 
 
-def test_measured_counts() -> None:
+@pytest.mark.parametrize("calls", [5_000, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_measured_counts(calls: int) -> None:
     """|noise| over its scale is exponential: 64 cells of equal mass; so is the anchor's."""
     draws = laplace(np.full(TRIALS, 100), 20, entropy=SeededEntropy(6)).value - 100
     entropy = SeededEntropy(7)
-    totals = np.array([anchor([40, 60], 20, entropy=entropy).value[0] - 100 for _ in range(20_000)])
+    totals = np.array([anchor([40, 60], 20, entropy=entropy).value[0] - 100 for _ in range(calls)])
     for sample in (draws, totals):
         for factor in (0.7, 1.0, 1.3):
             cell = np.floor(64 * np.exp(-np.abs(sample) / (20 * factor))).clip(0, 63).astype(int)

@@ -27,6 +27,7 @@ def test_the_best_bound_of_few_units(tmp_path: Path) -> None:
     assert exact.best("GROUP BY", lambda text: 0.0) == 0
 
 
+@pytest.mark.slow  # the command of the long measurement
 def test_the_command_measures_both_states(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "clinic", "gowalla", "--runs", "2", "--whole", "1", "--kinds", "COUNT"]) == 0
     said = capsys.readouterr().out.splitlines()
