@@ -24,8 +24,8 @@ from dpsql.policy import UnitColumn
 from dpsql.types import HUGEINT
 
 SEED = 16
-STATEMENTS = [300, pytest.param(20_000, marks=pytest.mark.slow)]
-BATCH = 60
+STATEMENTS = [100, pytest.param(20_000, marks=pytest.mark.slow)]
+BATCH = 20
 """Statements on one database."""
 
 

@@ -165,7 +165,7 @@ def test_what_is_far_too_long_is_refused_as_soon_as_what_is_just_too_long(
 
     monkeypatch.setattr("dpsql.engines.writer.statement_writer.measure", counting)
     found = []
-    for times in (*range(1, 30, 7), 30, 34, *range(37, 40), 200):
+    for times in (*range(1, 30, 7), 34, 38, 39, 200):
         read.append(0)
         try:
             text(schema, dialect, shape(make, times))
