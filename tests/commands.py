@@ -2,13 +2,14 @@
 
 Each is a process of its own, but loads nothing.
 Loading Python and dpsql takes longer than most commands do. What depends on the start (which modules are
-loaded, signals, a terminal) is tested with processes that load all.
+loaded, signals, a terminal) is tested with processes that load all. A command ends with its client.
 
     python -m tests.commands SOCKET
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import marshal
@@ -19,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -56,7 +58,7 @@ class Commands:
         address, client = folder / "commands", folder / "client.py"
         client.write_text(CLIENT, "utf-8")
         self.command = [sys.executable, "-I", "-S", str(client), str(address)]
-        """What stands in the place of `dpsql`; with `python` and a text behind it, in that of `python -c`."""
+        """What stands in the place of `dpsql`; with `python` behind it, in that of `python -c`."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.commands", str(address)],
             cwd=ROOT,
@@ -82,17 +84,25 @@ def serve(address: str) -> None:
     for name in (*LOADED, "engines.duckdb.duckdb_engine"):
         importlib.import_module(f"dpsql.{name}")
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(f"{address}.new")
         listening.listen()
         Path(f"{address}.new").rename(address)
         while sys.stdin not in select.select([sys.stdin, listening], [], [])[0]:
             link, _ = listening.accept()
+            _wait_for_ended()
             if not _fork():
                 listening.close()
                 _answer(link, started.start)
             link.close()
+    _wait_for_ended()
+
+
+def _wait_for_ended() -> None:
+    """Wait for the forks that have ended: so their processor time is counted as that of the tests."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _fork() -> int:
@@ -103,7 +113,6 @@ def _fork() -> int:
 
 def _answer(link: socket.socket, start: Any) -> NoReturn:
     """Run one command in a fork, and tell its exit code."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     size, streams, _, _ = socket.recv_fds(link, 4, 3)
     with link.makefile("rb") as sent:
         arguments, folder, environment = marshal.loads(sent.read(int.from_bytes(size, "big")))
@@ -116,20 +125,30 @@ def _answer(link: socket.socket, start: Any) -> NoReturn:
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(environment)
+        tempfile.tempdir = None
         encoding = environment.get("PYTHONIOENCODING", "utf-8")
         sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115  it stays open
         sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
         sys.stderr = open(2, "w", 1, encoding, "backslashreplace", closefd=False)  # noqa: SIM115
         if arguments[:1] == ["python"]:
             del sys.meta_path[0]
+            sys.argv = ["-c", *arguments[2:]]
             exec(arguments[1], {"__name__": "__main__"})
             sys.exit()
         sys.argv = ["dpsql", *arguments]
         sys.exit(start())
+    threading.Thread(target=_kill_without_client, args=(link, child), daemon=True).start()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    link.sendall(bytes([1, code % 256]))
+    with contextlib.suppress(OSError):  # nobody waits for it
+        link.sendall(bytes([1, code % 256]))
     os._exit(0)
+
+
+def _kill_without_client(link: socket.socket, child: int) -> None:
+    """Kill a command when its client ends before it."""
+    if not link.recv(1):
+        os.kill(child, signal.SIGKILL)
 
 
 if __name__ == "__main__":

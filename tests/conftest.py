@@ -10,13 +10,15 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from _pytest.doctest import DoctestModule
 from hypothesis import settings
+
+from tests.commands import Commands
 
 collect_ignore = (
     [] if find_spec("psycopg") else ["serve/catalog_oracle.py", "unit/serve/make_postgres_bytes.py"]
@@ -82,6 +84,14 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(10_000, 50, 50)
 
 
+@pytest.fixture(scope="session")
+def commands() -> Iterator[Commands]:
+    """The process whose forks run `dpsql`."""
+    made = Commands()
+    yield made
+    made.close()
+
+
 def _interruptible() -> None:
     """Let Ctrl-C interrupt, here and in child processes, also where a shell runs the tests in the background.
 
@@ -92,8 +102,8 @@ def _interruptible() -> None:
 
 
 def _fewer_examples(config: pytest.Config) -> None:
-    """Let hypothesis try 40 examples where a test names no number, with the profile `whole` 1,000."""
-    for name, examples in (("daily", 40), ("whole", 1_000)):
+    """Let hypothesis try 25 examples where a test names no number, with the profile `whole` 1,000."""
+    for name, examples in (("daily", 25), ("whole", 1_000)):
         settings.register_profile(name, max_examples=examples)
     if config.getoption("--hypothesis-profile", None) is None:
         settings.load_profile("daily")

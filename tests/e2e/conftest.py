@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from tests.commands import Commands
 
 DATA = Path(__file__).parents[2] / "data"
 
@@ -20,11 +17,3 @@ def clinic(tmp_path: Path) -> Path:
     policy = tmp_path / "clinic.toml"
     policy.write_text(re.sub(r'source = "(.+?)"', rf'source = "{DATA.as_posix()}/\1"', text), "utf-8")
     return policy
-
-
-@pytest.fixture(scope="session")
-def commands() -> Iterator[Commands]:
-    """The process whose forks run `dpsql`."""
-    made = Commands()
-    yield made
-    made.close()

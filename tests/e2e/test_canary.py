@@ -378,7 +378,7 @@ class Failing:
         *(RuntimeError, ValueError, MemoryError, UnicodeDecodeError, OverflowError, OSError, pa.ArrowInvalid),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 def test_no_error_of_an_engine_gets_through(folder: Path, seen: Seen, kind: type[Exception]) -> None:
     session = Session(load(folder / "dpsql.toml"))
     try:
@@ -437,6 +437,7 @@ def test_the_connector_shows_nothing_of_a_cell(folder: Path, seen: Seen) -> None
 
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
+@pytest.mark.sampled(3)
 def test_the_command_line_shows_nothing_of_a_cell(
     folder: Path, seen: Seen, capfd: pytest.CaptureFixture[str], form: str
 ) -> None:

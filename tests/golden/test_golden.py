@@ -27,7 +27,7 @@ DAILY, PART = 30, 197
 """Random statements of every day, and of each part of the others."""
 
 
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
 def test_fixtures_compile_to_what_was_recorded(every: int) -> None:
     with fixture_statements() as statements:
         before = dict(list(read(FIXTURES).items())[::every])
@@ -56,7 +56,7 @@ def test_random_statements_compile_to_what_was_recorded(numbers: Sequence[int]) 
         assert list(changes(before, recorded(statements))) == []
 
 
-@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_statements_answer_and_cost_what_was_recorded(every: int) -> None:
     with answered_statements(every) as statements:
         names = {golden.name for golden in statements}

@@ -95,7 +95,7 @@ def moved(given: Noise, by: Noise, sign: int) -> Noise:
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize("cases", CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 def test_alignment(noise: str, c: int, bits: int, cases: int) -> None:
     rng = np.random.default_rng(100 * c + 10 * bits + len(noise))
     seen = {"hit": 0, "miss": 0, "sided": 0, "used up": 0}

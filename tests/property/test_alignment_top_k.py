@@ -129,6 +129,7 @@ def instances(
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
+@pytest.mark.sampled(3)
 def test_alignment(noise: Noise, monotone: bool, c: int, seed: int) -> None:
     branches = aligned(1000 * seed + c, noise, c, monotone=monotone)
     assert len(branches) >= 5
@@ -136,6 +137,7 @@ def test_alignment(noise: Noise, monotone: bool, c: int, seed: int) -> None:
 
 @pytest.mark.parametrize("within", RANGES)
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
+@pytest.mark.sampled(3)
 def test_alignment_of_moves_within_a_range(noise: Noise, within: tuple[int, int]) -> None:
     """Sums that a unit moves by low to high: the sensitivity is the difference, and not twice the larger."""
     low, high = min(within[0], 0), max(within[1], 0)
@@ -188,14 +190,14 @@ def with_threshold(
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_alignment_of_the_hybrid(noise: Noise, monotone: bool, c: int, seed: int) -> None:
     assert len(hybrid_aligned(1000 * seed + c + 10, noise, c, monotone=monotone)) > 8
 
 
 @pytest.mark.parametrize("within", RANGES)
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_alignment_of_the_hybrid_within_a_range(noise: Noise, within: tuple[int, int]) -> None:
     """The threshold moves by 0, which is within the range."""
     low, high = min(within[0], 0), max(within[1], 0)
@@ -259,12 +261,13 @@ class InTurn(NoiseSource):
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_alignment_of_rounds(noise: Noise, monotone: bool, c: int, seed: int) -> None:
     assert len(rounds_aligned(1000 * seed + c + 20, noise, c, monotone=monotone)) >= 5
 
 
 @pytest.mark.parametrize("within", RANGES)
+@pytest.mark.sampled(3)
 def test_alignment_of_rounds_of_moves_within_a_range(within: tuple[int, int]) -> None:
     low, high = min(within[0], 0), max(within[1], 0)
     seen = rounds_aligned(high, "exponential", high - low, monotone=True, cases=200, within=within)

@@ -265,6 +265,7 @@ def stable_instances(
 @SEEDS
 @pytest.mark.parametrize("c", [1, 3])
 @pytest.mark.parametrize("noise", ["one-sided", "laplace"])
+@pytest.mark.sampled(3)
 def test_first_stable(noise: StableNoise, c: int, seed: int) -> None:
     places = set()
     for rng, d, other, threshold, draws in stable_instances(1000 * seed + c, c, laplace=noise == "laplace"):

@@ -322,7 +322,7 @@ def moved(databases: Databases, name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", SOUND)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_one_unit_moves_each_count_by_its_bound_at_most(databases: Databases, name: str) -> None:
     assert not moved(databases, name)
 

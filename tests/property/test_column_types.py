@@ -118,7 +118,7 @@ def accepted(times: int, seed: int) -> Iterator[tuple[World, Plan]]:
 
 @pytest.mark.parametrize(
     ("times", "seed"),
-    [(RANDOM, 36), *(pytest.param(1000, seed, marks=pytest.mark.slow) for seed in range(5))],
+    [(10, 36), *(pytest.param(1000, seed, marks=pytest.mark.slow) for seed in range(5))],
 )
 def test_the_types_of_random_statements_are_those_of_the_binder(times: int, seed: int) -> None:
     binders: dict[str, Callable[[str], dict[str, str]]] = {}

@@ -78,7 +78,7 @@ def searched(session: Session, rest: str, copy: int) -> tuple[PreparedPrivate, B
 
 
 @pytest.mark.parametrize("rest", STATEMENTS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_no_unit_moves_an_excess_by_more_than_its_bound(session: Session, rest: str) -> None:
     whole, _, every = searched(session, rest, 0)
     others = [searched(session, rest, user)[2] for user in range(1, USERS + 1)]

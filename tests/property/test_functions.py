@@ -81,7 +81,7 @@ def raising(engine: duckdb.DuckDBPyConnection, form: Form) -> list[str]:
 
 
 @pytest.mark.parametrize("letter", sorted({f.name[0] for f in forms()}))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_no_function_raises_on_any_combination_of_nasty_values(
     engine: duckdb.DuckDBPyConnection, letter: str
 ) -> None:
@@ -262,8 +262,8 @@ def typed(form: Form) -> list[str]:
     return out
 
 
-PARTS = pytest.mark.parametrize("part", [6, pytest.param(1, marks=pytest.mark.slow)])
-"""One of so many cases is run: every day every sixth one, so chosen that all types and ways are met."""
+PARTS = pytest.mark.parametrize("part", [12, pytest.param(1, marks=pytest.mark.slow)])
+"""One of so many cases is run: every day every twelfth one, so chosen that all types and ways are met."""
 PAIRS = pytest.mark.parametrize("part", [16, pytest.param(1, marks=pytest.mark.slow)])
 """The same of cases of two types, of which every other pair is met every day, in one way."""
 
@@ -273,7 +273,7 @@ PAIRS = pytest.mark.parametrize("part", [16, pytest.param(1, marks=pytest.mark.s
 def test_the_binder_confirms_every_function_and_it_runs(compiled: Compiled, letter: str, part: int) -> None:
     """What an analyst types compiles to the listed form, which binds to what the second wall knows.
 
-    Every day each form runs with every sixth choice of types and literals, and with one at least.
+    Every day each form runs with every twelfth choice of types and literals, and with one at least.
     """
     compiled.run_all(
         [

@@ -146,6 +146,7 @@ def found(counting: Counting, query: Query, change: Callable[[str], str] = str) 
 
 
 @pytest.mark.parametrize("draw", DRAWN, ids=lambda draw: draw.__name__)
+@pytest.mark.sampled(2)
 def test_what_is_certified_of_groups_holds(counting: Counting, draw: Callable[[Random], Query]) -> None:
     rng = Random(5)
     for _ in range(12):

@@ -58,7 +58,7 @@ def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.parametrize("predicate", PREDICATES)
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(9)
 def test_a_literal_means_the_same_instant_in_every_form(
     session: Session, plain: duckdb.DuckDBPyConnection, predicate: str
 ) -> None:

@@ -129,6 +129,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Session, du
 
 
 @pytest.mark.parametrize("condition", KEPT)
+@pytest.mark.sampled(4)
 def test_no_row_is_lost(wide: tuple[Session, duckdb.DuckDBPyConnection], condition: str) -> None:
     if KEPT[condition] == "refused":
         with pytest.raises(QueryRefused, match="beyond BIGINT"):

@@ -121,6 +121,7 @@ def check(session: Session, query: CompiledQuery, others: list[CompiledQuery]) -
 
 @pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("groups", GROUPS)
+@pytest.mark.sampled(3)
 def test_any_numbers_of_the_same_groups_are_counted_together(
     session: Session, groups: str, *, full: bool
 ) -> None:

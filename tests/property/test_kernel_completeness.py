@@ -38,7 +38,7 @@ def shown(share: Share) -> str:
     return "\n\n".join(f"{why}\n{text}" for text, why in share.lacking)
 
 
-@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_all_fixtures_are_certified(made: list[Ground], every: int) -> None:
     """Every day all are certified by `unit/analysis/test_sql_fixtures.py`; these are compared."""
     (fixtures,) = (ground for ground in made if isinstance(ground, FixtureGround))
@@ -64,7 +64,7 @@ def test_searches_as_servers_run_them_are_certified(
     assert searches >= number // 8
 
 
-@pytest.mark.parametrize("number", [32, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [20, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_random_statements_are_certified(made: list[Ground], number: int) -> None:
     worlds = [ground for ground in made if not isinstance(ground, FixtureGround)]
     rng, every = Random(SEED), Share("random")

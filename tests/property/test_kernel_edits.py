@@ -34,7 +34,7 @@ def made() -> Iterator[list[Ground]]:
 
 @pytest.mark.parametrize(
     ("edits", "each", "fills"),
-    [pytest.param(60, 6, 1, id="daily"), pytest.param(20_000, 20, 3, id="long", marks=pytest.mark.slow)],
+    [pytest.param(40, 6, 1, id="daily"), pytest.param(20_000, 20, 3, id="long", marks=pytest.mark.slow)],
 )
 def test_edited_trees_hold_what_is_certified_of_them(
     made: list[Ground], edits: int, each: int, fills: int

@@ -27,7 +27,7 @@ from dpsql.analysis import Plan
 from tests.daily import daily
 
 SEED = 11
-STATEMENTS = 16
+STATEMENTS = 10
 SELECTION = re.compile(
     r" (TOP \d+ BY \w+|HAVING n\d+ [>=]+ \d+( ORDER BY \w+ DESC)? LIMIT \d+|ORDER BY n\d+( DESC)? LIMIT \d+)$"
 )

@@ -249,7 +249,7 @@ def campaign(databases: Databases, form: str, wanted: int, sql: str = "", twice:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_removal_moves_at_most_the_bound(form: str, databases: Databases) -> None:
     tally = campaign(databases, form, 1200)
     assert tally.most == databases.plans[form].counts[0].bound, "the bound is not reached"
@@ -405,6 +405,7 @@ UNVERIFIED = {
 
 @pytest.mark.parametrize("mutant", UNVERIFIED)
 @pytest.mark.parametrize("table", TABLES[1:-1])
+@pytest.mark.sampled(3)
 def test_a_hop_that_is_not_verified_is_noticed(
     table: str, mutant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

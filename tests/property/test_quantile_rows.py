@@ -118,7 +118,7 @@ def removals(
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_unit_adds_its_own_rows_and_at_most_so_many(
     name: str, plans: dict[str, Plan], raw: duckdb.DuckDBPyConnection
 ) -> None:

@@ -216,7 +216,7 @@ def campaign(databases: Databases, form: str, wanted: int, sql: str = "") -> Tal
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_removal_takes_away_what_the_unit_alone_keeps(form: str, databases: Databases) -> None:
     tally = campaign(databases, form, 900)
     assert tally.most == databases.bound(form), "the bound is not reached"

@@ -100,7 +100,7 @@ NOTICED = [
 ]
 
 
-@pytest.mark.parametrize("mutant", daily(NOTICED, 4))
+@pytest.mark.parametrize("mutant", daily(NOTICED, 2))
 def test_a_wrong_rule_is_noticed(campaign: Campaign, mutant: Mutant) -> None:
     campaign.rng = Random(mutant.name)
     found = campaign.hunt(mutant, batches=40)

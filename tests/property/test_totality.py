@@ -74,6 +74,7 @@ def test_a_form_without_its_guard_stands_behind_the_wall(
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda p: p.name)
+@pytest.mark.sampled(4)
 def test_a_form_without_guard_and_wall_is_noticed(
     hostile: Hostile, monkeypatch: pytest.MonkeyPatch, place: Place
 ) -> None:

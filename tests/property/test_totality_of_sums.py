@@ -95,6 +95,7 @@ trust_source = true
 
 @pytest.mark.parametrize("rows", [1000, pytest.param(10**6, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", LAST)
+@pytest.mark.sampled(3)
 def test_one_unit_with_many_rows_of_the_last_values(tmp_path: Path, kind: str, rows: int) -> None:
     low, high = LAST[kind]
     with duckdb.connect() as connection:

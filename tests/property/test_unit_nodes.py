@@ -99,7 +99,7 @@ def counting() -> Counting:
     return Counting()
 
 
-@pytest.mark.parametrize("rounds", [7, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(1000, marks=pytest.mark.slow)])
 def test_what_is_weighed_moves_as_it_is_claimed(counting: Counting, rounds: int) -> None:
     rng, reached = Random(rounds), set[type[Counted]]()
     for _ in range(rounds):
@@ -123,7 +123,7 @@ def vector(rng: Random) -> Weighted:
     return Weighted(rows, rng.choice((0, 1, 2)), FIELDS, numbers, rows if rng.random() < 0.6 else None)
 
 
-@pytest.mark.parametrize("rounds", [20, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [10, pytest.param(1000, marks=pytest.mark.slow)])
 def test_moments_change_together_as_it_is_claimed(counting: Counting, rounds: int) -> None:
     """Every claim is there, and the largest change of all of them is reached, for moments and averages."""
     rng, reached = Random(rounds), set[type[Counted]]()

@@ -63,7 +63,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 @pytest.mark.parametrize("beside", BESIDE)
 @pytest.mark.parametrize("table", ["t", "one"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_count_is_the_same_beside_each_aggregate(session: Session, table: str, beside: str) -> None:
     calls = ["COUNT(x)", *(c for c in beside.replace("), ", ")|").split("|") if c)]
     listed = ", ".join(f"{call} AS c{i}" for i, call in enumerate(calls))

@@ -419,7 +419,7 @@ def test_a_mutant_is_accused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MUTANTS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_module_as_it_is_passes(name: str) -> None:
     verdict = audit(name, right=True)
     assert not verdict.violated, verdict.words()

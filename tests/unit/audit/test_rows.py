@@ -63,6 +63,7 @@ def audit(
 
 @pytest.mark.parametrize("epsilon", [Fraction(7, 10), Fraction(3, 2)], ids=str)
 @pytest.mark.parametrize("share", ["0.75", "0.95"])
+@pytest.mark.sampled(3)
 def test_two_counts_under_two_names_cost_both_their_epsilons(epsilon: Fraction, share: str) -> None:
     verdict = audit(each(epsilon * Fraction(share), "a", "b"), epsilon)
     assert verdict.violated, verdict.words()
@@ -125,6 +126,7 @@ ROWS = [s for s in CATALOGUE if s.mechanism.__module__ == "dpsql.audit.mistakes.
 
 
 @pytest.mark.parametrize("subject", ROWS, ids=lambda subject: subject.name)
+@pytest.mark.sampled(3)
 def test_each_mistake_of_the_catalogue_is_found(subject: Subject) -> None:
     verdict = subject.audit(
         EPSILONS[1], trials=20_000, confidence=0.999, epsilons=[], entropy=noise.SeededEntropy(2)

@@ -81,7 +81,7 @@ def test_another_scale_would_be_noticed(factor: Fraction) -> None:
 
 @pytest.mark.parametrize("subject", CATALOGUE, ids=lambda subject: subject.name)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 5), Fraction(3, 2)], ids=["small", "large"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_every_subject_runs_on_all_it_may_be_given(subject: Subject, epsilon: Fraction) -> None:
     """Each argument's first and last value, each kind of input; what comes out can be read."""
     from dpsql.audit import pairs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -33,6 +32,7 @@ from dpsql.release import Release
 from dpsql.session import Session
 from dpsql.session_api import StatementResult
 from dpsql.types import DOUBLE
+from tests.commands import Commands
 from tests.narrow import engine_of, of_type, present
 from tests.opened import Open, sessions_in
 
@@ -473,6 +473,7 @@ BARS = [
 
 
 @pytest.mark.parametrize(("outer", "bars"), BARS)
+@pytest.mark.sampled(5)
 def test_bare_measures_keep_their_error_bars(
     session: Session, made_of: Callable[..., str], outer: str, bars: dict[str, int]
 ) -> None:
@@ -553,10 +554,10 @@ for step in (1, 2, 3, "settle_all", "over"):
 """
 
 
-def test_a_statement_that_is_killed_stays_charged_in_full(folder: Path) -> None:
+def test_a_statement_that_is_killed_stays_charged_in_full(folder: Path, commands: Commands) -> None:
     (folder / "dpsql.toml").write_text(POLICY.replace("epsilon = 5", "epsilon = 50", 1))
-    command = [sys.executable, "-c", KILLED, str(folder / "dpsql.toml")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[3], check=False)
+    command = [*commands.command, "python", KILLED, str(folder / "dpsql.toml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     with closing(Session(load(folder / "dpsql.toml"), "owner")) as session:
         entries = session.ledger.entries()[::-1]

@@ -126,7 +126,7 @@ def test_each_release_has_its_share(session: Session, fixture: Fixture) -> None:
 
 
 @pytest.mark.parametrize("fixture", COMPOSED)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_answers_are_those_of_the_same_sql_over_all_rows(
     session: Session, raw: duckdb.DuckDBPyConnection, fixture: Fixture
 ) -> None:

@@ -78,6 +78,7 @@ def session(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnec
         "WITH per_page AS (SELECT * FROM per_page WHERE n > 3.5) SELECT page, n FROM per_page ORDER BY page",
     ],
 )
+@pytest.mark.sampled(3)
 def test_answers_are_those_of_the_same_views_in_duckdb(
     session: Session, raw: duckdb.DuckDBPyConnection, statement: str
 ) -> None:

@@ -158,7 +158,7 @@ def test_the_suite_is_whole() -> None:
 
 
 @pytest.mark.parametrize("name", TESTS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_compliance(name: str, tmp_path: Path) -> None:
     case = Case(name)
     case.driver = Driver(tmp_path)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -17,6 +15,7 @@ import pytest
 
 from dpsql.engines import process_storage
 from dpsql.engines.process_storage import Scratch, remove_ownerless
+from tests.commands import Commands
 
 OWNER = """
 import sys, time
@@ -38,21 +37,22 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @contextmanager
-def owner(script: str = OWNER) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+def owner(commands: Commands, script: str = OWNER) -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """Run a process that has a folder, and kill it in the end."""
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([*commands.command, "python", script], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process, Path(process.stdout.readline().strip())
     finally:
+        if process.returncode is None:
+            process.kill()
+            process.communicate()
+
+
+def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_kept(commands: Commands) -> None:
+    with owner(commands) as (_, living), owner(commands) as (process, left):
         process.kill()
         process.communicate()
-
-
-def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_kept() -> None:
-    with owner() as (_, living), owner() as (process, left):
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
         assert (left / "rows.tmp").exists()
         mine = Scratch()
         assert not left.exists()
@@ -63,7 +63,7 @@ def test_what_a_killed_process_left_is_removed_and_a_living_ones_is_kept() -> No
         assert not mine.path.exists()
 
 
-def test_a_session_spills_into_such_a_folder(tmp_path: Path) -> None:
+def test_a_session_spills_into_such_a_folder(tmp_path: Path, commands: Commands) -> None:
     (tmp_path / "visits.csv").write_text("id\n1\n")
     (tmp_path / "dpsql.toml").write_text(
         '[budget]\nepsilon = 1\nledger = "ledger.sqlite"\n'
@@ -76,12 +76,12 @@ def test_a_session_spills_into_such_a_folder(tmp_path: Path) -> None:
         "connection = session.database.engines().engine._connection(counts_only=False)\n"
         "print(connection.execute(sql).fetchall()[0][0], flush=True)\ntime.sleep(600)\n"
     )
-    with owner(script) as (process, folder):
+    with owner(commands, script) as (process, folder):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         remove_ownerless()
         assert folder.exists()
         process.kill()
-        process.wait()
+        process.communicate()
     remove_ownerless()
     assert not folder.exists()
 
@@ -143,7 +143,7 @@ def test_a_folder_swapped_for_a_link_after_it_was_looked_at_is_not_followed(
     assert (victim / "keep").exists()
 
 
-def test_a_forked_child_leaves_its_parents_folder() -> None:
+def test_a_forked_child_leaves_its_parents_folder(commands: Commands) -> None:
     made = Scratch()
     child = os.fork()
     if not child:
@@ -151,7 +151,7 @@ def test_a_forked_child_leaves_its_parents_folder() -> None:
         os._exit(0)
     os.waitpid(child, 0)
     assert made.path.exists()
-    with owner() as (_, other):
+    with owner(commands) as (_, other):
         assert made.path.exists(), "the child's end did not give up the lock"
         assert other.exists()
     made.remove()

@@ -132,6 +132,7 @@ def test_a_mutant_has_other_scores(connection: duckdb.DuckDBPyConnection, name: 
 
 
 @pytest.mark.parametrize("name", ["a score that is not cut", "all of a bound instead of an eighth"])
+@pytest.mark.sampled(2)
 def test_a_unit_moves_a_mutants_score_by_more_than_one_unit(
     connection: duckdb.DuckDBPyConnection, name: str
 ) -> None:

@@ -21,6 +21,7 @@ from dpsql.kernel.ledger import store
 from dpsql.kernel.ledger.schema import VERSION
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.ledger import LadderRequest, Ledger, RefinementStep, Request, Reservation
+from tests.commands import Commands
 from tests.kept_ladders import reserve_one
 
 TENTH = Charge(Fraction(1, 10))
@@ -225,10 +226,11 @@ ledger.close()
 """
 
 
-def test_a_disk_that_fills_up_at_any_point(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_at_any_point(tmp_path: Path, commands: Commands) -> None:
     """The file may not grow beyond a limit that cuts the writing of a charge anywhere."""
     path = tmp_path / "ledger.sqlite"
-    ran = subprocess.run([sys.executable, "-c", FULL_DISK, path], capture_output=True, text=True, check=False)
+    command = [*commands.command, "python", FULL_DISK, str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     first, *texts = ran.stdout.splitlines()
     failed, kinds, done, entries, *problems, releases = first.split()

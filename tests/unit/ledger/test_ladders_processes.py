@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger
+from tests.commands import Commands
 
 PRELUDE = """
 import json, os, pathlib, signal, sys, time
@@ -38,6 +40,17 @@ def reserve(ledger, analyst):
 """
 
 
+PYTHON = [sys.executable, "-c"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked(commands: Commands) -> Iterator[None]:
+    """Fork the processes of these tests from one that has loaded dpsql."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setitem(globals(), "PYTHON", [*commands.command, "python"])
+        yield
+
+
 def open_ledger(path: Path) -> Ledger:
     found: dict[str, object] = {}
     exec(PRELUDE.replace("sys.argv[1]", repr(str(path))), found)
@@ -47,7 +60,7 @@ def open_ledger(path: Path) -> Ledger:
 
 
 def start(code: str, *given: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", PRELUDE + code, *map(str, given)]
+    command = [*PYTHON, PRELUDE + code, *map(str, given)]
     return subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from fractions import Fraction
@@ -20,6 +19,7 @@ from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, Realised, Str
 from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep, Request
 from dpsql.policy import BudgetPolicy
 from dpsql.types import BIGINT
+from tests.commands import Commands
 from tests.kept_ladders import reserve_one
 
 DATA = Path(__file__).parent / "data"
@@ -439,10 +439,17 @@ print(len(seen), *sorted(set(seen)))
 )
 @pytest.mark.parametrize(("before", "entries", "spent"), [(4, 10, "344/105"), (5, 12, "10"), (6, 12, "10")])
 def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
-    path: Path, tmp_path: Path, where: str, stride: int, before: int, entries: int, spent: str
+    path: Path,
+    tmp_path: Path,
+    commands: Commands,
+    where: str,
+    stride: int,
+    before: int,
+    entries: int,
+    spent: str,
 ) -> None:
     path = path if before == 4 else RECORDED[before](tmp_path / "later.sqlite")
-    command = [sys.executable, "-c", KILLED, *map(str, (path, where, stride, before, entries, spent))]
+    command = [*commands.command, "python", KILLED, *map(str, (path, where, stride, before, entries, spent))]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     steps, *versions = ran.stdout.split()

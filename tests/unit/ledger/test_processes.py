@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from dpsql.errors import BudgetExceeded, InterfaceError, OperationalError
 from dpsql.kernel.ledger import process_identity
 from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger, Reservation
+from tests.commands import Commands
 
 PRELUDE = """
 import json, os, sys, threading
@@ -36,6 +38,17 @@ def reserve(ledger, charge=tenth, analyst="ann"):
 """
 
 
+PYTHON = [sys.executable, "-c"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forked(commands: Commands) -> Iterator[None]:
+    """Fork the processes of these tests from one that has loaded dpsql."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setitem(globals(), "PYTHON", [*commands.command, "python"])
+        yield
+
+
 def open_ledger(path: Path, total: Fraction = Fraction(10**6), max_failures: int = 10**6) -> Ledger:
     mark = path.with_name(path.name + ".mark")
     return Ledger.open(path, policy_id="p", total=Charge(total), max_failures=max_failures, high_water=mark)
@@ -46,7 +59,7 @@ def reserve(ledger: Ledger, epsilon: Fraction = Fraction(1, 10)) -> Reservation:
 
 
 def start(code: str, *given: object, output: Path | None = None) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", PRELUDE + code, *map(str, given)]
+    command = [*PYTHON, PRELUDE + code, *map(str, given)]
     if output is None:
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     with output.open("w") as stdout:
@@ -524,7 +537,7 @@ def test_a_statement_that_takes_its_process_down_is_a_failure(tmp_path: Path) ->
     with open_ledger(path, max_failures=2) as ledger:
         for expected in (1, 2):
             process = subprocess.Popen(
-                [sys.executable, "-c", PRELUDE + code, path],
+                [*PYTHON, PRELUDE + code, path],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

@@ -122,7 +122,7 @@ def budget(epsilon: str, delta: str) -> Filter:
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "0.1"), ("3/2", "0.2")])
 @pytest.mark.parametrize("plans", [(ONE,), (FOUND,), (ONE, TWO, FOUND)])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 def test_no_adversary_breaks_the_promise(plans: Sequence[Plan], epsilon: str, delta: str) -> None:
     scope, most = budget(epsilon, delta), float(Fraction(delta))
     # As many fit as their deltas allow.

@@ -218,6 +218,7 @@ def test_a_lead_is_that_of_the_definition(
 
 @pytest.mark.parametrize("place", range(3))
 @pytest.mark.parametrize("which", ["counted", "signed"])
+@pytest.mark.sampled(5)
 def test_gaussian_noise_of_each_costs_its_share(
     which: str, place: int, request: pytest.FixtureRequest
 ) -> None:

@@ -248,6 +248,7 @@ def law(steps: Sequence[int], r: Fraction = R) -> dict[tuple[int, int], Fraction
 @pytest.mark.parametrize("bits", [0, 1])
 @pytest.mark.parametrize("c", [1, 2])
 @pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.sampled(3)
 def test_no_output_tells_more_than_the_charge(monotone: bool, c: int, bits: int) -> None:
     tight = Fraction(0)
     for base in [(0, 0), (0, 1), (5, 0), (0, 0, 0), (0, 1, 1), (1, 0, 2), (4, 0, 0)]:

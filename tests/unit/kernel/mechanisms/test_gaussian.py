@@ -61,6 +61,7 @@ class TestCost:
         ("counts", "unit"), [(1, 9), (2, 6), (2, 14), (3, 5), (3, 8), (4, 7), (5, 6), (6, 5), (6, 8)]
     )
     @pytest.mark.parametrize("ratio", [Fraction(2, 3), Fraction(3, 2), Fraction(5, 2)])
+    @pytest.mark.sampled(4)
     def test_it_is_that_of_the_worst_change(self, counts: int, unit: int, ratio: Fraction) -> None:
         own = 200
         shared = round(own / ratio)
@@ -96,7 +97,7 @@ class TestCost:
 
     @pytest.mark.parametrize("order", [1.5, 4.0])
     @pytest.mark.parametrize(("own", "shared", "unit"), [(12, 9, 6), (4, 0, 3)])
-    @pytest.mark.sampled(3)
+    @pytest.mark.sampled(5)
     def test_the_divergence_of_what_is_released(self, order: float, own: int, shared: int, unit: int) -> None:
         """Two counts, the law of the release summed over the shared noise: for each change of a unit."""
         reach = 60

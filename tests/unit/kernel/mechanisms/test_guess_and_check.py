@@ -236,6 +236,7 @@ CASES = [("exponential", 0), ("exponential", 1), ("laplace", 0), ("geometric", 0
 
 
 @pytest.mark.parametrize(("kind", "bits"), CASES)
+@pytest.mark.sampled(3)
 def test_no_output_tells_more_than_the_charge(kind: Noise, bits: int) -> None:
     tight = 0.0
     # Scales of about half a count keep the reach short.

@@ -138,6 +138,7 @@ def test_refused(arguments: dict[str, Any], says: str) -> None:
 
 @pytest.mark.parametrize("epsilon", ["1e-12", "3e-13", "1e-13", "3e-14", "1e-14", "3e-15"])
 @pytest.mark.parametrize("delta", ["0.5", "1e-300"])
+@pytest.mark.sampled(5)
 def test_what_was_planned_runs_whatever_the_first_spends(epsilon: str, delta: str) -> None:
     try:
         plan = LimitedThenStable.plan(7, epsilon, delta, resolution=0)
@@ -273,6 +274,7 @@ class TestWrong:
     """What the same enumeration rejects."""
 
     @pytest.mark.parametrize("forgotten", [0, 1])
+    @pytest.mark.sampled(2)
     def test_one_of_the_two_is_not_charged(self, forgotten: int) -> None:
         found, delta = divergence(TINY, 2, 2, 1, 2, 3, forget=forgotten)
         assert found > 2 * delta

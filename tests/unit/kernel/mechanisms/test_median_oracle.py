@@ -20,7 +20,7 @@ ANSWERS = st.lists(st.integers(0, 40), min_size=1, max_size=30)
 
 
 @given(ANSWERS, st.fractions(-100, 100, max_denominator=8), st.fractions(-5, 50, max_denominator=3))
-@settings(max_examples=300, deadline=None)
+@settings(deadline=None)
 def test_a_miss_discards_half(answers: list[int], value: Fraction, tolerance: Fraction) -> None:
     array = np.array(answers)
     guess = median(array)

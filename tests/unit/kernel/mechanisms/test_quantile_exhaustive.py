@@ -73,6 +73,7 @@ def worst(data: NDArray[np.float64], more: NDArray[np.float64]) -> float:
 
 @pytest.mark.parametrize("limit", [1, 2])
 @pytest.mark.parametrize("q", [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10)])
+@pytest.mark.sampled(5)
 def test_one_quantile_of_two_groups(q: Fraction, limit: int) -> None:
     """One unit has at most `limit` rows in both groups together; each group has the full epsilon."""
     cells = 3
@@ -133,6 +134,7 @@ def test_three_quantiles(quantiles: tuple[str, ...], limit: int, monkeypatch: py
     assert found[0.5] > EPSILON
 
 
+@pytest.mark.slow  # every day with the smaller parts of `test_three_quantiles`
 def test_three_quantiles_with_the_parts_that_ship() -> None:
     plan = Quantile.plan(2, EPSILON, quantiles=["0.25", "0.5", "0.75"])
     for data in ((1, 0), (2, 1)):
@@ -142,6 +144,7 @@ def test_three_quantiles_with_the_parts_that_ship() -> None:
 
 @pytest.mark.parametrize("lowest", [False, True])
 @pytest.mark.parametrize("units", [1, 2, 3])
+@pytest.mark.sampled(5)
 def test_an_extreme(units: int, *, lowest: bool) -> None:
     cells = 4
     plan = Extreme.plan(cells, EPSILON, lowest=lowest)

@@ -222,6 +222,7 @@ def neighbours(base: tuple[int, ...], c: int, *, monotone: bool) -> Iterator[tup
 
 @pytest.mark.parametrize("c", [1, 2])
 @pytest.mark.parametrize("monotone", [True, False])
+@pytest.mark.sampled(3)
 def test_gumbel(monkeypatch: pytest.MonkeyPatch, monotone: bool, c: int) -> None:
     """All log-ratios of all rounds together lie in an interval of length rounds x epsilon, around 0.
 
@@ -312,6 +313,7 @@ SCANS = [
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize(("base", "k", "epsilon", "reach", "tight"), SCANS)
+@pytest.mark.sampled(3)
 def test_sparse_vector_by_rounds(
     base: tuple[int, ...], k: int, epsilon: int, reach: int, tight: float, monotone: bool
 ) -> None:

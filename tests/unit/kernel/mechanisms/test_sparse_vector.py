@@ -272,7 +272,7 @@ class TestStopping:
     @pytest.mark.parametrize("block", [1, 7, 1 << 15])
     @pytest.mark.parametrize("limit", [None, 1, 3])
     @pytest.mark.parametrize("branches", [1, 2, 4])
-    @pytest.mark.sampled(4)
+    @pytest.mark.sampled(7)
     def test_hits_and_charges(
         self, branches: int, limit: int | None, block: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -45,7 +45,7 @@ def test_bounds_of_what_is_too_small_to_see() -> None:
 
 @pytest.mark.parametrize("bits", [8, 64, 200, 700])
 @pytest.mark.parametrize("x", [*RATES, Fraction(1, 2), Fraction(1000), Fraction(10**6, 3)])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_scaled_bounds_have_the_digits_asked_for(x: Fraction, bits: int) -> None:
     low, high, places = scaled_exp_bounds(x, bits)
     assert low < exp_minus(x) * 2**places < high
