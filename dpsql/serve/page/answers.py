@@ -416,3 +416,13 @@ def write_file(release: Release, form: str, *, spreadsheet: bool = False) -> byt
     else:
         write_parquet(release.table, out)
     return out.getvalue()
+
+
+def hash_secret(secret: str) -> bytes:
+    """Return what is kept, and compared, of a cookie or a key: its SHA-256."""
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
+
+
+def address_of(request: Request) -> str:
+    """Return where a request comes from."""
+    return request.client.host if request.client is not None else ""

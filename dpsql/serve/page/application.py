@@ -1,6 +1,7 @@
-"""The application for analysts: its routes, who makes a request, the refusal of requests from other sites.
+"""Pages for people, and the JSON over HTTP beneath them: the analyst's application, and who makes a request.
 
-Other sites: `RequestGuard` refuses their requests, and adds headers that browsers obey.
+``answers`` reads requests and writes answers as JSON: exact rows, and how people read them; ``owner`` is the
+owner's application.
 
 Logins: people sign in by a password; `Logins` keeps each login under a random cookie and a random key. A
 browser sends a cookie to every port of a host, so whoever serves another page there gets it. The key is kept
@@ -11,11 +12,10 @@ the cookie, which no script reads.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -25,18 +25,19 @@ from starlette.routing import Route
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import draw_text
 from dpsql.serve.gate import network
-from dpsql.serve.http import Application, Message, Receive, Send, refuse
-from dpsql.serve.limits import MOST_QUERY_STRING
+from dpsql.serve.http import MARK, HttpFront, RequestGuard, hosts_of
 from dpsql.serve.page.answers import (
     FORMS,
     RefusedError,
     UserRequest,
+    address_of,
     file_routes,
+    hash_secret,
     json_response,
     read_fields,
     refusal_response,
-    to_json,
 )
+from dpsql.serve.page.owner import OwnerFront, link_file
 from dpsql.serve.state import CLIENT
 from dpsql.serve.statement_service import Confirmations, SpendingRule
 
@@ -47,112 +48,7 @@ if TYPE_CHECKING:
     from dpsql.serve.gate import Gate, Login
     from dpsql.serve.scram import ScramKeys
     from dpsql.serve.service import Service
-
-MARK = b"x-dpsql"
-"""A header that a page of another site cannot send without being asked for permission, which nobody gives."""
-_POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
-HEADERS = (
-    (b"content-security-policy", _POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-)
-_SAFE = ("GET", "HEAD")
-_PORTS = {"http": "80", "https": "443"}
-
-
-class RequestGuard:
-    """An ASGI application around another one; `hosts` are the accepted values of the header Host."""
-
-    def __init__(
-        self,
-        application: Application,
-        routes: Sequence[Route],
-        hosts: Iterable[str],
-        origins: Iterable[str] = (),
-        page: str = "/",
-    ) -> None:
-        self._application = application
-        self.routes = tuple(routes)
-        """The routes of the application."""
-        self._page = page
-        self._hosts = {host.lower() for host in hosts}
-        self._origins = {origin.lower() for origin in origins}
-
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it."""
-        if scope["type"] != "http":
-            await self._application(scope, receive, send)
-            return
-        begun = False
-
-        async def send_with_headers(message: Message) -> None:
-            nonlocal begun
-            if message["type"] == "http.response.start":
-                begun = True
-                given = {name for name, _ in message["headers"]}
-                more = [pair for pair in HEADERS if pair[0] not in given]
-                if b"cache-control" not in given:
-                    more.append((b"cache-control", b"no-store"))
-                message = {**message, "headers": [*message["headers"], *more]}
-            await send(message)
-
-        refused = self._find_refusal(scope)
-        if refused is not None:
-            await _refuse_as_json(send_with_headers, *refused)
-            return
-        try:
-            await self._application(scope, receive, send_with_headers)
-        except Exception as problem:  # noqa: BLE001  its text may hold private values
-            if not begun:
-                what = f"internal error ({type(problem).__name__}): this is a bug of dpsql"
-                await _refuse_as_json(send_with_headers, 500, what, "report it to the owner of the data")
-
-    def _find_refusal(self, scope: Message) -> tuple[int, str, str] | None:
-        """Return how a request is refused; None if it is not."""
-        if len(scope.get("query_string", b"")) > MOST_QUERY_STRING:
-            return (
-                414,
-                f"what stands behind ? has more than {MOST_QUERY_STRING:,} bytes",
-                "shorten the address",
-            )
-        headers = _headers_of(scope)
-        hosts = headers.get(b"host", [])
-        if len(hosts) != 1 or not self._is_known(hosts[0].lower(), scope["scheme"]):
-            hint = "use the address that the server was started with, or name this one in allowed_hosts"
-            return 421, "this server has another name", hint
-        if any(len(headers.get(name, [])) > 1 for name in (b"origin", b"authorization", b"cookie", MARK)):
-            return 400, "a header is given twice", "send it once"
-        origin = headers.get(b"origin", [None])[0]
-        own = f"{scope['scheme']}://{hosts[0]}".lower()
-        if origin is not None and origin.lower() != own and origin.lower() not in self._origins:
-            return 403, "another site sent this request", "open the page itself"
-        site = headers.get(b"sec-fetch-site", ["none"])[0]
-        if site not in ("same-origin", "none") and not self._follows_link(scope, headers):
-            return 403, "another site sent this request", "open the page itself"
-        return None
-
-    def _follows_link(self, scope: Message, headers: dict[bytes, list[str]]) -> bool:
-        """Whether somebody follows a link to the page, which shows nothing by itself."""
-        navigates = headers.get(b"sec-fetch-mode") == ["navigate"]
-        return navigates and scope["method"] in _SAFE and scope["path"] == self._page
-
-    def _is_known(self, host: str, scheme: str) -> bool:
-        return host in self._hosts or f"{host}:{_PORTS.get(scheme, '')}" in self._hosts
-
-
-def _headers_of(scope: Message) -> dict[bytes, list[str]]:
-    found: dict[bytes, list[str]] = {}
-    for name, value in scope["headers"]:
-        found.setdefault(name.lower(), []).append(value.decode("latin-1"))
-    return found
-
-
-async def _refuse_as_json(send: Send, status: int, refused: str, hint: str) -> None:
-    facts = to_json({"refused": refused, "hint": hint})
-    await refuse(send, status, facts, (b"content-type", b"application/json"))
+    from dpsql.serve.state import State
 
 
 IDLE = 3_600.0
@@ -266,11 +162,6 @@ def _has_ended(login: SignedIn, now: float) -> bool:
     return now - login.seen > IDLE or now - login.began > LONGEST
 
 
-def hash_secret(secret: str) -> bytes:
-    """Return what is kept, and compared, of a cookie or a key: its SHA-256."""
-    return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
-
-
 FILES = (
     ("/", "index.html"),
     ("/page.css", "page.css"),
@@ -286,12 +177,6 @@ MOST_AT_ONCE = 10
 """Requests of one user at the same time."""
 
 Endpoint = Callable[["Request"], Awaitable[Response]]
-
-
-def hosts_of(address: Address, more: tuple[str, ...] = ()) -> list[str]:
-    """Return the values of the header Host that stand for an address."""
-    names = ["127.0.0.1", "localhost", "[::1]"] if address.local else [address.host]
-    return [*(f"{name}:{address.port}" for name in names), *more]
 
 
 def _with_cookie(request: Request, made: Response, value: str) -> Response:
@@ -311,11 +196,6 @@ def _with_cookie(request: Request, made: Response, value: str) -> Response:
 def _is_encrypted(request: Request) -> bool:
     """Whether the browser is connected by TLS, here or at a proxy that the policy names."""
     return request.url.scheme == "https" or request.headers.get("origin", "").lower().startswith("https://")
-
-
-def address_of(request: Request) -> str:
-    """Return where a request comes from."""
-    return request.client.host if request.client is not None else ""
 
 
 class Pages:
@@ -414,6 +294,20 @@ class Pages:
         self._login(request)
         self._logins.sign_out(_cookie(request))
         return _with_cookie(request, Response(status_code=204), "")
+
+
+def make_fronts(
+    state: State, service: Service, log: Callable[[str, Mapping[str, object]], None]
+) -> list[HttpFront]:
+    """Return the servers of the analysts' and the owner's pages, at the addresses of `[http]`."""
+    config, fronts = state.config.http, list[HttpFront]()
+    if config.listen is not None:
+        fronts.append(
+            HttpFront(lambda bound: http_app(service, bound, config, log), config.listen, state.tls, "/")
+        )
+    if config.owner is not None:
+        fronts.append(OwnerFront(service, config.owner, link_file(state.config.users)))
+    return fronts
 
 
 def http_app(

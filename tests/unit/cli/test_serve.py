@@ -109,4 +109,4 @@ def test_pages_that_cannot_be_served(
     nothing = cast("Any", None)
     state = State(policy, ServeConfig(), Users({}, b""), None, ())
     with pytest.raises(PolicyError, match=f"^{re.escape(text)}"):
-        process._make_page_fronts(state, nothing, HttpConfig(Address(host, 0)), nothing)
+        process._make_fronts(state, nothing, HttpConfig(Address(host, 0)), nothing)

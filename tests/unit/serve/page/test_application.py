@@ -16,8 +16,8 @@ import pytest
 
 from dpsql.serve import users
 from dpsql.serve.gate import Login
-from dpsql.serve.page.answers import FORMS, answer_facts
-from dpsql.serve.page.application import FILES, MOST, Logins, hash_secret
+from dpsql.serve.page.answers import FORMS, answer_facts, hash_secret
+from dpsql.serve.page.application import FILES, MOST, Logins
 from dpsql.serve.state import CLIENT
 from dpsql.serve.users import User, Users
 from dpsql.session_api import StatementResult
