@@ -5,14 +5,14 @@ distinguishes best and a lower bound on the true epsilon. `campaign` audits the 
 dpsql, and subjects known to be private or not.
 
 =========================  =============================================================================
-``detector``               the search for a counterexample, the test on fresh runs, the verdict in words
+``detector``               the search for a counterexample, the test on fresh runs, the verdict in words; a
+                           mechanism with its claim; those of dpsql (``cases`` has their inputs)
 ``counterexample_search``  the search over inputs and arguments, and the choice of an event
 ``runs``                   adjacent inputs, and the outputs of many runs as labels and numbers
 ``features``               labels and numbers of an output that events are conditions on
 ``feature_selection``      the features of two samples, with combinations that distinguish them
 ``events``                 events and their conditions, and all that two samples are searched for
 ``statistics``             Fisher's exact test on thinned counts, and the test of the chosen event
-``subjects``               a mechanism with its claim; those of dpsql (``cases`` has their inputs)
 ``mistakes``               mechanisms with a known verdict, most of them incorrect
 ``end_to_end``             whole statements on the data and on the data without one unit
 ``campaigns``              audits of several, as plain data, text, HTML
@@ -34,9 +34,8 @@ from dpsql.audit.campaigns import (
     strip,
     verdict_data,
 )
-from dpsql.audit.detector import Counterexample, PValues, Verdict, detect
+from dpsql.audit.detector import Counterexample, PValues, Subject, Verdict, detect
 from dpsql.audit.runs import CHARGE, Pair, pairs, read
-from dpsql.audit.subjects import Subject
 
 __all__ = [
     "CATALOGUE",

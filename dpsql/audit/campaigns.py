@@ -15,9 +15,8 @@ from itertools import groupby
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
-from dpsql.audit.detector import Verdict
+from dpsql.audit.detector import SHIPPED, Subject, Verdict
 from dpsql.audit.mistakes import SUBJECTS as KNOWN
-from dpsql.audit.subjects import SHIPPED, Subject
 from dpsql.kernel.noise import Entropy
 from dpsql.lazy_dataclass import dataclass
 from dpsql.render.grid import Style, column, draw, escape_controls

@@ -25,7 +25,7 @@ from dpsql.estimates.noise_quantiles import (
     laplace_half_widths,
     laplace_stddev,
 )
-from dpsql.estimates.wording import error_words
+from dpsql.estimates.predictions import error_words
 from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]

@@ -23,7 +23,7 @@ from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answers import RELOADED, Answer, Described
-from dpsql.serve.catalog.facts import ConnectionRow, CursorRow, Encryption, PreparedRow, SessionFacts
+from dpsql.serve.catalog import ConnectionRow, CursorRow, Encryption, PreparedRow, SessionFacts
 from dpsql.serve.limits import PolicyReloaded, ShuttingDown, locate
 from dpsql.serve.monitoring import StatementRecord
 from dpsql.serve.statement_pool import ActiveStatement, Hold, Retired

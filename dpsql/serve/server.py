@@ -34,7 +34,7 @@ from dpsql.serve import state as states
 from dpsql.serve.monitoring import Health, Log
 from dpsql.serve.service import Service
 from dpsql.serve.state import State, addresses_of, listen
-from dpsql.serve.wire.connection import WireProtocol
+from dpsql.serve.wire import WireProtocol
 from dpsql.serve.wire.startup import Connections, WireContext
 
 if TYPE_CHECKING:
@@ -389,11 +389,9 @@ class FrontPackage:
 
 
 FRONT_PACKAGES = {
-    "mcp": FrontPackage(
-        "dpsql.serve.mcp_http", "mcp.listen: needs the package mcp", "pip install 'dpsql[mcp]'"
-    ),
+    "mcp": FrontPackage("dpsql.serve.mcp", "mcp.listen: needs the package mcp", "pip install 'dpsql[mcp]'"),
     "http": FrontPackage(
-        "dpsql.serve.page.application",
+        "dpsql.serve.page",
         "http: needs the packages starlette and uvicorn",
         "pip install 'dpsql[http]'",
     ),

@@ -27,8 +27,8 @@ from dpsql.serve.monitoring import Counters, StatementRecord
 
 if TYPE_CHECKING:
     from dpsql.policy import Policy, ServeConfig
+    from dpsql.serve.catalog import ConnectionRow, Signal
     from dpsql.serve.catalog.catalog import MakeCatalog
-    from dpsql.serve.catalog.facts import ConnectionRow, Signal
     from dpsql.serve.gate import Gate, Login
     from dpsql.serve.users import User
 

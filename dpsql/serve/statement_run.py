@@ -46,7 +46,7 @@ from dpsql.serve.answers import (
     messages_of,
     put_arrays_back,
 )
-from dpsql.serve.catalog.facts import Route
+from dpsql.serve.catalog import Route
 from dpsql.serve.limits import CatalogRefused, PolicyReloaded, StatementTooLong, check_words
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from dpsql.engines import RunningStatement
     from dpsql.release import Release
     from dpsql.serve.answers import Description
-    from dpsql.serve.catalog.facts import SessionFacts, Signal
+    from dpsql.serve.catalog import SessionFacts, Signal
     from dpsql.serve.shared import Generation
     from dpsql.serve.users import User
     from dpsql.session import Session

@@ -37,8 +37,7 @@ from dpsql.login import draw_key
 if TYPE_CHECKING:
     from dpsql.policy import Policy
     from dpsql.release import Release
-    from dpsql.remote import RemoteSession
-    from dpsql.remote.session import RemotePrepared
+    from dpsql.remote import RemotePrepared, RemoteSession
     from dpsql.serve.answers import Answer
     from dpsql.session import Session
     from dpsql.session_api import StatementResult

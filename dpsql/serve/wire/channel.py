@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable, Coroutine
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.catalog.facts import Encryption
+from dpsql.serve.catalog import Encryption
 from dpsql.serve.state import Tls, common_name
 
 SEND_BUFFER = 1 << 20

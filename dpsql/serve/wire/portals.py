@@ -18,7 +18,7 @@ import pyarrow as pa
 from dpsql.errors import ProgrammingError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answers import AnswerColumn
-from dpsql.serve.catalog.facts import CursorRow, PreparedRow
+from dpsql.serve.catalog import CursorRow, PreparedRow
 from dpsql.serve.limits import COLUMN, MOST_COLUMNS, CodedError, MemoryAccount, size_of
 from dpsql.serve.wire.command_words import Declare, Fetch
 from dpsql.serve.wire.messages import WireError

@@ -23,7 +23,7 @@ from dpsql.release import Release, from_arrow, from_bytes, places_of, to_arrow, 
 from dpsql.render.data import as_json
 from dpsql.render.readable import estimates
 from dpsql.serve.answers import columns_of, messages_of
-from dpsql.serve.mcp_tools import release_page as of_agent
+from dpsql.serve.mcp.tools import release_page as of_agent
 from dpsql.serve.page.answers import release_page as of_page
 from dpsql.serve.page.answers import write_file as page_file
 from dpsql.serve.wire.command_words import CopyOptions

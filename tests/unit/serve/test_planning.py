@@ -17,7 +17,7 @@ from dpsql.database import Database
 from dpsql.engines import Cancelled, running_statement
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.serve.answers import Answer
-from dpsql.serve.catalog.facts import SessionFacts
+from dpsql.serve.catalog import SessionFacts
 from dpsql.serve.limits import TimedOut
 from dpsql.serve.service import Service
 from dpsql.serve.shared import SHORT

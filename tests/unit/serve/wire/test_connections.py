@@ -9,8 +9,7 @@ import struct
 import pytest
 
 from dpsql.serve import state
-from dpsql.serve.wire import channel, startup
-from dpsql.serve.wire.connection import WireConnection
+from dpsql.serve.wire import WireConnection, channel, startup
 from dpsql.serve.wire.messages import FatalError
 from tests.serve import frontend as f
 from tests.serve.bench import PASSWORD, Bench, run

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from dpsql.errors import QueryRefused, error_from_json
-from dpsql.serve.wire import channel, session
-from dpsql.serve.wire.connection import WireConnection
+from dpsql.serve.wire import WireConnection, channel, session
 from tests.serve import frontend as f
 from tests.serve.answers import AnsweringClient
 from tests.serve.bench import Bench, run

@@ -23,7 +23,7 @@ from pydantic import AnyHttpUrl
 from dpsql.serve.gate import Login
 from dpsql.serve.http import Application, HttpFront, Message, Receive, Send, refuse
 from dpsql.serve.limits import MOST_QUERY_STRING, LimitExceeded, LoginEnded, check_json
-from dpsql.serve.mcp_tools import Tools, make_server
+from dpsql.serve.mcp.tools import Tools, make_server
 from dpsql.serve.state import CLIENT
 from dpsql.serve.statement_service import Confirmations, SpendingRule
 
