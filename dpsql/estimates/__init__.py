@@ -13,7 +13,7 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
 * `predictions`: budget shares and predicted errors before spending;
-* `sparse_vector_law`: predicted hits, errors, coverage and charge of a sparse vector run;
+* `sparse_vector_law`: predicted hits, errors, coverage and charge of a sparse vector run.
 """
 
 from dpsql.estimates.box_law import pair_half_width
