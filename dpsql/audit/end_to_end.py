@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import quote
-from dpsql.audit.campaigns import Campaign, Outcome
+from dpsql.audit import Campaign, Outcome
 from dpsql.audit.detector import Subject, Verdict, detect
 from dpsql.audit.runs import CHARGE, Pair
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedPrivate
