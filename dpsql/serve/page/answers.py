@@ -30,8 +30,8 @@ from dpsql.errors import (
 from dpsql.kernel.loss import Charge
 from dpsql.language.options import KEYWORDS, OPTION_VALUES, OPTIONS
 from dpsql.release import telling_opening
+from dpsql.render.column_values import value_text, values
 from dpsql.render.data import as_json, write_csv, write_parquet
-from dpsql.render.figures import value_text, values
 from dpsql.render.grid import Style
 from dpsql.render.html import release_svg
 from dpsql.render.readable import assumptions, ordering_estimates, ordering_number, places, summary
