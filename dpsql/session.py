@@ -206,7 +206,7 @@ class Session:
             self._beside = self._running.beside = tuple(q for q in self._beside if q not in own)
             return self._execute(prepared, most)
 
-    def stored(
+    def read_stored(
         self, prepared: PreparedPrivate | PreparedComposed, *, running: RunningStatement | None = None
     ) -> StatementResult | None:
         """Return the result of a private statement whose releases are all stored; None for any other."""

@@ -88,7 +88,7 @@ class Outcome:
     verdict: Verdict
 
     @property
-    def expected(self) -> bool:
+    def is_expected(self) -> bool:
         """Whether the verdict is the known one: violated exactly if the subject's claim is false."""
         return self.verdict.violated == self.subject.is_wrong(float(self.epsilon))
 
@@ -111,9 +111,9 @@ class Campaign:
     seconds: float
 
     @property
-    def expected(self) -> bool:
+    def is_expected(self) -> bool:
         """Whether every verdict is as expected."""
-        return all(outcome.expected for outcome in self.outcomes)
+        return all(outcome.is_expected for outcome in self.outcomes)
 
 
 def campaign(
@@ -197,7 +197,7 @@ def as_data(campaign: Campaign) -> dict[str, Any]:
     return {
         "confidence": campaign.confidence,
         "doubt": campaign.error_rate,
-        "expected": campaign.expected,
+        "expected": campaign.is_expected,
         "seconds": round(campaign.seconds, 3),
         "audits": [_outcome_data(outcome) for outcome in campaign.outcomes],
     }
@@ -209,7 +209,7 @@ def _outcome_data(outcome: Outcome) -> dict[str, Any]:
         "kind": subject.kind,
         "about": subject.about,
         "given_epsilon": float(outcome.epsilon),
-        "expected": outcome.expected,
+        "expected": outcome.is_expected,
         "near": outcome.near,
         **verdict_data(outcome.verdict),
     }
@@ -278,7 +278,7 @@ def as_text(campaign: Campaign, style: Style) -> str:
             drawn = figure([o.verdict for o in same], columns=columns, plain=style.plain)
             text += "\n" + _escape_lines(drawn, style)
     for outcome in outcomes:
-        if outcome.verdict.violated or not outcome.expected or len(outcomes) <= _FIGURES:
+        if outcome.verdict.violated or not outcome.is_expected or len(outcomes) <= _FIGURES:
             text += "\n" + _verdict_text(outcome, style)
     return text
 
@@ -305,7 +305,7 @@ def _draw_table(campaign: Campaign, style: Style) -> str:
 
 def _verdict_word(outcome: Outcome) -> str:
     text = "not private" if outcome.verdict.violated else "passes"
-    return text if outcome.expected else text.upper()
+    return text if outcome.is_expected else text.upper()
 
 
 def _verdict_text(outcome: Outcome, style: Style) -> str:
@@ -348,7 +348,7 @@ details { margin-top: .4rem; } .words { max-width: 50rem; overflow-wrap: anywher
 def as_html(campaign: Campaign) -> str:
     """Render a campaign as a self-contained HTML page."""
     verdicts = len(campaign.outcomes)
-    wrong = sum(not outcome.expected for outcome in campaign.outcomes)
+    wrong = sum(not outcome.is_expected for outcome in campaign.outcomes)
     result = "all as expected" if not wrong else f"{wrong} not as expected"
     parts = [
         tag("h1", "dpsql audit"),
@@ -396,7 +396,7 @@ def _render_subject(outcomes: Sequence[Outcome]) -> str:
 
 def _render_cells(outcome: Outcome) -> list[str]:
     verdict = outcome.verdict
-    text = ("not private" if verdict.violated else "passes") + ("" if outcome.expected else ", unexpected")
+    text = ("not private" if verdict.violated else "passes") + ("" if outcome.is_expected else ", unexpected")
     mark = {"class_": "bad"} if verdict.violated else {}
     numbers = (f"{verdict.lower_bound:.4g}", f"{verdict.p_value:.2g}", f"{verdict.seconds:.2f}")
     first = [tag("td", f"{verdict.epsilon:.4g}"), tag("td", text, **mark)]

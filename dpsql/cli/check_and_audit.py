@@ -238,7 +238,7 @@ def audit_command(
             out.write_text(json.dumps(audit.as_data(campaign), indent=2, ensure_ascii=False) + "\n")
         else:
             out.write_text(audit.as_text(campaign, out.style))
-    wrong = sum(not outcome.expected for outcome in campaign.outcomes)
+    wrong = sum(not outcome.is_expected for outcome in campaign.outcomes)
     if wrong:
         narrate.error(f"{wrong} of {len(campaign.outcomes)} verdicts are not as they should be")
         return ExitCode.QUERY_FAILED

@@ -160,7 +160,7 @@ def psql(state: State, address: str, user: str = "NAME") -> str:
     parts = {"host": host.strip("[]"), "port": port, "dbname": state.config.name, "user": user}
     if state.tls is not None and not local:
         parts["sslmode"] = "verify-full"
-        if not state.trusted:
+        if not state.is_trusted:
             parts["sslrootcert"] = str(state.tls.certificate)
         if state.tls.binding:
             parts["channel_binding"] = "require"

@@ -322,7 +322,7 @@ async def _serve(
         on_ready(state, addresses)
 
     def is_idle() -> bool:
-        running = any(each.running for each in wire.connections.live.values())
+        running = any(each.is_running for each in wire.connections.live.values())
         return not running and not service.figures().running
 
     service = Service(state.config, state.policy, state.users)

@@ -225,7 +225,7 @@ class StatementRun:
 
         # Whether releases are stored is asked of the ledger each time: plans are shared and kept.
         if isinstance(prepared, PreparedPrivate):
-            known = self.session.stored(prepared, running=self.running)
+            known = self.session.read_stored(prepared, running=self.running)
             if known is not None:
                 self.kind, self.price = "stored", Charge()
                 return self._answer_release(prepared, known.release, schema, asked)

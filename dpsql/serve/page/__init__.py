@@ -215,16 +215,16 @@ class Pages:
         return [
             Route("/v1/session", self._guard(self._sign_in), methods=["POST"]),
             Route("/v1/session", self._guard(self._sign_out), methods=["DELETE"]),
-            self._asking("/v1/session", UserRequest.who),
-            self._asking("/v1/tables", UserRequest.tables),
-            self._asking("/v1/language", UserRequest.language),
-            self._asking("/v1/budget", UserRequest.budget),
-            self._asking("/v1/explain", UserRequest.explain, "POST"),
-            self._asking("/v1/query", UserRequest.query, "POST"),
-            self._asking("/v1/cancel", UserRequest.cancel, "POST"),
-            self._asking("/v1/releases", UserRequest.releases),
-            self._asking("/v1/releases/{number}", UserRequest.release),
-            *(self._asking(f"/v1/releases/{{number}}/{form}", UserRequest.file) for form in FORMS),
+            self._make_route("/v1/session", UserRequest.who),
+            self._make_route("/v1/tables", UserRequest.tables),
+            self._make_route("/v1/language", UserRequest.language),
+            self._make_route("/v1/budget", UserRequest.budget),
+            self._make_route("/v1/explain", UserRequest.explain, "POST"),
+            self._make_route("/v1/query", UserRequest.query, "POST"),
+            self._make_route("/v1/cancel", UserRequest.cancel, "POST"),
+            self._make_route("/v1/releases", UserRequest.releases),
+            self._make_route("/v1/releases/{number}", UserRequest.release),
+            *(self._make_route(f"/v1/releases/{{number}}/{form}", UserRequest.file) for form in FORMS),
         ]
 
     # -- who asks
@@ -254,7 +254,7 @@ class Pages:
 
         return answer_errors
 
-    def _asking(
+    def _make_route(
         self, path: str, ask: Callable[[UserRequest], Awaitable[object]], method: str = "GET"
     ) -> Route:
         """Return the route of what a user asks."""

@@ -246,7 +246,7 @@ class UserRequest:
 
     async def cancel(self) -> JsonObject:
         """Stop what the user asks over HTTP now; what was charged stays charged."""
-        running = self._asks.running
+        running = self._asks.is_running
         self._asks.cancel()
         return {"cancelled": running}
 

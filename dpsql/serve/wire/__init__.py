@@ -80,7 +80,7 @@ class WireConnection:
         self._session = WireSession(
             client,
             self._settings,
-            lambda: context.connections.held_by(user.analyst),
+            lambda: context.connections.count_held_bytes(user.analyst),
             context.accounts.open(user.analyst),
         )
         client.address, client.started = channel.address, datetime.now(UTC)
@@ -96,7 +96,7 @@ class WireConnection:
     # -- for the registry
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a statement runs or waits to run."""
         return self._session.asking
 
@@ -136,9 +136,9 @@ class WireConnection:
                 await self._next_turn()
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Bytes of results that the connection keeps."""
-        return self._session.held
+        return self._session.held_bytes
 
     def close(self) -> None:
         """Give back what the connection holds; its results at once, which the garbage collector would not."""
@@ -202,7 +202,7 @@ class WireConnection:
         for statement in parts:
             self._check_client()
             result = await self._session.run(statement)
-            with self._session.sending(result) as check:
+            with self._session.count_while_sending(result) as check:
                 await send_result(self._channel, result, self._settings, check)
                 await self._next_turn()
 
@@ -219,7 +219,7 @@ class WireConnection:
     def _check_client(self) -> None:
         """Raise if the client is gone or the connection has to end: nobody would read what is charged."""
         self._channel.check()
-        if self._channel.lost:
+        if self._channel.is_lost:
             raise Disconnected
 
     async def _report_errors(self, work: Callable[[], Awaitable[None]]) -> bool:

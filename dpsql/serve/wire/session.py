@@ -303,12 +303,12 @@ class WireSession:
     # -- memory
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Bytes of the results that are kept: of cursors, of portals, and what is being sent."""
-        return self.cursors.held + self.portals.held + self._sending
+        return self.cursors.held_bytes + self.portals.held_bytes + self._sending
 
     @contextmanager
-    def sending(self, result: WireResult | None = None) -> Iterator[Callable[[], None]]:
+    def count_while_sending(self, result: WireResult | None = None) -> Iterator[Callable[[], None]]:
         """Send a result in this block, and count it as kept if it is given; yield what raises once cancelled.
 
         Nothing that was charged is given back.
