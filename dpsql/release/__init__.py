@@ -55,18 +55,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Release",
     "changes",
+    "describe_opening",
     "ends_of",
     "from_arrow",
     "from_bytes",
     "hold_at_once",
-    "opening",
     "places_of",
     "question",
     "rename_columns",
     "reuse_key",
     "source_version",
     "tables_read",
-    "telling_opening",
+    "tell_opening",
     "to_arrow",
     "to_bytes",
     "why_charged_again",
@@ -76,7 +76,7 @@ __all__ = [
 _HINT = "\nHint: "
 
 
-def opening(*releases: Release) -> str:
+def describe_opening(*releases: Release) -> str:
     """Say how stored answers are opened, free; empty if none is stored.
 
     The statement that does it is answered at every door.
@@ -92,7 +92,7 @@ def opening(*releases: Release) -> str:
 
 
 @contextmanager
-def telling_opening(*releases: Release | None, passed: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+def tell_opening(*releases: Release | None, passed: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """Let the errors of a block say how the answers are opened; none of another package leaves it.
 
     An `OSError` does, an `ImportError`, and those that are `passed`: whoever writes to a file or to a client
@@ -105,12 +105,12 @@ def telling_opening(*releases: Release | None, passed: tuple[type[Exception], ..
     try:
         yield
     except Error as problem:
-        raise with_hint(problem, opening(*known)) from None
+        raise with_hint(problem, describe_opening(*known)) from None
     except Exception as problem:
         if isinstance(problem, (OSError, ImportError, *passed)):
             raise
         text = f"internal error ({type(problem).__name__}): this is a bug of dpsql, please report it"
-        raise with_hint(InternalError(text), opening(*known)) from None
+        raise with_hint(InternalError(text), describe_opening(*known)) from None
 
 
 def with_hint(problem: Error, hint: str) -> Error:

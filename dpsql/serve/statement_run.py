@@ -33,7 +33,7 @@ from dpsql.language import (
 )
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import shown
-from dpsql.release import telling_opening
+from dpsql.release import tell_opening
 from dpsql.serve.answers import (
     Answer,
     AnswerColumn,
@@ -270,7 +270,7 @@ class StatementRun:
         asked: PlanKey | None,
     ) -> Answer:
         """Return the answer of a release; keep it under a key if the whole release was stored before."""
-        with telling_opening(release):
+        with tell_opening(release):
             assert release is not None  # noqa: S101  a private statement has one
             new = any(part.reused is None for part in release.parts or (release,))
             table = self.session.rows(prepared, release, intervals=self._intervals)

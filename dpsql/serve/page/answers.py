@@ -29,7 +29,7 @@ from dpsql.errors import (
 )
 from dpsql.kernel.loss import Charge
 from dpsql.language.options import KEYWORDS, OPTION_VALUES, OPTIONS
-from dpsql.release import telling_opening
+from dpsql.release import tell_opening
 from dpsql.render.column_values import value_text, values
 from dpsql.render.data import as_json, write_csv, write_parquet
 from dpsql.render.grid import Style
@@ -239,7 +239,7 @@ class UserRequest:
         budget = await self._free.budget()
 
         def write() -> bytes:
-            with telling_opening(found.release):
+            with tell_opening(found.release):
                 return to_json({**answer_facts(found, 0, budget.total), "left": json_facts.left_of(budget)})
 
         return await self._beside(write)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.release import telling_opening
+from dpsql.release import tell_opening
 from dpsql.serve.answers import AnswerColumn
 from dpsql.serve.limits import MemoryAccount
 from dpsql.serve.wire import command_words as c
@@ -228,7 +228,7 @@ class WireSession:
             self._check_held()
         with _locate_errors(question), self._cancellable():
             answer = await self.client.answer(question.text, parameters, types)
-        with _locate_errors(statement), telling_opening(answer.release):
+        with _locate_errors(statement), tell_opening(answer.release):
             return self._result_of(command, answer)
 
     def _result_of(self, command: c.Command | None, answer: Answer) -> WireResult:
