@@ -114,9 +114,9 @@ class _Stream:
             _check_one_count(counting.plan)
             if self.exhausted:
                 raise OperationalError("the misses are used up: open another stream")
-            return self._run.step(lambda: self._asked(counting, ask))
+            return self._run.step(lambda: self._ask(counting, ask))
 
-    def _asked(self, counting: PlannedCount, ask: Callable[[Run], Checked]) -> Paid[Checked]:
+    def _ask(self, counting: PlannedCount, ask: Callable[[Run], Checked]) -> Paid[Checked]:
         """Count and answer; called by `Running.step` under a reservation that was written before."""
         run = Run(counting.count(), Spending(self._mechanism.plan.loss))
         self._run.confirm()

@@ -95,7 +95,7 @@ class Engines:
                 raise OperationalError("the declared domains cannot be read; nothing was charged") from None
         return self._facts[0]
 
-    def unchanged(self, tables: Iterable[Table]) -> bool:
+    def is_unchanged(self, tables: Iterable[Table]) -> bool:
         """Whether no file of these tables was touched since the engine was opened."""
         return set(self.versions.stamps(tables)) <= set(self.stamps)
 
@@ -107,17 +107,17 @@ class Engines:
         """
         check_sealed(compiled)
         tables = tuple(reads)
-        known = self.unchanged(tables) and self.versions.tell(tables)
+        known = self.is_unchanged(tables) and self.versions.tell(tables)
         if known and (found := self.kept.find(compiled)) is not None:
             return found
         known = known and is_settled(self.versions.stamps(tables))
-        query = self._widened(compiled) if known else compiled
+        query = self._widen(compiled) if known else compiled
         counts = self.engine.count(query)
-        if known and self.unchanged(tables):
+        if known and self.is_unchanged(tables):
             self.kept.keep(query, counts)
         return counts if query is compiled else take_counts(counts, query, compiled)
 
-    def _widened(self, compiled: CompiledQuery) -> CompiledQuery:
+    def _widen(self, compiled: CompiledQuery) -> CompiledQuery:
         """Return a query that counts more, so that its counts serve the statements that come next, too."""
         with running_statement() as statement:
             others = statement.beside
@@ -179,7 +179,7 @@ class Database:
     def _open(self) -> tuple[Engines, weakref.finalize[..., Engines]]:
         """Open the engines; open them again if a file that they keep open changed meanwhile."""
         for _ in range(_ATTEMPTS):
-            stamps, held = self.versions.stamps(), self.versions.held()
+            stamps, held = self.versions.stamps(), self.versions.held_stamps()
             engine = open_engine(self.policy, self._memory, background=self._background)
             kept = KeptCounts(self.policy.keep)
             stored = self.ledger.ladders()
@@ -189,7 +189,7 @@ class Database:
             engines = Engines(self.policy, engine, self.versions, stamps, kept, newest)
             finalizer = weakref.finalize(engines, _close, self._process, engine, kept)
             finalizer.atexit = False
-            if self.versions.held() == held:
+            if self.versions.held_stamps() == held:
                 return engines, finalizer
         raise OperationalError(CHANGING)
 
@@ -230,7 +230,7 @@ class Database:
         self.on_vetting(None)
         if not readable:
             raise OperationalError(f"table {name} cannot be read as declared: the owner runs `dpsql check`")
-        if not engines.unchanged(tables_read(self.policy, [name])):
+        if not engines.is_unchanged(tables_read(self.policy, [name])):
             raise OperationalError(CHANGING)
         self.ledger.vet(name, version)
         if engine.within_length_limit(name):

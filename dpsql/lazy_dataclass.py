@@ -29,7 +29,7 @@ else:
         >>> Point(1), Point(1) == Point(1, 0), {Point(2), Point(2)}
         (Point(x=1, y=0), True, {Point(x=2, y=0)})
         """
-        return lambda cls: _slotted(cls, **options)
+        return lambda cls: _add_slots(cls, **options)
 
 
 _MISSING = dataclasses.MISSING
@@ -47,7 +47,7 @@ class _Example:
 _KEPT, _PASSED = (getattr(field, _MARK) for field in vars(_Example)[_FIELDS].values())
 
 
-def _slotted(
+def _add_slots(
     cls: type,
     *,
     slots: bool,

@@ -42,7 +42,7 @@ def _free(name: str, taken: Collection[str], *, fold: bool = False) -> str:
     return made
 
 
-def renamed_columns(names: Sequence[str], *, fold: bool = False) -> list[tuple[str, str]]:
+def list_renamed(names: Sequence[str], *, fold: bool = False) -> list[tuple[str, str]]:
     """Return the names that `make_distinct` changes, each with its new name."""
     made = make_distinct(names, fold=fold)
     return [(old, new) for old, new in zip(names, made, strict=True) if old != new]

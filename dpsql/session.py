@@ -67,7 +67,7 @@ from dpsql.language import (
     copy_text,
     copy_whole,
 )
-from dpsql.release import Release, from_bytes, telling_opening, write_cell
+from dpsql.release import Release, from_bytes, tell_opening, write_cell
 from dpsql.release.reuse import CHANGING
 from dpsql.session_api import StatementResult, Turn
 
@@ -206,12 +206,12 @@ class Session:
             self._beside = self._running.beside = tuple(q for q in self._beside if q not in own)
             return self._execute(prepared, most)
 
-    def stored(
+    def read_stored(
         self, prepared: PreparedPrivate | PreparedComposed, *, running: RunningStatement | None = None
     ) -> StatementResult | None:
         """Return the result of a private statement whose releases are all stored; None for any other."""
         with self.statement(running):
-            releases = self._releasing(prepared).stored(prepared)
+            releases = self._open_releasing(prepared).stored(prepared)
             return None if releases is None else _result_of(prepared, releases)
 
     def schema(self, prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
@@ -233,7 +233,7 @@ class Session:
     ) -> tuple[str, ...]:
         """Return the keys under which the releases of a statement are stored, given its release."""
         with self.statement(running):
-            return self._releasing(prepared).keys(prepared, release.parts or (release,))
+            return self._open_releasing(prepared).keys(prepared, release.parts or (release,))
 
     def _execute(self, prepared: Prepared, most: Charge | None = None) -> StatementResult:
         match prepared:
@@ -279,7 +279,7 @@ class Session:
 
     def _private(self, prepared: PreparedPrivate | PreparedComposed, most: Charge | None) -> StatementResult:
         """Obtain the releases of a statement, and run its outer query over them."""
-        releasing = self._releasing(prepared, most)
+        releasing = self._open_releasing(prepared, most)
         for _ in range(_ATTEMPTS):
             releases = releasing.releases(prepared)
             if releases is not None:
@@ -292,7 +292,7 @@ class Session:
             prepared = again
         raise OperationalError(CHANGING)
 
-    def _releasing(
+    def _open_releasing(
         self, prepared: PreparedPrivate | PreparedComposed, most: Charge | None = None
     ) -> Releasing:
         if prepared.engines.versions is not self.database.versions:
@@ -386,6 +386,6 @@ def _result_of(
     prepared: PreparedPrivate | PreparedComposed, releases: tuple[Release, ...]
 ) -> StatementResult:
     """Return the result of a private statement, given its releases."""
-    with telling_opening(*releases):
+    with tell_opening(*releases):
         release = releases[0] if isinstance(prepared, PreparedPrivate) else run_composed(prepared, releases)
     return StatementResult(release.rows, release)

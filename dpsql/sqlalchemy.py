@@ -179,9 +179,9 @@ class Dialect(default.DefaultDialect):
     ) -> list[interfaces.ReflectedColumn]:
         """List a table's declared columns."""
         self._must_exist(connection, table_name, schema)
-        rows = connection.exec_driver_sql(f"DESCRIBE {_quoted(table_name)}").fetchall()
+        rows = connection.exec_driver_sql(f"DESCRIBE {_quote(table_name)}").fetchall()
         return [
-            {"name": column, "type": _type(text), "nullable": True, "default": None}
+            {"name": column, "type": _read_type(text), "nullable": True, "default": None}
             for column, text, *_ in rows
         ]
 
@@ -229,27 +229,27 @@ def _without_rows(cursor: dbapi.Cursor, probe: re.Match[str]) -> str | None:
     private = [t for t, unit, *_ in cursor.connection.execute("SHOW TABLES") if unit != "public"]
     if name.lower() not in [t.lower() for t in private]:
         return None
-    rows = cursor.connection.execute(f"DESCRIBE {_quoted(name)}").fetchall()
-    typed = [(_quoted(column), "VARCHAR" if kind == "ENUM" else kind) for column, kind, *_ in rows]
+    rows = cursor.connection.execute(f"DESCRIBE {_quote(name)}").fetchall()
+    typed = [(_quote(column), "VARCHAR" if kind == "ENUM" else kind) for column, kind, *_ in rows]
     return (
         "SELECT " + ", ".join(f"CAST(NULL AS {kind}) AS {column}" for column, kind in typed) + " WHERE 1 = 0"
     )
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _type(text: str) -> types.TypeEngine[Any]:
+def _read_type(text: str) -> types.TypeEngine[Any]:
     """Translate a column's type as DESCRIBE writes it; an ENUM's values are not shown there."""
-    return _translated(SqlType("ENUM") if text == "ENUM" else column_type(text))
+    return _translate_type(SqlType("ENUM") if text == "ENUM" else column_type(text))
 
 
-def _translated(kind: SqlType) -> types.TypeEngine[Any]:
+def _translate_type(kind: SqlType) -> types.TypeEngine[Any]:
     if kind.name == "DECIMAL":
         return types.DECIMAL(kind.precision, kind.scale)
     if kind.name == "TIMESTAMPTZ":
         return types.TIMESTAMP(timezone=True)
     if kind.name == "LIST" and kind.item is not None:
-        return types.ARRAY(_translated(kind.item))
+        return types.ARRAY(_translate_type(kind.item))
     return _TYPES.get(kind.name, types.NullType)()

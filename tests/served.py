@@ -17,8 +17,8 @@ from dpsql.kernel.loss import Charge
 from dpsql.policy import ServeConfig
 from dpsql.serve import users as users_file
 from dpsql.serve.answers import Answer, Described
+from dpsql.serve.catalog import Route, SessionFacts, Signal
 from dpsql.serve.catalog.catalog import PgCatalog
-from dpsql.serve.catalog.facts import Route, SessionFacts, Signal
 from dpsql.serve.client import Client
 from dpsql.serve.gate import Login
 from dpsql.serve.service import Service

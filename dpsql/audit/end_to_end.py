@@ -23,10 +23,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dpsql.analysis import quote
-from dpsql.audit.campaigns import Campaign, Outcome
-from dpsql.audit.detector import Verdict, detect
+from dpsql.audit import Campaign, Outcome
+from dpsql.audit.detector import Subject, Verdict, detect
 from dpsql.audit.runs import CHARGE, Pair
-from dpsql.audit.subjects import Subject
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedPrivate
 from dpsql.engines.duckdb.source_files import scan_files
 from dpsql.errors import ProgrammingError

@@ -9,7 +9,7 @@ import sys
 import threading
 from contextlib import suppress
 
-from dpsql.cli.app import main
+from dpsql.cli import main
 
 
 class _WithoutPandas:

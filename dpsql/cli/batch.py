@@ -361,10 +361,10 @@ def write_result(
 
     If the format does not show the price, that goes to stderr too.
     """
-    from dpsql.release import telling_opening
+    from dpsql.release import tell_opening
 
     release, total = answer.release, session.budget().total
-    with telling_opening(release, passed=(OutputFailedError, UnwritableError, ClickException, Abort)):
+    with tell_opening(release, passed=(OutputFailedError, UnwritableError, ClickException, Abort)):
         output.write(answer.table, release, total, number=number)
     for sentence in answer.notices:
         narrate.note(sentence)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from dpsql.cli import narrate
 from dpsql.cli.narrate import OutputFailedError, UnwritableError
-from dpsql.places import renamed_columns
+from dpsql.places import list_renamed
 from dpsql.render.grid import style_of
 
 if TYPE_CHECKING:
@@ -141,9 +141,9 @@ class AnswerOutput:
         if not rows.num_columns:
             return
         if release is not None:
-            from dpsql.release import opening
+            from dpsql.release import describe_opening
 
-            self._hint = opening(release) or _AGAIN
+            self._hint = describe_opening(release) or _AGAIN
         try:
             out = self.open(number)
         except UnwritableError as problem:
@@ -177,7 +177,7 @@ class AnswerOutput:
 
                 rows = round_rows(rows, release, whole=self.format not in ONE_RESULT)
         if self.format in _DISTINCT:
-            for old, new in renamed_columns(rows.column_names, fold=self.format == "parquet"):
+            for old, new in list_renamed(rows.column_names, fold=self.format == "parquet"):
                 narrate.note(f"{self.format} has no two columns of one name: another {old} is called {new}")
         if self.format in ONE_RESULT:
             data.write_binary(data.add_metadata(rows, release), out, self.format, stream=self._file is None)

@@ -160,7 +160,7 @@ def psql(state: State, address: str, user: str = "NAME") -> str:
     parts = {"host": host.strip("[]"), "port": port, "dbname": state.config.name, "user": user}
     if state.tls is not None and not local:
         parts["sslmode"] = "verify-full"
-        if not state.trusted:
+        if not state.is_trusted:
             parts["sslrootcert"] = str(state.tls.certificate)
         if state.tls.binding:
             parts["channel_binding"] = "require"
@@ -216,7 +216,7 @@ def mcp_command(
 
 def _over_server(url: str, free: Fraction, person: Fraction | None) -> None:
     from dpsql.remote import RemoteSession, Target, find_password
-    from dpsql.serve.mcp_tools import serve_one
+    from dpsql.serve.mcp.tools import serve_one
     from dpsql.serve.statement_service import RemoteService
 
     target = Target.of(url)
@@ -230,7 +230,7 @@ def _over_server(url: str, free: Fraction, person: Fraction | None) -> None:
 
 
 def _over_policy(settings: CliSettings, free: Fraction, person: Fraction | None) -> None:
-    from dpsql.serve.mcp_tools import serve_one
+    from dpsql.serve.mcp.tools import serve_one
     from dpsql.serve.statement_service import LocalService
     from dpsql.session import Session
 

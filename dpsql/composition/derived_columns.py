@@ -247,7 +247,7 @@ class DerivedErrors:
             self.few += 1
             raise NoIntervalError
         low, high = sorted(factor * end + more for end in ends)
-        slope = terms.combined(1 / y, -x / y**2)
+        slope = terms.combine(1 / y, -x / y**2)
         del value
         return abs(factor) * stddev(slope), low, high
 

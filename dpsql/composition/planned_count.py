@@ -121,7 +121,7 @@ class PlannedCount:
 
     def unchanged(self) -> bool:
         """Whether the files that it reads are still those for which it was planned."""
-        return self.engines.unchanged(self.reads)
+        return self.engines.is_unchanged(self.reads)
 
     def current(self) -> bool:
         """Whether what it was planned for is what the engine would count now; asked before a charge."""
@@ -152,6 +152,6 @@ class PlannedCount:
             for t in self.reads
             if unchanged or t.public or not t.trust_source or isinstance(t.source, ParquetSource)
         ]
-        if not self.engines.unchanged(reads):
+        if not self.engines.is_unchanged(reads):
             raise Cancelled(_CHANGED)
         return counts

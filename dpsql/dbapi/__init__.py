@@ -1,11 +1,20 @@
 """The Python connector, as PEP 249 specifies it.
 
-`connect` opens a `Connection`, whose `explain` returns the price of a statement before it runs
-(``connection``). Its `Cursor` (``cursor``) runs statements and returns rows, Arrow data and the `Release`.
-``rows`` has PEP 249's types, and the rows of a result.
+`connect` opens a policy's database for one analyst, or a connection to a server; the `Connection` returns
+by `explain` the price of a statement before it runs (`Explanation`). Its `Cursor` (``cursor``) runs
+statements and returns rows, Arrow data and the `Release`. ``rows`` has PEP 249's types, and the rows of a
+result.
 """
 
-from dpsql.dbapi.connection import Connection, Explanation, connect
+from __future__ import annotations
+
+import atexit
+import gc
+import json
+from fractions import Fraction
+from typing import TYPE_CHECKING, Self
+
+from dpsql import errors
 from dpsql.dbapi.cursor import Cursor
 from dpsql.dbapi.rows import (
     BINARY,
@@ -34,13 +43,22 @@ from dpsql.errors import (
     ProgrammingError,
     Warning,  # noqa: A004  PEP 249 fixes the name
 )
+from dpsql.kernel.loss import Charge
+from dpsql.lazy_dataclass import dataclass
 
-apilevel = "2.0"
-"""The version of PEP 249."""
-threadsafety = 2
-"""Threads may share the module and connections (a lock keeps statements apart), but not cursors."""
-paramstyle = "qmark"
-"""Markers are `?`; `$name` with a mapping is understood too."""
+if TYPE_CHECKING:
+    import os
+
+    import pyarrow as pa
+
+    from dpsql.checked import CheckedCounts
+    from dpsql.database import Database
+    from dpsql.kernel.loss import Number
+    from dpsql.language import Parameters
+    from dpsql.ledger import Budget
+    from dpsql.policy import Policy
+    from dpsql.release import Release
+    from dpsql.session_api import AnalystSession
 
 __all__ = [  # noqa: RUF022  grouped: what connects, PEP 249's constants, types, constructors, exceptions
     "connect",
@@ -74,3 +92,229 @@ __all__ = [  # noqa: RUF022  grouped: what connects, PEP 249's constants, types,
     "ProgrammingError",
     "NotSupportedError",
 ]
+
+apilevel = "2.0"
+"""The version of PEP 249."""
+threadsafety = 2
+"""Threads may share the module and connections (a lock keeps statements apart), but not cursors."""
+paramstyle = "qmark"
+"""Markers are `?`; `$name` with a mapping is understood too."""
+
+# The interpreter's last search for garbage looks through every object of dpsql and its libraries, which takes
+# about a tenth of the processor time of a program that asks one statement.
+atexit.register(gc.freeze)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation:
+    """What a statement would cost, and how it is read; nothing was charged. `Connection.explain` makes it."""
+
+    private: bool
+    """Whether the statement reads private tables."""
+    charge: Charge
+    """The most that the statement would charge now, exact: nothing if its answer is stored."""
+    remaining: Charge
+    """What is left of the budget, exact."""
+    table: pa.Table
+    """The rows of EXPLAIN: the columns `property` and `value`, both VARCHAR."""
+
+    @classmethod
+    def of(cls, table: pa.Table, remaining: Charge) -> Explanation:
+        """Read the price that EXPLAIN puts into the metadata of its table."""
+        price = json.loads(table.schema.metadata[b"dpsql.price"])
+        charge = Charge(Fraction(price["epsilon"]), Fraction(price["delta"]))
+        return cls(price["private"], charge, remaining, table.replace_schema_metadata(None))
+
+    @property
+    def fits(self) -> bool:
+        """Whether the budget that is left pays for the statement; a policy's cap on one statement may not."""
+        return self.charge.fits(self.remaining)
+
+    @property
+    def price(self) -> str:
+        """The price in words: `epsilon 0.5; epsilon 8.5 is left`."""
+        from dpsql.render.readable import amounts, price  # noqa: PLC0415  imported where it is drawn
+
+        if not self.private:
+            return "costs nothing: it reads no private table"
+        if not self.charge.epsilon and not self.charge.delta:
+            return f"costs nothing; {amounts(self.remaining)} is left"
+        left = f"{amounts(self.remaining)} is left"
+        return f"costs {price(self.charge)}; {left}" + ("" if self.fits else ", which does not pay for it")
+
+    def __repr__(self) -> str:
+        from dpsql.render.grid import style_of  # noqa: PLC0415
+        from dpsql.render.table import as_table  # noqa: PLC0415
+
+        return f"<Explanation: {self.price}>\n{as_table(self.table, None, style_of(None))}".rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        """Show the price in a notebook, above how the statement is read."""
+        from dpsql.render.html import explanation_html  # noqa: PLC0415
+
+        return explanation_html(self.price, self.table)
+
+
+def connect(
+    policy: str | os.PathLike[str] | Policy | Database = "dpsql.toml",
+    *,
+    analyst: str | None = None,
+    password: str | None = None,
+) -> Connection:
+    """Open the database that a policy describes, or log in to a server of `dpsql serve`.
+
+    Parameters
+    ----------
+    policy
+        Path of the owner's policy file, or a `Policy`; or a `Database`, which many connections may share and
+        which stays open when they close. Or the URL of a server,
+        `dpsql://alice@host:5433/shop?sslrootcert=FILE`.
+    analyst
+        Name of the analyst; the ledger records it with each charge. dpsql does not verify names: whoever
+        runs this process may give any. Where the policy lists its analysts, others are refused. A server
+        knows the analyst by the login.
+    password
+        The password or token for a server. Without it, it comes from the environment's DPSQL_PASSWORD, from
+        `~/.pgpass`, or from a prompt.
+
+    Raises
+    ------
+    PolicyError
+        The policy cannot be read or is wrong, or lists its analysts without this one.
+    OperationalError
+        The server cannot be reached, its certificate is not accepted, or the login fails.
+    """
+    # Imported here: the engine and the parser take a third of a second, and `import dpsql` needs neither.
+    if isinstance(policy, str) and policy.startswith("dpsql://"):
+        from dpsql.remote import connect as log_in  # noqa: PLC0415
+
+        if analyst is not None:
+            raise errors.InterfaceError(
+                "a server knows the analyst by the login\nHint: dpsql://USER@host:5433/shop"
+            )
+        return Connection(log_in(policy, password))
+    if password is not None:
+        raise errors.InterfaceError("a password is for a server; a policy on this machine needs none")
+    from dpsql.session import Session  # noqa: PLC0415
+
+    return Connection(Session(policy, analyst))
+
+
+class Connection:
+    """The connection of one analyst; `dpsql.connect` opens it.
+
+    Threads may share it (their statements wait for each other), each with cursors of its own. Processes may
+    not: after a fork a child opens its own. PEP 249's exceptions are its attributes too.
+    """
+
+    Warning = errors.Warning
+    Error = errors.Error
+    InterfaceError = errors.InterfaceError
+    DatabaseError = errors.DatabaseError
+    DataError = errors.DataError
+    OperationalError = errors.OperationalError
+    IntegrityError = errors.IntegrityError
+    InternalError = errors.InternalError
+    ProgrammingError = errors.ProgrammingError
+    NotSupportedError = errors.NotSupportedError
+
+    messages: list[tuple[type[errors.Warning], errors.Warning]]
+    """What the user should know of the connection, in PEP 249's form: pairs of a class and a warning. That a
+    ledger was made stands here. Nothing clears it but the user: `del connection.messages[:]`.
+    """
+
+    def __init__(self, session: AnalystSession) -> None:
+        self._session = session
+        self.messages = [(errors.Warning, errors.Warning(text)) for text in session.messages]
+
+    def cursor(self) -> Cursor:
+        """Make a cursor, which runs statements."""
+        self._session.check()
+        return Cursor(self, self._session)
+
+    def execute(self, operation: str, parameters: Parameters = None) -> Cursor:
+        """Run one statement on a new cursor, and return the cursor."""
+        return self.cursor().execute(operation, parameters)
+
+    def sql(self, operation: str, parameters: Parameters = None) -> Cursor:
+        """Run one statement at once, as `execute` does, and return the cursor with its result.
+
+        A private statement is charged by this call, not by `df()` or `show()`; those cost nothing, however
+        often they are called. `explain` tells the price before. Raises what `Cursor.execute` raises.
+        """
+        return self.execute(operation, parameters)
+
+    def explain(self, operation: str, parameters: Parameters = None) -> Explanation:
+        """Return what a statement would cost and how it is read; nothing is charged, no private row is read.
+
+        Parameters
+        ----------
+        operation, parameters
+            As for `Cursor.execute`, without EXPLAIN.
+
+        Raises
+        ------
+        QuerySyntaxError, QueryRefused
+            It does not parse, or cannot be proved private.
+        """
+        # Imported here: `import dpsql` needs no parser.
+        from dpsql.language import copy_text  # noqa: PLC0415
+
+        try:
+            found = self._session.run(f"EXPLAIN {copy_text(operation)}", parameters)
+        except (errors.QueryRefused, errors.QuerySyntaxError):
+            # The statement alone has the same errors, and their places in it.
+            self._session.prepare(operation, parameters)
+            raise
+        return Explanation.of(found.table, self._session.budget().remaining)
+
+    def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
+        """Open a stream of counts that are answered by guesses; only rejected guesses are charged.
+
+        Parameters
+        ----------
+        tolerance
+            A guess is accepted if its error is smaller, in counts (up to noise).
+        epsilon
+            The most the stream can cost, reserved now; what is not spent is given back on `close`.
+        misses
+            How many rejected guesses the stream can answer.
+        """
+        return self._session.checked(tolerance=tolerance, epsilon=epsilon, misses=misses)
+
+    def release(self, number: int) -> Release:
+        """Read one of the analyst's own releases back, by its number in SHOW RELEASES; it costs nothing."""
+        return self._session.release(number)
+
+    def budget(self) -> Budget:
+        """Return what may be spent in total, what is spent and what is left, each an exact `Charge`."""
+        return self._session.budget()
+
+    def cancel(self) -> None:
+        """Stop the running statement, from another thread or a signal handler; what was charged stays so."""
+        self._session.cancel()
+
+    def commit(self) -> None:
+        """Do nothing: dpsql writes no data, and a charge is durable before its answer is given."""
+        self._session.check()
+
+    def rollback(self) -> None:
+        """Do nothing: there is no data to take back, and what was spent stays spent.
+
+        It does not raise, since pools and pandas call it on every connection they hand back.
+        """
+        self._session.check()
+
+    def close(self) -> None:
+        """Close the connection. Closing twice is an error, as PEP 249's compliance suite wants."""
+        self._session.check()
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        self._session.check()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        # A child of a fork leaves the block as well; the connection is its parent's.
+        if self._session.turn.in_own_process and not self._session.closed:
+            self.close()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from dpsql.dbapi.rows import ResultRows, Row, data_frame
 from dpsql.errors import DataError, InterfaceError, NotSupportedError
-from dpsql.places import make_distinct, renamed_columns
+from dpsql.places import list_renamed, make_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -192,7 +192,7 @@ class Cursor:
         import polars  # noqa: PLC0415
 
         table = self._result().table
-        for old, new in renamed_columns(table.column_names):
+        for old, new in list_renamed(table.column_names):
             told = f"polars has no two columns of one name: another {old!r} is called {new!r}"
             warnings.warn(told, UserWarning, stacklevel=2)
         with self._tell_opening(), _convert_errors("polars"):
@@ -289,9 +289,9 @@ class Cursor:
     def _tell_opening(self) -> AbstractContextManager[None]:
         """Let what fails in a block say how the stored answer is opened."""
         # Imported here: there is an answer, so it is loaded.
-        from dpsql.release import telling_opening  # noqa: PLC0415
+        from dpsql.release import tell_opening  # noqa: PLC0415
 
-        return telling_opening(self._release)
+        return tell_opening(self._release)
 
     def _result(self) -> ResultRows:
         self._check_open()

@@ -194,7 +194,7 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
     """Return a column's values; what Python has not comes as text: nothing fails once it is paid for."""
     import pyarrow as pa  # noqa: PLC0415  loaded by the time there is a result, never by `import dpsql`
 
-    from dpsql.render.figures import python_values  # noqa: PLC0415  as late as pyarrow
+    from dpsql.render.column_values import python_values  # noqa: PLC0415  as late as pyarrow
 
     values = python_values(column)
     if pa.types.is_decimal(column.type) and (column.type.precision, column.type.scale) == (38, 0):

@@ -1,8 +1,8 @@
 """Engines: the schema database, which binds statements, and the private engines, which count.
 
 The schema database, in which private tables are empty, answers everything public. A private engine runs
-`CompiledQuery` objects and nothing else. Here are the `Engine` protocol and the choice of an engine by the
-policy.
+`CompiledQuery` objects and nothing else. Here are the `Engine` protocol, what an engine does for the owner
+(`OwnerTools`), and the choice of an engine by the policy.
 
 ====================  ========================================================================
 ``schema_database``   the binder, the catalog and the engine of public statements
@@ -19,7 +19,9 @@ policy.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
 
 from dpsql.analysis import CompiledQuery
 from dpsql.engines.duckdb.duckdb_settings import untested_notice as engine_notice
@@ -32,9 +34,13 @@ from dpsql.engines.worker import (
     Untranslatable,
     running_statement,
 )
+from dpsql.errors import InternalError
 from dpsql.kernel.charged_work import CANCELLED, FAILED, Cancelled
 from dpsql.kernel.counts import Counts
-from dpsql.policy import Policy, engine_kind
+from dpsql.policy import Policy, Table, engine_kind
+
+if TYPE_CHECKING:
+    from dpsql.engines.duckdb import source_schemas
 
 __all__ = [
     "CANCELLED",
@@ -42,6 +48,8 @@ __all__ = [
     "Cancelled",
     "Engine",
     "KeptCounts",
+    "OwnerCatalog",
+    "OwnerTools",
     "ResultLimit",
     "RunningStatement",
     "UnboundQuery",
@@ -49,6 +57,7 @@ __all__ = [
     "engine_notice",
     "length_check_key",
     "open_engine",
+    "owner_tools",
     "running_statement",
     "take_counts",
 ]
@@ -113,6 +122,64 @@ def open_engine(policy: Policy, memory: int | None = None, *, background: bool =
         from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine  # noqa: PLC0415  heavy
 
         return DuckDBEngine(policy, memory, background=background)
+
+
+class OwnerCatalog(Protocol):
+    """The catalog of an engine that was reached for the owner; no row is read."""
+
+    def describe(self) -> tuple[str, str]:
+        """Return the level of a finding, and which engine it is."""
+
+    def has(self, table: Table) -> bool:
+        """Whether a declared table is in the catalog, or is a file that the engine itself reads."""
+
+    def check_table(self, table: Table, longest: int) -> None:
+        """Raise `PolicyError` if a declared table is not as the policy says."""
+
+    def describe_statistics(self, table: Table) -> str:
+        """Say what makes plans of a table slow, and what mends it; empty if nothing does."""
+
+
+class OwnerTools(Protocol):
+    """What an engine does for the owner alone, by its address: errors hold the engine's own words."""
+
+    verified: str
+    """What holds of a table that `OwnerCatalog.check_table` has accepted."""
+
+    def introspect(
+        self, wanted: Callable[[str, str], bool | None]
+    ) -> tuple[list[source_schemas.Found], list[source_schemas.Skipped]]:
+        """Return the tables that a policy may declare, and those left out.
+
+        `wanted` says of a schema and a name whether the owner wants it: True if it was named, None if nothing
+        was said.
+        """
+
+    def adapt_file(self, table: source_schemas.Found) -> source_schemas.Found:
+        """Return a file's table as a policy of the engine declares it."""
+
+    def open_catalog(self) -> AbstractContextManager[OwnerCatalog]:
+        """Reach the engine; raises an error with its own words."""
+
+    def check_policy(self, policy: Policy) -> None:
+        """Raise `PolicyError` for a declaration that the engine cannot use."""
+
+    def describe_error(self, problem: BaseException) -> str:
+        """Return the engine's own words, in one line."""
+
+
+def owner_tools(address: str) -> OwnerTools:
+    """Return what the engine at an address does for the owner; DuckDB's has no address."""
+    match engine_kind(address):
+        case "postgresql":
+            from dpsql.engines.postgres.postgres_owner import PostgresOwner  # noqa: PLC0415  an extra
+
+            return PostgresOwner(address)
+        case "spark":
+            from dpsql.engines.spark.spark_engine import SparkOwner  # noqa: PLC0415  an extra
+
+            return SparkOwner(address)
+    raise InternalError("an engine without an address has no owner's tools")
 
 
 def length_check_key(table: str) -> str:

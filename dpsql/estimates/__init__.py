@@ -13,8 +13,7 @@ Pure functions of released values or public parameters; nothing here reads priva
 * `kept_ladder`: bounds on what a unit contributes, and intervals that cover what they cut, from noisy numbers
   of units by size;
 * `predictions`: budget shares and predicted errors before spending;
-* `sparse_vector_law`: predicted hits, errors, coverage and charge of a sparse vector run;
-* `wording`: predicted errors in words.
+* `sparse_vector_law`: predicted hits, errors, coverage and charge of a sparse vector run.
 """
 
 from dpsql.estimates.box_law import pair_half_width
@@ -49,15 +48,19 @@ from dpsql.estimates.noise_quantiles import (
 )
 from dpsql.estimates.predictions import (
     Strategy,
+    decimal,
     distinguishable_gap,
+    error_words,
+    figure,
     logistic_gap,
     measuring_share,
+    plural,
     sparse_vector_error,
     split_measuring,
+    with_noun,
 )
 from dpsql.estimates.sparse_vector_law import Outlook, SparseVectorLaw
 from dpsql.estimates.threshold_counts import from_reached, from_threshold
-from dpsql.estimates.wording import decimal, error_words, figure, plural, with_noun
 
 __all__ = [
     "Average",

@@ -77,7 +77,7 @@ def offsets(model: ErrorModel, confidence: Real = 0.95) -> Offsets:
         return Offsets(width, width.copy())
     scales, _, group = model.groups()
     sides = np.array([_sides(model, one, level) for one in range(len(scales))])[group]
-    if measuring is None and not gaps.floored:
+    if measuring is None and not gaps.is_floored:
         return Offsets(sides[:, 0], sides[:, 1])
     # The law is that of continuous noise. Discrete noise on a coarse grid has another variance: scale by it.
     continuous = np.array([sum(term.variance for term in model.terms(g)) for g in range(len(scales))])[group]
@@ -88,7 +88,7 @@ def offsets(model: ErrorModel, confidence: Real = 0.95) -> Offsets:
 def _sides(model: ErrorModel, group: int, level: float) -> tuple[float, float]:
     gaps = model.gaps
     if model.measuring is None and gaps.threshold_scale is not None:
-        grid = None if gaps.floored else gaps.resolution
+        grid = None if gaps.is_floored else gaps.resolution
         scale = model.groups()[0][group]
         return threshold_gap_offsets(gaps.noise, scale, gaps.threshold_scale, level, resolution=grid)
     low, high = quantiles(model.terms(group), (1 - level) / 2)
@@ -114,26 +114,26 @@ class Combined:
     """What the numbers are made of; None: that is not known, and so is the error of what is computed."""
 
     @classmethod
-    def nothing(cls) -> Combined:
+    def empty(cls) -> Combined:
         """Return the estimates of no counts."""
         return cls(np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0))
 
     def negate(self) -> Combined:
         """Return the estimates of the negated counts."""
         turned = None if self.together is None else (-self.together[1], -self.together[0])
-        made = self.made.scaled(-1.0) if isinstance(self.made, Linear) else None
+        made = self.made.scale(-1.0) if isinstance(self.made, Linear) else None
         return Combined(-self.value, self.stddev, -self.high, -self.low, turned, made)
 
-    def taken(self, rows: NDArray[np.int64]) -> Combined:
+    def take(self, rows: NDArray[np.int64]) -> Combined:
         """Return the estimates of some of the counts, in the given order."""
         ends = None if self.together is None else (self.together[0][rows], self.together[1][rows])
-        made = None if self.made is None else self.made.taken(rows)
+        made = None if self.made is None else self.made.take(rows)
         return Combined(self.value[rows], self.stddev[rows], self.low[rows], self.high[rows], ends, made)
 
-    def scaled(self, step: float) -> Combined:
+    def scale(self, step: float) -> Combined:
         """Return the estimates multiplied by `step`, the size of a count in another unit."""
         ends = None if self.together is None else (self.together[0] * step, self.together[1] * step)
-        made = None if self.made is None else self.made.scaled(step)
+        made = None if self.made is None else self.made.scale(step)
         return Combined(self.value * step, self.stddev * step, self.low * step, self.high * step, ends, made)
 
     def within(self, low: float, high: float) -> Combined:
@@ -198,7 +198,7 @@ def from_top_k(
     (array([170., 130.]), array([156.9, 116.9]), array([183.1, 143.1]))
     """
     if k == 0 and not np.size(gap):
-        return Combined.nothing()
+        return Combined.empty()
     y = top_k_offsets(gap, k, noise.resolution)
     if lowest:  # the mechanism ran on the negated counts
         if threshold is not None:

@@ -313,7 +313,7 @@ class KeptLadder:
 
         return min(thresholds(self.most), key=error)
 
-    def shared(
+    def divide_by_shares(
         self,
         values: ArrayLike,
         half_width: ArrayLike,

@@ -240,11 +240,11 @@ class GapNoise:
         scales = set(self.scale) if isinstance(self.scale, Iterable) else {self.scale}
         for one in scales:
             positive(one, "scale")
-        if self.floored and len(scales) > 1:
+        if self.is_floored and len(scales) > 1:
             raise ValueError("the items of a top-k selection all have the same scale")
 
     @property
-    def floored(self) -> bool:
+    def is_floored(self) -> bool:
         """Whether gaps are floored to the grid and ties broken by random ranks."""
         return self.threshold_scale is None if self.ranked is None else self.ranked
 
@@ -255,7 +255,7 @@ class GapNoise:
 
     def variance(self, scale: Real) -> float:
         """Return the variance of selection noise of this scale."""
-        return noise_variance(self.noise, scale, self.resolution, ranked=self.floored)
+        return noise_variance(self.noise, scale, self.resolution, ranked=self.is_floored)
 
     def reference_variance(self) -> float:
         """Return the variance of the shared reference, the `v0` of `blue`."""
@@ -327,7 +327,7 @@ class ErrorModel:
             total = isinstance(self.measuring, LaplaceNoise) and self.measuring.total
             nothing = Measurement(0 if total else zeros, self.measuring)
         variance = self.estimate(zeros, nothing).variance
-        if self.gaps.floored and self.gaps.resolution is not None:
+        if self.gaps.is_floored and self.gaps.resolution is not None:
             variance = variance + self._floor_variance(2.0**-self.gaps.resolution)
         return np.sqrt(variance)
 

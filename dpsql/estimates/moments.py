@@ -25,7 +25,7 @@ from dpsql.estimates.noise_quantiles import (
     laplace_half_widths,
     laplace_stddev,
 )
-from dpsql.estimates.wording import error_words
+from dpsql.estimates.predictions import error_words
 from dpsql.lazy_dataclass import dataclass
 
 FloatArray = NDArray[np.float64]
@@ -117,7 +117,7 @@ class RowCount:
         """Predict half the width of the interval."""
         return scale * laplace_half_width((1.0,) * self.parts, check_confidence(confidence))
 
-    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+    def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Write the predicted error, of a number from so many moments."""
         del parts
         return error_words(self.stddev(scale), self.half_width(scale, confidence))
@@ -142,7 +142,7 @@ class SumOfRows:
         """Predict half the width of the interval, for a sum from so many moments."""
         return scale * laplace_half_width(self._weights(parts), check_confidence(confidence))
 
-    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+    def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Write the predicted error, of a number from so many moments."""
         return error_words(self.stddev(scale, parts), self.half_width(scale, confidence, parts))
 
@@ -191,7 +191,7 @@ class Average:
         level = check_confidence(confidence)
         return float(self.high - self.low) * scale * float(mean_width(parts, level, np.array([share]))[0])
 
-    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+    def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Write the predicted error, of a number from so many moments; n is the number of rows."""
         width = self.half_width_times_n(scale, confidence, parts)
         return error_words(self.stddev_times_n(scale, parts), width, per_row=True)
@@ -245,7 +245,7 @@ class Variance:
         """Predict the largest standard deviation times the number of rows, if they are many."""
         return float(self.high - self.low) ** 2 * scale * laplace_stddev((1.0,))
 
-    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+    def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Write the predicted error; n is the number of rows."""
         del confidence, parts
         return error_words(self.stddev_times_n(scale), per_row=True)
@@ -266,9 +266,9 @@ class Deviation:
         error = np.divide(found.stddev, 2 * root, out=np.full_like(root, np.nan), where=root > 0)
         return Combined(root, error, np.sqrt(found.low), np.sqrt(found.high))
 
-    def predicted(self, scale: float, confidence: Fraction, parts: int) -> str:
+    def describe_prediction(self, scale: float, confidence: Fraction, parts: int) -> str:
         """Write the predicted error of its square; n is the number of rows."""
-        square = Variance(self.low, self.high, self.sample).predicted(scale, confidence, parts)
+        square = Variance(self.low, self.high, self.sample).describe_prediction(scale, confidence, parts)
         return f"its square: {square}"
 
 

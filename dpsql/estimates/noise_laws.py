@@ -89,7 +89,7 @@ class MeasuredNumber:
         """Return the values of one draw."""
         return cls(place, value, (source,), np.zeros(len(value), dtype=np.int64))
 
-    def taken(self, rows: NDArray[np.int64]) -> MeasuredNumber:
+    def take(self, rows: NDArray[np.int64]) -> MeasuredNumber:
         """Return some rows, in the given order."""
         return replace(self, value=self.value[rows], source=self.source[rows])
 
@@ -119,13 +119,13 @@ class Linear:
         """The number of each row, as it was measured."""
         return np.asarray(sum(weight * each.value for weight, each in self.terms), dtype=np.float64)
 
-    def scaled(self, factor: float) -> Linear:
+    def scale(self, factor: float) -> Linear:
         """Return a multiple of the number."""
         return Linear(tuple((weight * factor, each) for weight, each in self.terms))
 
-    def taken(self, rows: NDArray[np.int64]) -> Linear:
+    def take(self, rows: NDArray[np.int64]) -> Linear:
         """Return some rows, in the given order."""
-        return Linear(tuple((weight, each.taken(rows)) for weight, each in self.terms))
+        return Linear(tuple((weight, each.take(rows)) for weight, each in self.terms))
 
     def append(self, other: Linear) -> Linear | None:
         """Return the rows of both; None if they are not made of the same numbers."""
@@ -145,13 +145,13 @@ class Quotient:
     low: float
     high: float
 
-    def scaled(self, factor: float) -> Quotient:
+    def scale(self, factor: float) -> Quotient:
         """Return a positive multiple of the number."""
-        return Quotient(self.above.scaled(factor), self.below, self.low * factor, self.high * factor)
+        return Quotient(self.above.scale(factor), self.below, self.low * factor, self.high * factor)
 
-    def taken(self, rows: NDArray[np.int64]) -> Quotient:
+    def take(self, rows: NDArray[np.int64]) -> Quotient:
         """Return some rows, in the given order."""
-        return replace(self, above=self.above.taken(rows), below=self.below.taken(rows))
+        return replace(self, above=self.above.take(rows), below=self.below.take(rows))
 
     def append(self, other: Linear | Quotient) -> Quotient | None:
         """Return the rows of both; None if they are not made of the same numbers."""
@@ -196,11 +196,11 @@ class NumberNoise:
     left_out: NDArray[np.float64] | None = None
     bound: float | None = None
 
-    def taken(self, rows: NDArray[np.int64]) -> NumberNoise:
+    def take(self, rows: NDArray[np.int64]) -> NumberNoise:
         """Return some rows, in the given order."""
         found = {name: getattr(self, name) for name in NOISE_ARRAYS}
         kept = {name: None if values is None else values[rows] for name, values in found.items()}
-        return replace(self, made=None if self.made is None else self.made.taken(rows), **kept)
+        return replace(self, made=None if self.made is None else self.made.take(rows), **kept)
 
 
 NOISE_ARRAYS = ("below", "above", "left_out")
@@ -212,7 +212,7 @@ Noises = tuple[NumberNoise, ...]
 
 def take_noises(noises: Noises | None, rows: NDArray[np.int64]) -> Noises | None:
     """Return the laws of the noise for some rows of the release, in the given order."""
-    return None if noises is None else tuple(each.taken(rows) for each in noises)
+    return None if noises is None else tuple(each.take(rows) for each in noises)
 
 
 Noise = Literal["exponential", "geometric", "laplace"]

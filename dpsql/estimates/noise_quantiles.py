@@ -79,10 +79,12 @@ def quantiles(terms: tuple[NoiseTerm, ...], tail: float) -> tuple[float, float]:
     # From the middle outward, so that ripples of 1e-12 in the far tails cannot be met first.
     below = int(np.flatnonzero(cdf[:middle] < tail)[-1])
     above = middle + int(np.flatnonzero(cdf[middle:] >= 1 - tail)[0])
-    return deviation * _crossing(x, cdf, below, tail), deviation * _crossing(x, cdf, above - 1, 1 - tail)
+    return deviation * _find_crossing(x, cdf, below, tail), deviation * _find_crossing(
+        x, cdf, above - 1, 1 - tail
+    )
 
 
-def _crossing(x: np.ndarray, cdf: np.ndarray, left: int, level: float) -> float:
+def _find_crossing(x: np.ndarray, cdf: np.ndarray, left: int, level: float) -> float:
     """Interpolate linearly the point where the distribution function reaches `level`."""
     rise = float(cdf[left + 1] - cdf[left])
     return float(x[left]) + float(x[left + 1] - x[left]) * (level - float(cdf[left])) / rise

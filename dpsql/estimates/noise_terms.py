@@ -57,7 +57,7 @@ class TermWeights:
         """How many terms there are."""
         return len(self.weights)
 
-    def combined(self, *factors: float) -> TermWeights:
+    def combine(self, *factors: float) -> TermWeights:
         """Return one term: the sum of the terms, each multiplied by its factor."""
         return TermWeights(self.sources, np.asarray([factors]) @ self.weights)
 

@@ -98,7 +98,7 @@ def from_threshold(
         above = from_threshold(gaps, -level, noise, turned, least=least, plain=plain, confidence=confidence)
         return above.negate()
     if not gaps.size:
-        return Combined.nothing()
+        return Combined.empty()
     if measured is not None:
         return combine(gaps + level, noise, measured, confidence)
     model, bits = ErrorModel(noise, gaps.size), noise.resolution

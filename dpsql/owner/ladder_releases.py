@@ -308,7 +308,7 @@ def _measure_and_keep(
         made = run_sealed(measure_all, otherwise=None)
     except NotCertified:
         raise InternalError(_BUG) from None
-    if made is None or not engines.unchanged(reads):
+    if made is None or not engines.is_unchanged(reads):
         raise OperationalError(_FAILED)
     most, bins, beyond = made
     ladder = KeptLadder(

@@ -1,7 +1,7 @@
 """Verify a policy against its data: columns are readable, unique facts hold, domains cover.
 
-What the policy says that can hardly be meant is reported, without the data. Tables of PostgreSQL and Spark
-are verified there: the catalog first, then the rows.
+What the policy says that can hardly be meant is reported, without the data. Tables of another engine are
+verified there: the catalog first, then the rows.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from fractions import Fraction
 from itertools import combinations
 
-from dpsql.engines import engine_notice, length_check_key, open_engine
+from dpsql.engines import OwnerTools, engine_notice, length_check_key, open_engine, owner_tools
 from dpsql.engines.duckdb.duckdb_owner import Inspector, find_opening_errors
 from dpsql.engines.exact_queries import RemoteInspector, UnreadableError
 from dpsql.engines.remote_engine import RemoteEngine
@@ -27,12 +27,9 @@ from dpsql.policy import (
     AnalystPolicy,
     CsvFormat,
     CsvSource,
-    DatabaseSource,
     GroupPolicy,
-    ParquetSource,
     Policy,
     Table,
-    engine_kind,
     fold,
     show_length,
 )
@@ -42,8 +39,6 @@ from dpsql.release.kept_ladders import LedgerLadders
 from dpsql.release.reuse import Versions
 from dpsql.types import TIMESTAMP, TIMESTAMPTZ, VARCHAR, SqlType
 
-Words = Callable[[BaseException], str]
-
 
 def verify_engine(
     report: Report,
@@ -52,9 +47,9 @@ def verify_engine(
     ladders: Sequence[StoredLadder] = (),
 ) -> None:
     """Verify a policy whose tables are in another engine, and add what is found to the report."""
-    postgres = engine_kind(policy.engine) == "postgresql"
+    tools = owner_tools(policy.engine)
     on_progress("reading the catalog", None, None)
-    words = _examine_postgres(report, policy) if postgres else _examine_spark(report, policy)
+    _examine_catalog(report, policy, tools)
     if report.wrong:
         return
     try:
@@ -64,7 +59,7 @@ def verify_engine(
         return
     if not isinstance(engine, RemoteEngine):
         raise InternalError("the engine is not a remote one")
-    inspector, versions = RemoteInspector(engine, words), Versions(policy)
+    inspector, versions = RemoteInspector(engine, tools.describe_error), Versions(policy)
     kept = LedgerLadders(policy, versions, ladders)
     try:
         for table in policy.tables.values():
@@ -125,41 +120,19 @@ def _verify_engine_values(
             report.add("wrong", table.place("columns", column), text)
 
 
-def _examine_postgres(report: Report, policy: Policy) -> Words:
-    from dpsql.engines.postgres import postgres_owner as postgres  # noqa: PLC0415  an extra
-
+def _examine_catalog(report: Report, policy: Policy, tools: OwnerTools) -> None:
+    """Report which engine it is, and whether its catalog has the declared tables as they are declared."""
     try:
-        with postgres.owner_connection(policy.engine) as connection:
-            report.add(*_put_place("database.engine", postgres.describe_server(connection)))
-            for table in policy.tables.values():
-                if not isinstance(table.source, DatabaseSource):
-                    continue
-                with _report_problems(report, table, "exists, may be read, types are as declared"):
-                    postgres.check_table(connection, table, table.source, policy.longest_value)
-                if stale := postgres.describe_statistics(connection, table.source):
-                    report.add("note", table.place("source"), stale)
-    except PolicyError as problem:
-        _add_problem(report, None, problem)
-    return postgres.postgres_words
-
-
-def _examine_spark(report: Report, policy: Policy) -> Words:
-    from dpsql.engines.spark import spark_tables as spark  # noqa: PLC0415  an extra
-    from dpsql.engines.spark.spark_engine import check_facts  # noqa: PLC0415
-
-    try:
-        with spark.owner_session(policy.engine) as session:
-            report.add(*_put_place("database.engine", spark.describe_spark(policy.engine, session)))
-            for table in policy.tables.values():
-                local = isinstance(table.source, ParquetSource) and "://" not in policy.engine
-                if not isinstance(table.source, DatabaseSource) and not (local and not table.public):
-                    continue
-                with _report_problems(report, table, "exists, types are as declared"):
-                    spark.check_table(session, table, policy.longest_value)
-        check_facts(policy)
+        with tools.open_catalog() as catalog:
+            report.add(*_put_place("database.engine", catalog.describe()))
+            for table in filter(catalog.has, policy.tables.values()):
+                with _report_problems(report, table, tools.verified):
+                    catalog.check_table(table, policy.longest_value)
+                if slow := catalog.describe_statistics(table):
+                    report.add("note", table.place("source"), slow)
+        tools.check_policy(policy)
     except Error as problem:
         _add_problem(report, None, problem)
-    return spark.spark_words
 
 
 @contextmanager

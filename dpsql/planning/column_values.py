@@ -355,7 +355,7 @@ class DifferentValues(KeepsQuote):
         high = np.full(len(value), float(size))
         limit = plan.selection.limit if isinstance(plan.selection, AllGroups) else None
         found = Combined(value, np.full(len(value), np.nan), low, high, (low, high))
-        shown = found.taken(np.arange(len(value))[:limit])
+        shown = found.take(np.arange(len(value))[:limit])
         first = every.take(np.arange(0, groups, size)[:limit])
         made = NoisyResult(first, (shown,) * len(plan.counts))
         if not plan.outside:

@@ -60,9 +60,9 @@ def widen_numbers(
             continue
         whole = found if last is None else _join_groups(found, last)
         wider, size = widen(place, whole), len(found.value)
-        counts[place] = replace(wider.taken(np.arange(size)), made=found.made)
+        counts[place] = replace(wider.take(np.arange(size)), made=found.made)
         if last is not None:
-            beyond[place] = wider.taken(np.arange(size, len(whole.value)))
+            beyond[place] = wider.take(np.arange(size, len(whole.value)))
     values = {
         (uses, formula): of_formula(uses, formula, each) if uses[0] in places else each
         for (uses, formula), each in answer.values.items()

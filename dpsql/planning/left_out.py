@@ -115,7 +115,7 @@ def _share_among_groups(plan: Plan, left: LeftOut, found: Combined, step: float)
         return move_ends(found, 0.0, most * float(left.highest) * _shares(plan, found.value))
 
     def shared(high: NDArray[np.float64]) -> Shared:
-        return left.kept.ladder.shared(
+        return left.kept.ladder.divide_by_shares(
             found.value * step,
             (high - found.value) * step,
             left.bound,

@@ -113,7 +113,7 @@ class ExcessApart(KeepsQuote):
 
         def number(place: int, found: Combined) -> Combined:
             step = float(plan.counts[place].step)
-            return self._number(found.scaled(step), cut, *bound_worth(plan.counts[place])).scaled(1 / step)
+            return self._number(found.scale(step), cut, *bound_worth(plan.counts[place])).scale(1 / step)
 
         def of_formula(uses: tuple[int, ...], formula: Formula, found: Combined) -> Combined:
             return widen_formula(

@@ -340,7 +340,7 @@ class LaplaceBlock:
             if output.formula is None:
                 words = error_words(stddev(noise) * step, half_width(noise, level) * step)
             else:
-                words = output.formula.predicted(float(noise.scale) * step, level, len(uses))
+                words = output.formula.describe_prediction(float(noise.scale) * step, level, len(uses))
             found[output] = words
         return found
 

@@ -202,7 +202,7 @@ def estimates_of_output(plan: Plan, answer: NoisyResult, output: Output) -> Comb
     declared = declared_values(count)
     if declared is not None:  # the truth is there, too, so the interval covers as often
         found = found.within(0, declared)
-    return found if step == 1 else found.scaled(step)
+    return found if step == 1 else found.scale(step)
 
 
 def declared_values(count: ReleasedAggregate) -> int | None:

@@ -129,8 +129,8 @@ class SparseVectors:
         if not isinstance(self.selection, AboveThreshold) or self.selection.order:
             return answer
         order = np.argsort(-compared.value, kind="stable")
-        counts = tuple(each and each.taken(order) for each in answer.counts)
-        values = {key: each.taken(order) for key, each in answer.values.items()}
+        counts = tuple(each and each.take(order) for each in answer.counts)
+        values = {key: each.take(order) for key, each in answer.values.items()}
         gap = None if answer.gap is None else answer.gap[order]
         return replace(answer, rows=answer.rows.take(order), counts=counts, values=values, gap=gap)
 

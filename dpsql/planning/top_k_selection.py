@@ -166,7 +166,7 @@ class LargestGroups:
 
         def combine(measured: Measurement | None, confidence: Fraction) -> Combined:
             if measured is None:
-                return Combined.nothing()
+                return Combined.empty()
             if noise is None:
                 return from_measurement(measured)
             return from_top_k(

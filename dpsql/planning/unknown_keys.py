@@ -304,8 +304,8 @@ class GroupsByUnits(KeepsQuote):
         estimates = [next((e for place, e in made.items() if known[place] == count), None) for count in known]
         if isinstance(self.selection, TopK):
             kept = _largest(self.selection, estimates[self.selection.count])
-            rows, estimates = rows.take(kept), [e and e.taken(kept) for e in estimates]
-            more = {key: estimate.taken(kept) for key, estimate in more.items()}
+            rows, estimates = rows.take(kept), [e and e.take(kept) for e in estimates]
+            more = {key: estimate.take(kept) for key, estimate in more.items()}
         return NoisyResult(rows, tuple(estimates), more)
 
 

@@ -14,6 +14,8 @@ from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.toml_values import Section
 
 USERS = "dpsql-users.toml"
+_METRICS = "serve.metrics"
+"""The key of an address that needs no certificate: numbers alone are told there."""
 _BOUNDS = {
     "max_connections": (4, 10_000),
     "max_running": (1, 256),
@@ -52,6 +54,11 @@ class McpConfig:
         if self.ask_person_above < 0:
             raise wrong("mcp.ask_person_above", "must be at least 0")
 
+    @property
+    def addresses(self) -> tuple[tuple[str, Address], ...]:
+        """The addresses, each with its key."""
+        return () if self.listen is None else (("mcp.listen", self.listen),)
+
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
@@ -76,6 +83,16 @@ class HttpConfig:
                 f"{self.owner} is reached from other machines",
                 'the page of the owner is for this machine alone: write "127.0.0.1:8081"',
             )
+
+    @property
+    def addresses(self) -> tuple[tuple[str, Address], ...]:
+        """The addresses, each with its key."""
+        given = (("http.listen", self.listen), ("http.owner", self.owner))
+        return tuple((key, address) for key, address in given if address is not None)
+
+
+FRONTS = {"mcp": McpConfig, "http": HttpConfig}
+"""The sections of the front ends beside PostgreSQL's protocol, and their classes; fields of `ServeConfig`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,32 +152,40 @@ class ServeConfig:
         if (self.certificate is None) != (self.key is None):
             missing = "certificate" if self.certificate is None else "key"
             raise wrong(f"serve.{missing}", "is missing", "certificate and key are named together")
-        listens = [("serve.listen", address) for address in self.listen]
-        if self.mcp.listen is not None:
-            listens.append(("mcp.listen", self.mcp.listen))
-        if self.http.listen is not None:
-            listens.append(("http.listen", self.http.listen))
-        for key, address in listens:
-            if not address.local and self.certificate is None:
+        for key, address in self.addresses:
+            if not address.local and self.certificate is None and key != _METRICS:
                 raise wrong(
                     key,
                     f"{address} is reached from other machines, and no certificate is named",
                     'write certificate = "FILE" and key = "FILE" in [serve]',
                 )
 
+    @property
+    def fronts(self) -> dict[str, McpConfig | HttpConfig]:
+        """The front ends beside PostgreSQL's protocol, by their sections."""
+        return {section: getattr(self, section) for section in FRONTS}
+
+    @property
+    def addresses(self) -> tuple[tuple[str, Address], ...]:
+        """All addresses at which the server listens, each with its key."""
+        metrics = () if self.metrics is None else ((_METRICS, self.metrics),)
+        own = (("serve.listen", address) for address in self.listen)
+        return (*own, *metrics, *(pair for front in self.fronts.values() for pair in front.addresses))
+
 
 def read_serving(top: Section, file: Path) -> ServeConfig | None:
     """Return what the policy says about the server; None if it has no `[serve]`."""
     if "serve" not in top:
-        for name in ("mcp", "http"):
+        for name in FRONTS:
             if name in top:
                 raise wrong(name, "is served by the server alone", "write [serve] as well; it may be empty")
         return None
     found = Section(top.raw("serve"), ("serve",), KEYS["[serve]"]).values(file.parent)
     found.setdefault("users", file.parent / USERS)
     found.setdefault("name", default_name(file))
-    mcp, http = (Section(top.get(name, dict, {}), (name,), KEYS[f"[{name}]"]) for name in ("mcp", "http"))
-    return ServeConfig(mcp=McpConfig(**mcp.values()), http=HttpConfig(**http.values()), **found)
+    for name, config in FRONTS.items():
+        found[name] = config(**Section(top.get(name, dict, {}), (name,), KEYS[f"[{name}]"]).values())
+    return ServeConfig(**found)
 
 
 def default_name(file: Path) -> str:

@@ -405,8 +405,8 @@ def write_cell(release: Release) -> pa.Table:
     """
     import pyarrow as pa  # noqa: PLC0415
 
+    from dpsql.render.column_values import values  # noqa: PLC0415
     from dpsql.render.data import as_json  # noqa: PLC0415
-    from dpsql.render.figures import values  # noqa: PLC0415
     from dpsql.render.readable import sentences  # noqa: PLC0415
 
     table = release.table

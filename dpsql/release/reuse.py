@@ -75,14 +75,14 @@ class Versions:
         Of a table of several files, which ones they are is stamped as well: an added or removed one shows.
         """
         chosen = list(self._policy.tables.values() if tables is None else tables)
-        files, listed = self._listed(chosen)
+        files, listed = self._list_files(chosen)
         return (*((str(file), _stamp(file)) for file in files), *((words, ()) for words in listed))
 
     def size(self, tables: Iterable[Table]) -> int:
         """Return the bytes of the files of these tables: a private fact, for the owner."""
-        return sum(stamp[2] for file in self._listed(tables)[0] if (stamp := _stamp(file)))
+        return sum(stamp[2] for file in self._list_files(tables)[0] if (stamp := _stamp(file)))
 
-    def _listed(self, tables: Iterable[Table]) -> tuple[list[Path], list[str]]:
+    def _list_files(self, tables: Iterable[Table]) -> tuple[list[Path], list[str]]:
         """Return the files of these tables in order, each once, and a text of each list that may change."""
         files: dict[str, Path] = {}
         listed: set[str] = set()
@@ -94,7 +94,7 @@ class Versions:
                 listed.add(f"{table.name}: {hashlib.sha256(names.encode()).hexdigest()}")
         return [file for _, file in sorted(files.items())], sorted(listed)
 
-    def held(self) -> Stamps:
+    def held_stamps(self) -> Stamps:
         """Return the stamps of the files that a session keeps open, in memory, copied, or in a list."""
         return self.stamps(t for t in self._policy.tables.values() if _is_held(t))
 
@@ -113,10 +113,10 @@ class Versions:
         """
         tables = list(tables)
         for _ in range(_ATTEMPTS):
-            files, listed = self._listed(tables)
+            files, listed = self._list_files(tables)
             before = [_stamp(file) for file in files]
             hashes = [self._hash(file, stamp, again=again) for file, stamp in zip(files, before, strict=True)]
-            if [_stamp(file) for file in files] == before and self._listed(tables) == (files, listed):
+            if [_stamp(file) for file in files] == before and self._list_files(tables) == (files, listed):
                 return hashlib.sha256("\n".join([*hashes, *listed]).encode()).hexdigest()
         raise OperationalError(CHANGING)
 
@@ -132,7 +132,7 @@ class Versions:
     def _hash(self, file: Path, stamp: tuple[int, ...], *, again: bool) -> str:
         if not stamp:
             return "absent"
-        for recall in () if again else (self._known.get, self._recalled):
+        for recall in () if again else (self._known.get, self._recall):
             known = recall(file)
             if known is not None and known[0] == stamp:
                 self._known[file] = known
@@ -149,7 +149,7 @@ class Versions:
                 self._ledger.remember(f"file {file}", json.dumps([stamp, found]))
         return found
 
-    def _recalled(self, file: Path) -> tuple[tuple[int, ...], str] | None:
+    def _recall(self, file: Path) -> tuple[tuple[int, ...], str] | None:
         text = self._ledger.recall(f"file {file}") if self._ledger is not None else None
         if text is None:
             return None

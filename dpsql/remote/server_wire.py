@@ -34,14 +34,14 @@ from dpsql.login import (
     xor,
 )
 from dpsql.login import hash_for_binding as binding_of
-from dpsql.remote.sent_statement import error_of
+from dpsql.remote.outgoing_statement import error_of
 from dpsql.remote.server_target import open_socket
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping
 
-    from dpsql.remote.sent_statement import SentText
+    from dpsql.remote.outgoing_statement import SentText
     from dpsql.remote.server_target import Target
 
 _FIRST = re.compile(r"r=([!-+\--~]{1,1024}),s=([A-Za-z0-9+/=]{1,1024}),i=([1-9][0-9]{0,7})(,.*)?", re.DOTALL)

@@ -12,7 +12,8 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from dpsql.places import make_distinct
-from dpsql.render.figures import show_spent, unit_of, values
+from dpsql.render.column_values import values
+from dpsql.render.figures import show_spent, unit_of
 from dpsql.render.readable import counts, line, places
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.lazy_dataclass import dataclass
-from dpsql.render.figures import number, value_text, values
+from dpsql.render.column_values import value_text, values
+from dpsql.render.figures import number
 from dpsql.render.grid import Style, cut, escape_controls, width
 from dpsql.render.plots import axis, widest
 from dpsql.render.readable import (

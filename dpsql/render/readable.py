@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.places import Places
-from dpsql.render.figures import Estimate, half_text, number, show_left, show_spent, unit_of, values
+from dpsql.render.column_values import values
+from dpsql.render.figures import Estimate, half_text, number, show_left, show_spent, unit_of
 from dpsql.render.grid import escape_controls, width, wrap
 
 if TYPE_CHECKING:

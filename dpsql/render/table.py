@@ -10,7 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from dpsql.errors import ProgrammingError
-from dpsql.render.figures import Estimate, at_unit, unit_of, value_text, values
+from dpsql.render.column_values import value_text, values
+from dpsql.render.figures import Estimate, at_unit, unit_of
 from dpsql.render.grid import (
     Style,
     TextColumn,

@@ -15,7 +15,7 @@ gate for every statement, and a session for every answer.
 ``wire``                           the protocol of PostgreSQL's clients; ``settings`` (with
                                    ``settings_table``) are what they set, ``catalog`` is what they look up
 ``page``                           pages for people, and the JSON over HTTP beneath them
-``mcp_tools``, ``mcp_http``        programs that speak the Model Context Protocol
+``mcp``                            programs that speak the Model Context Protocol
 ``server``, ``state``              the process: its parts, its start, reload and end; files and sockets
 ``http``                           applications of HTTP in the server's event loop
 ``monitoring``                     what the server tells its owner

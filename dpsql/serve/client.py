@@ -23,7 +23,7 @@ from dpsql.engines import Cancelled
 from dpsql.errors import InterfaceError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answers import RELOADED, Answer, Described
-from dpsql.serve.catalog.facts import ConnectionRow, CursorRow, Encryption, PreparedRow, SessionFacts
+from dpsql.serve.catalog import ConnectionRow, CursorRow, Encryption, PreparedRow, SessionFacts
 from dpsql.serve.limits import PolicyReloaded, ShuttingDown, locate
 from dpsql.serve.monitoring import StatementRecord
 from dpsql.serve.statement_pool import ActiveStatement, Hold, Retired
@@ -109,7 +109,7 @@ class Client(StatementService):
         return self._shared.generation.policy
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a statement is asked now."""
         return bool(self._active)
 
@@ -167,7 +167,7 @@ class Client(StatementService):
         """Do work on a text of this size: a long one beside the event loop, in turn with other analysts."""
         if size <= AT_ONCE:
             return work()
-        return await asyncio.wrap_future(self._shared.planning(size).submit(self.user.analyst, work))
+        return await asyncio.wrap_future(self._shared.planning_pool(size).submit(self.user.analyst, work))
 
     def cancel(self) -> None:
         """Stop what is asked or sent now, from any thread; what was charged stays charged."""
@@ -209,12 +209,12 @@ class Client(StatementService):
     async def _ask_free(self, request: _Request[_T]) -> _T:
         """Do what costs nothing with a statement."""
         generation = self._shared.generation
-        with self._asking(request.text, answers=False) as active, generation.use():
+        with self._open_statement(request.text, answers=False) as active, generation.use():
             return await self._first_step(active, self._new_run(generation, active, request), request)
 
     async def _ask(self, request: _Request[Answer | Pending]) -> Answer:
         """Answer a statement: its first step, and what that leaves to be done, perhaps for a charge."""
-        with self._asking(request.text, answers=True) as active:
+        with self._open_statement(request.text, answers=True) as active:
             for _ in range(_ATTEMPTS):
                 generation = self._shared.generation
                 moved = generation is not self._generation
@@ -223,7 +223,7 @@ class Client(StatementService):
                         run = self._new_run(generation, active, request)
                         found = await self._first_step(active, run, request)
                         if isinstance(found, Pending):
-                            found = await self._pending(active, generation, found)
+                            found = await self._run_pending(active, generation, found)
                 except Retired:
                     self.user = self._shared.gate.user(self.login)  # the users may be others, too
                     continue
@@ -237,10 +237,10 @@ class Client(StatementService):
             found = await active.await_free_work(self._shared.light, run.generation, lambda: quick(run))
             if found is not None:
                 return found
-        pool = self._shared.planning(len(run.text))
+        pool = self._shared.planning_pool(len(run.text))
         return await active.await_free_work(pool, run.generation, lambda: request.step(run))
 
-    async def _pending(self, active: ActiveStatement, generation: Generation, pending: Pending) -> Answer:
+    async def _run_pending(self, active: ActiveStatement, generation: Generation, pending: Pending) -> Answer:
         """Run what is left of a statement in its pool."""
         heavy = pending.pool == "heavy"
 
@@ -264,7 +264,7 @@ class Client(StatementService):
         return min(own, most) if own > 0 else most
 
     @contextmanager
-    def _asking(self, text: str, *, answers: bool) -> Iterator[ActiveStatement]:
+    def _open_statement(self, text: str, *, answers: bool) -> Iterator[ActiveStatement]:
         """Ask one statement in this block, and record its end: of one that is not answered, an error.
 
         Errors are given their place in its text.
@@ -346,7 +346,7 @@ class Client(StatementService):
     def row(self) -> ConnectionRow:
         """Return the connection's row of `pg_stat_activity`."""
         state: Literal["active", "idle", "idle in transaction"] = "idle"
-        if self.running:
+        if self.is_running:
             state = "active"
         elif self.in_transaction():
             state = "idle in transaction"

@@ -1,6 +1,8 @@
 """Serve ASGI applications, such as that of MCP, in the server's event loop, on connections of limited time.
 
-uvicorn itself waits for requests and readers for ever. It is of the extras `dpsql[http]` and `dpsql[mcp]`.
+`HttpFront` serves one at an address. `RequestGuard` refuses the requests of other sites, and adds headers
+that browsers obey. uvicorn itself waits for requests and readers for ever. It is of the extras `dpsql[http]`
+and `dpsql[mcp]`.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -18,11 +20,14 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dpsql.errors import OperationalError
+from dpsql.render.data import as_json
 from dpsql.serve.gate import network
-from dpsql.serve.limits import MOST_HEADERS
+from dpsql.serve.limits import MOST_HEADERS, MOST_QUERY_STRING
 from dpsql.serve.state import CLIENT, cannot_listen, common_name
 
 if TYPE_CHECKING:
+    from starlette.routing import Route
+
     from dpsql.policy import Address
     from dpsql.serve.state import Tls
 
@@ -68,6 +73,123 @@ def unambiguous(application: Application) -> Application:
             await refuse(send, 400, b"two lengths")
 
     return answer
+
+
+MARK = b"x-dpsql"
+"""A header that a page of another site cannot send without being asked for permission, which nobody gives."""
+
+_POLICY = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
+
+HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+_SAFE = ("GET", "HEAD")
+
+_PORTS = {"http": "80", "https": "443"}
+
+
+class RequestGuard:
+    """An ASGI application around another one; `hosts` are the accepted values of the header Host."""
+
+    def __init__(
+        self,
+        application: Application,
+        routes: Sequence[Route],
+        hosts: Iterable[str],
+        origins: Iterable[str] = (),
+        page: str = "/",
+    ) -> None:
+        self._application = application
+        self.routes = tuple(routes)
+        """The routes of the application."""
+        self._page = page
+        self._hosts = {host.lower() for host in hosts}
+        self._origins = {origin.lower() for origin in origins}
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request, or refuse it."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        begun = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start":
+                begun = True
+                given = {name for name, _ in message["headers"]}
+                more = [pair for pair in HEADERS if pair[0] not in given]
+                if b"cache-control" not in given:
+                    more.append((b"cache-control", b"no-store"))
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        refused = self._find_refusal(scope)
+        if refused is not None:
+            await _refuse_as_json(send_with_headers, *refused)
+            return
+        try:
+            await self._application(scope, receive, send_with_headers)
+        except Exception as problem:  # noqa: BLE001  its text may hold private values
+            if not begun:
+                what = f"internal error ({type(problem).__name__}): this is a bug of dpsql"
+                await _refuse_as_json(send_with_headers, 500, what, "report it to the owner of the data")
+
+    def _find_refusal(self, scope: Message) -> tuple[int, str, str] | None:
+        """Return how a request is refused; None if it is not."""
+        if len(scope.get("query_string", b"")) > MOST_QUERY_STRING:
+            return (
+                414,
+                f"what stands behind ? has more than {MOST_QUERY_STRING:,} bytes",
+                "shorten the address",
+            )
+        headers = _headers_of(scope)
+        hosts = headers.get(b"host", [])
+        if len(hosts) != 1 or not self._is_known(hosts[0].lower(), scope["scheme"]):
+            hint = "use the address that the server was started with, or name this one in allowed_hosts"
+            return 421, "this server has another name", hint
+        if any(len(headers.get(name, [])) > 1 for name in (b"origin", b"authorization", b"cookie", MARK)):
+            return 400, "a header is given twice", "send it once"
+        origin = headers.get(b"origin", [None])[0]
+        own = f"{scope['scheme']}://{hosts[0]}".lower()
+        if origin is not None and origin.lower() != own and origin.lower() not in self._origins:
+            return 403, "another site sent this request", "open the page itself"
+        site = headers.get(b"sec-fetch-site", ["none"])[0]
+        if site not in ("same-origin", "none") and not self._follows_link(scope, headers):
+            return 403, "another site sent this request", "open the page itself"
+        return None
+
+    def _follows_link(self, scope: Message, headers: dict[bytes, list[str]]) -> bool:
+        """Whether somebody follows a link to the page, which shows nothing by itself."""
+        navigates = headers.get(b"sec-fetch-mode") == ["navigate"]
+        return navigates and scope["method"] in _SAFE and scope["path"] == self._page
+
+    def _is_known(self, host: str, scheme: str) -> bool:
+        return host in self._hosts or f"{host}:{_PORTS.get(scheme, '')}" in self._hosts
+
+
+def _headers_of(scope: Message) -> dict[bytes, list[str]]:
+    found: dict[bytes, list[str]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.lower(), []).append(value.decode("latin-1"))
+    return found
+
+
+async def _refuse_as_json(send: Send, status: int, refused: str, hint: str) -> None:
+    facts = as_json({"refused": refused, "hint": hint}).encode("utf-8", "backslashreplace")
+    await refuse(send, status, facts, (b"content-type", b"application/json"))
+
+
+def hosts_of(address: Address, more: tuple[str, ...] = ()) -> list[str]:
+    """Return the values of the header Host that stand for an address."""
+    names = ["127.0.0.1", "localhost", "[::1]"] if address.local else [address.host]
+    return [*(f"{name}:{address.port}" for name in names), *more]
 
 
 class LimitedProtocol(H11Protocol):

@@ -20,19 +20,21 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpsql import __version__
 from dpsql.engines import engine_notice
 from dpsql.errors import Error, PolicyError
-from dpsql.policy import Address, HttpConfig
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import HttpConfig
 from dpsql.serve import monitoring
 from dpsql.serve import state as states
 from dpsql.serve.monitoring import Health, Log
 from dpsql.serve.service import Service
 from dpsql.serve.state import State, addresses_of, listen
-from dpsql.serve.wire.connection import WireProtocol
+from dpsql.serve.wire import WireProtocol
 from dpsql.serve.wire.startup import Connections, WireContext
 
 if TYPE_CHECKING:
@@ -181,11 +183,7 @@ class Server:
 
     def _take(self, state: State) -> None:
         old, new = self._state.config, state.config
-        places = [
-            (each.listen, each.metrics, each.mcp.listen, each.http.listen, each.http.owner)
-            for each in (old, new)
-        ]
-        if places[0] != places[1]:
+        if old.addresses != new.addresses:
             self._log.warnings(["other addresses to listen on are used from the next start on"])
         if old.max_connections != new.max_connections:
             self._log.warnings(["max_connections has its new value from the next start on"])
@@ -324,7 +322,7 @@ async def _serve(
         on_ready(state, addresses)
 
     def is_idle() -> bool:
-        running = any(each.running for each in wire.connections.live.values())
+        running = any(each.is_running for each in wire.connections.live.values())
         return not running and not service.figures().running
 
     service = Service(state.config, state.policy, state.users)
@@ -349,10 +347,7 @@ async def _serve(
             wire,
             log,
             logins,
-            fronts=[
-                *_make_mcp_fronts(state, service),
-                *_make_page_fronts(state, service, http, event),
-            ],
+            fronts=_make_fronts(state, service, http, event),
             on_ready=ready,
         )
     except BaseException:
@@ -383,49 +378,46 @@ def _statement_fields(record: StatementRecord, log: Log) -> dict[str, object]:
     }
 
 
-def _make_mcp_fronts(state: State, service: Service) -> list[HttpFront]:
-    """Return the server of programs that speak MCP, if the policy has an address for it."""
-    address = state.config.mcp.listen
-    if address is None:
-        return []
-    try:
-        from dpsql.serve.http import HttpFront  # noqa: PLC0415  of the extra `dpsql[mcp]`
-        from dpsql.serve.mcp_http import http_app  # noqa: PLC0415  as above
-    except ImportError:
-        raise PolicyError("mcp.listen: needs the package mcp", hint="pip install 'dpsql[mcp]'") from None
+@dataclass(frozen=True, slots=True)
+class FrontPackage:
+    """A package with a front end: its `make_fronts` returns the servers at the addresses of its section."""
 
-    def application(bound: Address) -> object:
-        return http_app(service, bound, state.config.mcp)
-
-    return [HttpFront(application, address, state.tls)]
+    module: str
+    missing: str
+    """What is said where the packages that it needs are not installed."""
+    hint: str
 
 
-def _make_page_fronts(
+FRONT_PACKAGES = {
+    "mcp": FrontPackage("dpsql.serve.mcp", "mcp.listen: needs the package mcp", "pip install 'dpsql[mcp]'"),
+    "http": FrontPackage(
+        "dpsql.serve.page",
+        "http: needs the packages starlette and uvicorn",
+        "pip install 'dpsql[http]'",
+    ),
+}
+"""The front ends beside PostgreSQL's protocol, by their sections of the policy; `policy.serving.FRONTS` has
+the classes of these sections. A package is imported where its section has an address."""
+
+
+def _make_fronts(
     state: State,
     service: Service,
     given: HttpConfig,
     log: Callable[[str, Mapping[str, object]], None],
 ) -> list[HttpFront]:
-    """Return the servers of pages; an address that is given goes before that of the policy."""
+    """Return the front ends that have an address; one that is given goes before that of the policy."""
     own = state.config.http
     http = replace(own, listen=given.listen or own.listen, owner=given.owner or own.owner)
-    config = replace(state.config, http=http)  # which refuses addresses that need a certificate
-    if http.listen is None and http.owner is None:
-        return []
-    try:
-        from dpsql.serve.http import HttpFront  # noqa: PLC0415  of the extra `dpsql[http]`
-        from dpsql.serve.page.application import http_app  # noqa: PLC0415  as above
-        from dpsql.serve.page.owner import OwnerFront, link_file  # noqa: PLC0415  as above
-    except ImportError:
-        hint = "pip install 'dpsql[http]'"
-        raise PolicyError("http: needs the packages starlette and uvicorn", hint=hint) from None
-
-    def analysts(bound: Address) -> object:
-        return http_app(service, bound, http, log)
-
+    # The configuration refuses addresses that need a certificate.
+    state = replace(state, config=replace(state.config, http=http))
     fronts: list[HttpFront] = []
-    if http.listen is not None:
-        fronts.append(HttpFront(analysts, http.listen, state.tls, "/"))
-    if http.owner is not None:
-        fronts.append(OwnerFront(service, http.owner, link_file(config.users)))
+    for section, front in FRONT_PACKAGES.items():
+        if not state.config.fronts[section].addresses:
+            continue
+        try:
+            module = import_module(front.module)
+        except ImportError:
+            raise PolicyError(front.missing, hint=front.hint) from None
+        fronts += module.make_fronts(state, service, log)
     return fronts

@@ -177,4 +177,4 @@ class Service(SharedByClients):
 
     def figures(self) -> Figures:
         """Return the numbers of statements: that wait, run, and have ended."""
-        return self.counters.figures(waiting=self.heavy.waiting, running=self.heavy.running)
+        return self.counters.figures(waiting=self.heavy.waiting_count, running=self.heavy.running_count)

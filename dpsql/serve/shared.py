@@ -27,8 +27,8 @@ from dpsql.serve.monitoring import Counters, StatementRecord
 
 if TYPE_CHECKING:
     from dpsql.policy import Policy, ServeConfig
+    from dpsql.serve.catalog import ConnectionRow, Signal
     from dpsql.serve.catalog.catalog import MakeCatalog
-    from dpsql.serve.catalog.facts import ConnectionRow, Signal
     from dpsql.serve.gate import Gate, Login
     from dpsql.serve.users import User
 
@@ -89,13 +89,13 @@ class FairPool:
             thread.start()
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """How many pieces of work wait."""
         with self._changed:
             return sum(map(len, self._queues.values()))
 
     @property
-    def running(self) -> int:
+    def running_count(self) -> int:
         """How many pieces of work run."""
         with self._changed:
             return self._running.total()
@@ -295,7 +295,7 @@ class SharedByClients:
         self._clients: dict[int, ConnectedClient] = {}
         self._lock = threading.Lock()
 
-    def planning(self, size: int) -> FairPool:
+    def planning_pool(self, size: int) -> FairPool:
         """Return the pool in which texts of so many characters are split into tokens, parsed and analysed.
 
         Each pool does one piece of an analyst at a time, in turn with those of others: whoever sends long

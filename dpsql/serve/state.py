@@ -182,7 +182,7 @@ class State:
     warnings: tuple[str, ...]
 
     @property
-    def trusted(self) -> bool:
+    def is_trusted(self) -> bool:
         """Whether the certificate was named by the owner, not made by the server."""
         return self.config.certificate is not None
 

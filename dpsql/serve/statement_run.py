@@ -33,7 +33,7 @@ from dpsql.language import (
 )
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import shown
-from dpsql.release import telling_opening
+from dpsql.release import tell_opening
 from dpsql.serve.answers import (
     Answer,
     AnswerColumn,
@@ -46,7 +46,7 @@ from dpsql.serve.answers import (
     messages_of,
     put_arrays_back,
 )
-from dpsql.serve.catalog.facts import Route
+from dpsql.serve.catalog import Route
 from dpsql.serve.limits import CatalogRefused, PolicyReloaded, StatementTooLong, check_words
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from dpsql.engines import RunningStatement
     from dpsql.release import Release
     from dpsql.serve.answers import Description
-    from dpsql.serve.catalog.facts import SessionFacts, Signal
+    from dpsql.serve.catalog import SessionFacts, Signal
     from dpsql.serve.shared import Generation
     from dpsql.serve.users import User
     from dpsql.session import Session
@@ -225,7 +225,7 @@ class StatementRun:
 
         # Whether releases are stored is asked of the ledger each time: plans are shared and kept.
         if isinstance(prepared, PreparedPrivate):
-            known = self.session.stored(prepared, running=self.running)
+            known = self.session.read_stored(prepared, running=self.running)
             if known is not None:
                 self.kind, self.price = "stored", Charge()
                 return self._answer_release(prepared, known.release, schema, asked)
@@ -270,7 +270,7 @@ class StatementRun:
         asked: PlanKey | None,
     ) -> Answer:
         """Return the answer of a release; keep it under a key if the whole release was stored before."""
-        with telling_opening(release):
+        with tell_opening(release):
             assert release is not None  # noqa: S101  a private statement has one
             new = any(part.reused is None for part in release.parts or (release,))
             table = self.session.rows(prepared, release, intervals=self._intervals)

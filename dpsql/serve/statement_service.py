@@ -37,8 +37,7 @@ from dpsql.login import draw_key
 if TYPE_CHECKING:
     from dpsql.policy import Policy
     from dpsql.release import Release
-    from dpsql.remote import RemoteSession
-    from dpsql.remote.session import RemotePrepared
+    from dpsql.remote import RemotePrepared, RemoteSession
     from dpsql.serve.answers import Answer
     from dpsql.session import Session
     from dpsql.session_api import StatementResult
@@ -227,14 +226,14 @@ class Confirmations:
     def _verify(self, confirm: str, question: PricedQuestion) -> tuple[int, int]:
         found = _FORM.fullmatch(confirm)
         if found is None:
-            raise _again("this is no confirmation")
+            raise _ask_again("this is no confirmation")
         end, number = int(found[1]), int(found[2])
         if not hmac.compare_digest(found[3], self._signature(question, end, number)):
-            raise _again("the confirmation is not for this statement at its present price")
+            raise _ask_again("the confirmation is not for this statement at its present price")
         if end <= self._clock():
-            raise _again("the confirmation has expired")
+            raise _ask_again("the confirmation has expired")
         if number in self._used:
-            raise _again("the confirmation was used")
+            raise _ask_again("the confirmation was used")
         return end, number
 
     def _signature(self, question: PricedQuestion, end: int, number: int) -> str:
@@ -276,7 +275,7 @@ class SpendingRule:
     def check(self, question: PricedQuestion, confirm: str | None) -> None:
         """Raise `PriceNotAgreed` unless the question may be charged now; nothing is used up."""
         if self.needs_confirmation(question.price):
-            self.confirmations.check(_required(question, confirm), question)
+            self.confirmations.check(_require_confirmation(question, confirm), question)
 
     def agree(self, question: PricedQuestion, confirm: str | None) -> Charge:
         """Return the largest charge that the question may cause now, and use its confirmation up.
@@ -286,7 +285,7 @@ class SpendingRule:
         """
         if not self.needs_confirmation(question.price):
             return Charge(self._limit)
-        self.confirmations.redeem(_required(question, confirm), question)
+        self.confirmations.redeem(_require_confirmation(question, confirm), question)
         return question.price
 
 
@@ -314,7 +313,7 @@ class ConfirmedStatements:
         return await self.service.run(priced, most)
 
 
-def _required(question: PricedQuestion, confirm: str | None) -> str:
+def _require_confirmation(question: PricedQuestion, confirm: str | None) -> str:
     if confirm is None:
         raise PriceNotAgreed(
             f"the statement costs epsilon {_format(question.price.epsilon)}"
@@ -325,7 +324,7 @@ def _required(question: PricedQuestion, confirm: str | None) -> str:
     return confirm
 
 
-def _again(message: str) -> PriceNotAgreed:
+def _ask_again(message: str) -> PriceNotAgreed:
     return PriceNotAgreed(message, hint="call explain with this statement for its price and a new `confirm`")
 
 

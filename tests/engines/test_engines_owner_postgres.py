@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from support.stores import PostgresStore
 
-from dpsql.cli.app import main
+from dpsql.cli import main
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.owner import Finding, verify
 from dpsql.policy import Policy, load

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 from support.stores import SparkStore
 
-from dpsql.cli.app import main
+from dpsql.cli import main
 from dpsql.engines.spark.spark_engine import SparkGuard
 from dpsql.engines.spark.spark_tables import find_table
 from dpsql.errors import OperationalError, PolicyError

@@ -21,7 +21,7 @@ from support.servers import binaries, postgres
 
 from dpsql.errors import DataError, OperationalError, QueryRefused, QuerySyntaxError
 from dpsql.remote import Target
-from dpsql.remote.sent_statement import SentText
+from dpsql.remote.outgoing_statement import SentText
 from dpsql.remote.server_wire import ServerWire
 
 pytestmark = pytest.mark.postgres

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms, noise
 from dpsql.audit.cases import AuditCase
-from dpsql.audit.subjects import AUDITED
+from dpsql.audit.detector import AUDITED
 from dpsql.kernel.mechanisms import Histograms, NoiseSource
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.noise import SeededEntropy

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from dpsql.audit.subjects import AUDITED
+from dpsql.audit.detector import AUDITED
 from dpsql.noise import SeededEntropy
 from tests.golden import outputs
 from tests.golden.answers import answers

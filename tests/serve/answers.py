@@ -13,7 +13,7 @@ import pyarrow as pa
 from dpsql.engines import Cancelled
 from dpsql.language import StatementText
 from dpsql.serve.answers import Answer, AnswerColumn, Described, Notice
-from dpsql.serve.catalog.facts import CursorRow, PreparedRow
+from dpsql.serve.catalog import CursorRow, PreparedRow
 
 _T = TypeVar("_T")
 _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "float8": pa.float64(), "text": pa.string()}

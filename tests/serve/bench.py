@@ -13,7 +13,7 @@ from dpsql.serve.gate import Gate
 from dpsql.serve.scram import Verifier
 from dpsql.serve.service import Service
 from dpsql.serve.users import Account, User, Users
-from dpsql.serve.wire.connection import WireProtocol
+from dpsql.serve.wire import WireProtocol
 from dpsql.serve.wire.startup import Connections, WireContext
 from tests.serve.answers import AnsweringService
 from tests.serve.frontend import Frontend

@@ -10,8 +10,8 @@ from typing import Any
 
 from dpsql.language import split_script
 from dpsql.policy import BudgetPolicy, ParquetSource, Policy, Table, UnitColumn
+from dpsql.serve.catalog import SessionFacts, UnknownQuestion
 from dpsql.serve.catalog.catalog import PgCatalog
-from dpsql.serve.catalog.facts import SessionFacts, UnknownQuestion
 from dpsql.types import SqlType, column_type
 
 TABLES = {

@@ -29,8 +29,8 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.tokenizer_core import TokenType
 
 from dpsql.kernel.tree import quote
+from dpsql.serve.catalog import ConnectionRow, Route, SessionFacts
 from dpsql.serve.catalog.catalog import PgCatalog
-from dpsql.serve.catalog.facts import ConnectionRow, Route, SessionFacts
 from dpsql.serve.catalog.postgres import load_data
 from tests.serve.catalog_cases import TABLES, Declared, Result, Statement, ours, plain, policy, statements
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 from dpsql.serve import state
-from dpsql.serve.wire.connection import WireProtocol
+from dpsql.serve.wire import WireProtocol
 from tests.serve.bench import PASSWORD, Bench
 
 _T = TypeVar("_T")

@@ -148,7 +148,7 @@ def simulated_groups(
         drawn = plan.run(np.zeros(parts.groups, dtype=np.int64), source).value
         value = clipped(bound) + drawn
         half = count_offset(plan.scale, 0.95, resolution=plan.resolution)
-        shared = ladder.shared(value, half, bound)
+        shared = ladder.divide_by_shares(value, half, bound)
         errors.append(np.square(shared.value - exact).mean())
         covered.append(((shared.low <= exact) & (exact <= shared.high)).mean())
         noise.append((np.abs(value - exact) <= half).mean())

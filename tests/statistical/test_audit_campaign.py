@@ -90,7 +90,7 @@ def test_the_whole_catalogue_is_judged_as_is_known() -> None:
     report = [
         f"{one.subject.name} at {float(one.epsilon)}: {one.verdict.words()}"
         for one in done.outcomes
-        if not one.expected
+        if not one.is_expected
     ]
     assert report == []
     far = [

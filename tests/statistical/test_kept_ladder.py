@@ -148,7 +148,7 @@ def test_a_group_that_has_all_that_is_cut_is_seldom_covered() -> None:
     for ladder in released(parts.sizes, KEPT, 200, NoiseSource(SeededEntropy(8))):
         bound = ladder.choose_bound(KEPT / 2, groups=12)
         half = count_offset(bound / (KEPT / 2), 0.95)
-        shared = ladder.shared(parts.clipped(bound), half, bound)
+        shared = ladder.divide_by_shares(parts.clipped(bound), half, bound)
         covered.append(shared.high >= parts.clipped(math.inf))
     assert np.mean([each[0] for each in covered]) < 0.5
     assert np.mean([each[1:].mean() for each in covered]) > 0.99

@@ -90,7 +90,7 @@ def estimates(plan: Plan, counts: Counts, result: Answered, found: Found) -> Non
         else:
             step, raw = float(plan.counts[output.of].step), present(result.counts[output.of])
             truth = exact[0]
-            made = raw.scaled(step)
+            made = raw.scale(step)
         found.setdefault(output.name, []).append((made, truth, rows))
 
 

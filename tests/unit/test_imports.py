@@ -474,7 +474,7 @@ def test_a_module_is_short() -> None:
         ("session.py", "from dpsql import connect"),
         ("kernel/public_order.py", "from ..types import BIGINT"),
         ("sqlalchemy.py", "from dpsql.session import Session"),
-        ("audit/campaigns.py", "from dpsql.session import Session"),
+        ("audit/__init__.py", "from dpsql.session import Session"),
         ("session.py", "from dpsql.serve import accounts"),
         ("audit/subjects/choice.py", "from dpsql.audit.end_to_end import neighbour"),
         ("__init__.py", "from dpsql.cli import main"),

@@ -9,8 +9,8 @@ import pytest
 
 from dpsql.analysis import Output, place_columns
 from dpsql.errors import DataError, Error, InternalError, QueryRefused
-from dpsql.places import NumberPlace, Places, make_distinct, renamed_columns
-from dpsql.release import opening, telling_opening
+from dpsql.places import NumberPlace, Places, list_renamed, make_distinct
+from dpsql.release import describe_opening, tell_opening
 from dpsql.render.readable import places
 
 NUMBERS = [
@@ -41,7 +41,7 @@ def test_columns_stand_where_they_are_said_to_be() -> None:
 def test_names_are_made_distinct_as_duckdb_does() -> None:
     assert make_distinct(["n", "n", "n_1", "N"]) == ["n", "n_1", "n_1_1", "N"]
     assert make_distinct(["n", "N"], fold=True) == ["n", "N_1"]
-    assert renamed_columns(["a", "n", "n"]) == [("n", "n_1")]
+    assert list_renamed(["a", "n", "n"]) == [("n", "n_1")]
 
 
 def test_a_release_without_places_is_read_by_names(fakes: SimpleNamespace) -> None:
@@ -58,9 +58,9 @@ def release(*numbers: int | None) -> SimpleNamespace:
 
 
 def test_the_hint_names_all_releases() -> None:
-    assert opening(release(4)).endswith("stored as release 4: SHOW RELEASE 4 opens it, free")  # type: ignore[arg-type]
-    assert "SHOW RELEASE 4, SHOW RELEASE 5 open it" in opening(release(4, 5, 4))  # type: ignore[arg-type]
-    assert opening(release(None)) == ""  # type: ignore[arg-type]
+    assert describe_opening(release(4)).endswith("stored as release 4: SHOW RELEASE 4 opens it, free")  # type: ignore[arg-type]
+    assert "SHOW RELEASE 4, SHOW RELEASE 5 open it" in describe_opening(release(4, 5, 4))  # type: ignore[arg-type]
+    assert describe_opening(release(None)) == ""  # type: ignore[arg-type]
 
 
 REFUSED = QueryRefused("no", hint="write it so", line=1, col=1, source="SELECT")
@@ -80,7 +80,7 @@ REFUSED = QueryRefused("no", hint="write it so", line=1, col=1, source="SELECT")
     ],
 )
 def test_errors_say_how_the_answer_is_opened(raised: Exception, kind: type[Error], words: str) -> None:
-    with pytest.raises(kind) as caught, telling_opening(release(7)), telling_opening(release(7)):  # type: ignore[arg-type]
+    with pytest.raises(kind) as caught, tell_opening(release(7)), tell_opening(release(7)):  # type: ignore[arg-type]
         raise raised
     assert words in str(caught.value)
     assert str(caught.value).count("SHOW RELEASE 7 opens it, free") == 1
@@ -94,5 +94,5 @@ def test_errors_that_others_report_pass() -> None:
         pass
 
     for error in (BrokenPipeError(), PassedError(), ImportError()):
-        with pytest.raises(type(error)), telling_opening(release(7), passed=(PassedError,)):  # type: ignore[arg-type]
+        with pytest.raises(type(error)), tell_opening(release(7), passed=(PassedError,)):  # type: ignore[arg-type]
             raise error

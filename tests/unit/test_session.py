@@ -674,10 +674,10 @@ def test_stored_releases_are_found_without_a_charge(session: Session) -> None:
         f"SELECT (SELECT COUNT(DISTINCT user_id) FROM visits) * 2 AS n, ({COUNT}) AS m"
     )
     assert isinstance(prepared, PreparedComposed)
-    assert session.stored(prepared) is None
+    assert session.read_stored(prepared) is None
     assert spent(session) == 0
     made = session.execute(prepared)
-    again = session.stored(prepared)
+    again = session.read_stored(prepared)
     assert again is not None
     assert again.table.equals(made.table)
 

@@ -10,9 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsql.audit.detector import Subject, repeat_counts
 from dpsql.audit.runs import Pair
 from dpsql.audit.statistics import draw_uniforms
-from dpsql.audit.subjects import Subject, repeat_counts
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms import NoiseSource
 from dpsql.kernel.mechanisms.measure import Box

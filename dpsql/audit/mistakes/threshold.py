@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpsql.audit.cases import levels
+from dpsql.audit.detector import Kind, Subject, outputs_of, repeat_counts
 from dpsql.audit.mistakes.measuring import exponential, laplace
 from dpsql.audit.runs import CHARGE, Pair
-from dpsql.audit.subjects import Kind, Subject, outputs_of, repeat_counts
 from dpsql.kernel.mechanisms import NoiseSource, TopStable
 from dpsql.kernel.mechanisms.mechanism import pad_rows
 from dpsql.kernel.noise import Entropy

@@ -33,8 +33,8 @@ from dpsql.engines.postgres.postgres_tables import (
     is_readable_as,
     write_scan,
 )
-from dpsql.errors import PolicyError
-from dpsql.policy import DatabaseSource, Table
+from dpsql.errors import InternalError, PolicyError
+from dpsql.policy import DatabaseSource, Policy, Table
 from dpsql.types import TIMESTAMPTZ, SqlType
 
 if TYPE_CHECKING:
@@ -67,8 +67,38 @@ WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm') 
 """
 
 
+class PostgresOwner:
+    """`OwnerTools` of PostgreSQL."""
+
+    verified = "exists, may be read, types are as declared"
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def introspect(self, wanted: Callable[[str, str], bool | None]) -> tuple[list[Found], list[Skipped]]:
+        """Return the tables that a policy may declare, and those left out."""
+        return introspect_postgres(self._address, wanted)
+
+    def adapt_file(self, table: Found) -> Found:
+        """Return a file's table as it is: files are public tables here."""
+        return table
+
+    @contextmanager
+    def open_catalog(self) -> Iterator[OwnerConnection]:
+        """Connect as the policy says; raises `PolicyError` with the server's own words."""
+        with owner_connection(self._address) as connection:
+            yield connection
+
+    def check_policy(self, policy: Policy) -> None:
+        """Accept every policy."""
+
+    def describe_error(self, problem: BaseException) -> str:
+        """Return the server's own words, in one line."""
+        return postgres_words(problem)
+
+
 class OwnerConnection:
-    """A read-only session of the owner's, with the server's own words in errors."""
+    """A read-only session of the owner's, with the server's own words in errors: an `OwnerCatalog`."""
 
     def __init__(self, cursor: Cursor) -> None:
         self._cursor = cursor
@@ -83,6 +113,57 @@ class OwnerConnection:
         else:
             return list(zip(*(c.to_pylist() for c in rows.columns), strict=True))
         raise PolicyError(f"PostgreSQL: {words}")
+
+    def has(self, table: Table) -> bool:
+        """Whether a declared table is one of the database."""
+        return isinstance(table.source, DatabaseSource)
+
+    def describe(self) -> tuple[str, str]:
+        """Return the level of a finding and what the server is."""
+        ((number, text, role),) = self.ask(
+            "SELECT current_setting('server_version_num')::int AS n, current_setting('server_version') AS v, "
+            "current_user::text AS r"
+        )
+        major = number // 10000
+        said = f"PostgreSQL {text.split()[0]}, as {role}"
+        if major < OLDEST:
+            return "wrong", f"{said}: versions from {OLDEST} on are supported"
+        if major > NEWEST:
+            return "note", f"{said}: tested are versions up to {NEWEST}"
+        return "ok", f"{said}: a supported version"
+
+    def check_table(self, table: Table, longest: int) -> None:
+        """Raise `PolicyError` if a declared table is not as the policy says; no row is read."""
+        source = _source_of(table)
+        found = find_table(self.ask, table, source)
+        columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
+        write_scan(table, found, columns, longest)
+        if not table.public:
+            PostgresGuard(table, source, columns, found).check_facts(found)
+
+    def describe_statistics(self, table: Table) -> str:
+        """Say that statistics are missing or stale, with the statement that mends it; empty if not."""
+        source = _source_of(table)
+        rows = self.ask(
+            "SELECT c.oid::regclass::text AS t, c.reltuples::float8 AS n, "
+            "coalesce(s.n_mod_since_analyze, 0)::float8 AS m FROM pg_class c "
+            "JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid "
+            "WHERE c.relkind IN ('r', 'p', 'm') "
+            f"AND lower(n.nspname) = lower({string_literal(source.schema or 'public')}) "
+            f"AND lower(c.relname) = lower({string_literal(source.table)})"
+        )
+        for name, rows_then, changes in rows:
+            if rows_then < 0:
+                return f"PostgreSQL has no statistics of it, so its plans may be slow: ANALYZE {name}"
+            if changes > _STALE * max(rows_then, 100):
+                return f"its statistics are stale, so plans may be slow: ANALYZE {name}"
+        return ""
+
+
+def _source_of(table: Table) -> DatabaseSource:
+    if not isinstance(table.source, DatabaseSource):
+        raise InternalError("the table is not one of the database")
+    return table.source
 
 
 def postgres_words(problem: BaseException) -> str:
@@ -249,45 +330,3 @@ def _full_address(address: str, connection: OwnerConnection) -> str:
         query, host = "&".join(filter(None, (query, f"host={quote(host, safe='/')}"))), ""
     place = f"{quote(role)}@{host}{f':{port}' if port else ''}/{quote(database)}"
     return f"postgresql://{place}{f'?{query}' if query else ''}"
-
-
-def describe_server(connection: OwnerConnection) -> tuple[str, str]:
-    """Return the level of a finding and what the server is."""
-    ((number, text, role),) = connection.ask(
-        "SELECT current_setting('server_version_num')::int AS n, current_setting('server_version') AS v, "
-        "current_user::text AS r"
-    )
-    major = number // 10000
-    said = f"PostgreSQL {text.split()[0]}, as {role}"
-    if major < OLDEST:
-        return "wrong", f"{said}: versions from {OLDEST} on are supported"
-    if major > NEWEST:
-        return "note", f"{said}: tested are versions up to {NEWEST}"
-    return "ok", f"{said}: a supported version"
-
-
-def check_table(connection: OwnerConnection, table: Table, source: DatabaseSource, longest: int) -> None:
-    """Raise `PolicyError` if a declared table is not as the policy says; no row is read."""
-    found = find_table(connection.ask, table, source)
-    columns = declared_columns(table, [(name, word) for name, _, word in columns_of(found)])
-    write_scan(table, found, columns, longest)
-    if not table.public:
-        PostgresGuard(table, source, columns, found).check_facts(found)
-
-
-def describe_statistics(connection: OwnerConnection, source: DatabaseSource) -> str:
-    """Say that a table's statistics are missing or stale, with the statement that mends it; empty if not."""
-    rows = connection.ask(
-        "SELECT c.oid::regclass::text AS t, c.reltuples::float8 AS n, "
-        "coalesce(s.n_mod_since_analyze, 0)::float8 AS m FROM pg_class c "
-        "JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_stat_all_tables s ON s.relid = c.oid "
-        "WHERE c.relkind IN ('r', 'p', 'm') "
-        f"AND lower(n.nspname) = lower({string_literal(source.schema or 'public')}) "
-        f"AND lower(c.relname) = lower({string_literal(source.table)})"
-    )
-    for name, rows_then, changes in rows:
-        if rows_then < 0:
-            return f"PostgreSQL has no statistics of it, so its plans may be slow: ANALYZE {name}"
-        if changes > _STALE * max(rows_then, 100):
-            return f"its statistics are stale, so plans may be slow: ANALYZE {name}"
-    return ""

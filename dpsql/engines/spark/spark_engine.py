@@ -11,20 +11,26 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from dpsql.analysis import CompiledQuery
+from dpsql.engines.duckdb.source_schemas import Found, Skipped, is_file
 from dpsql.engines.duckdb.table_readers import Reader, declared_columns
 from dpsql.engines.remote_engine import PLANNING_SECONDS, RemoteEngine, check_digits
 from dpsql.engines.spark.spark_connection import end_session, open_session, suppress_pyspark_warnings
 from dpsql.engines.spark.spark_sql import SparkDialect, arrow_rows
 from dpsql.engines.spark.spark_tables import (
+    SparkCatalog,
     columns_of,
     files_of,
     find_table,
+    introspect_spark,
+    owner_session,
     padded_columns,
+    spark_words,
     table_identity,
     write_scan,
 )
@@ -121,6 +127,48 @@ class SparkGuard:
         columns = tuple((n, word) for n, word in columns_of(schema) if n.lower() in self.read)
         place = table_identity(session, name) if isinstance(self.table.source, DatabaseSource) else ()
         return (name, columns, *place), files_of(session, name)
+
+
+_NOT_IN_FILES = ("UUID", "TIME", "LIST", "STRUCT", "BLOB")
+
+
+class SparkOwner:
+    """`OwnerTools` of Spark, in this process or over Spark Connect."""
+
+    verified = "exists, types are as declared"
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def introspect(self, wanted: Callable[[str, str], bool | None]) -> tuple[list[Found], list[Skipped]]:
+        """Return the tables that a policy may declare, and those left out."""
+        return introspect_spark(self._address, wanted)
+
+    def adapt_file(self, table: Found) -> Found:
+        """Return a file's table: Spark in this process reads Parquet files; all others are public."""
+        if "://" in self._address or not is_file(table.source):
+            return table
+        columns = tuple(
+            replace(column, kind=None)
+            if column.whole or (column.kind is not None and column.kind.name in _NOT_IN_FILES)
+            else column
+            for column in table.columns
+        )
+        return replace(table, columns=columns, engine=self._address)
+
+    @contextmanager
+    def open_catalog(self) -> Iterator[SparkCatalog]:
+        """Start or reach Spark; raises an error that holds Spark's own words."""
+        with owner_session(self._address) as session:
+            yield SparkCatalog(self._address, session)
+
+    def check_policy(self, policy: Policy) -> None:
+        """Raise `PolicyError` for a declaration that Spark cannot use."""
+        check_facts(policy)
+
+    def describe_error(self, problem: BaseException) -> str:
+        """Return Spark's own words, in one line."""
+        return spark_words(problem)
 
 
 def check_facts(policy: Policy) -> None:

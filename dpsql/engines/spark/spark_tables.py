@@ -265,27 +265,43 @@ def owner_session(address: str) -> Iterator[Any]:
                 end_session(session)
 
 
-def describe_spark(address: str, session: Any) -> tuple[str, str]:  # noqa: ANN401  two classes of sessions
-    """Return the level of a finding and what Spark is."""
-    version = str(session.version)
-    where = "in this process" if "://" not in address else "over Spark Connect"
-    if int(version.partition(".")[0]) < OLDEST:
-        return "wrong", f"Spark {version}, {where}: versions from {OLDEST} on are supported"
-    return "ok", f"Spark {version}, {where}: a supported version"
+class SparkCatalog:
+    """The catalog of a session for the owner: an `OwnerCatalog`."""
 
+    def __init__(self, address: str, session: Any) -> None:  # noqa: ANN401  two classes of sessions
+        self._local = "://" not in address
+        self._session = session
 
-def check_table(session: Any, table: Table, longest: int) -> None:  # noqa: ANN401  two classes of sessions
-    """Raise `PolicyError` if a declared table is not as the policy says; no row is read."""
-    said: list[BaseException] = []
-    try:
-        name, schema = find_table(session, table, "dpsql_check", said.append)
-    except PolicyError as problem:
-        if not said:
-            raise
-        words = f"{problem.message}: {spark_words(said[0])}"
-        raise PolicyError(words, hint=problem.hint) from None
-    physical = columns_of(schema)
-    write_scan(table, name, physical, declared_columns(table, physical), longest, padded_columns(schema))
+    def describe(self) -> tuple[str, str]:
+        """Return the level of a finding and what Spark is."""
+        version = str(self._session.version)
+        where = "in this process" if self._local else "over Spark Connect"
+        if int(version.partition(".")[0]) < OLDEST:
+            return "wrong", f"Spark {version}, {where}: versions from {OLDEST} on are supported"
+        return "ok", f"Spark {version}, {where}: a supported version"
+
+    def has(self, table: Table) -> bool:
+        """Whether a declared table is in the catalog, or a private Parquet file that Spark reads."""
+        read_here = self._local and isinstance(table.source, ParquetSource) and not table.public
+        return isinstance(table.source, DatabaseSource) or read_here
+
+    def check_table(self, table: Table, longest: int) -> None:
+        """Raise `PolicyError` if a declared table is not as the policy says; no row is read."""
+        said: list[BaseException] = []
+        try:
+            name, schema = find_table(self._session, table, "dpsql_check", said.append)
+        except PolicyError as problem:
+            if not said:
+                raise
+            words = f"{problem.message}: {spark_words(said[0])}"
+            raise PolicyError(words, hint=problem.hint) from None
+        physical = columns_of(schema)
+        write_scan(table, name, physical, declared_columns(table, physical), longest, padded_columns(schema))
+
+    def describe_statistics(self, table: Table) -> str:
+        """Say nothing: no plan depends on statistics."""
+        del table
+        return ""
 
 
 def open_for_owner(address: str) -> Any:  # noqa: ANN401  two classes of sessions

@@ -15,17 +15,7 @@ from dpsql.engines.worker import RunningStatement, run_in_thread, running_statem
 from dpsql.fair_cache import FairCache
 from dpsql.policy import Policy
 from dpsql.serve.answers import Answer, AnswerColumn, Described
-from dpsql.serve.catalog import parse, postgres
-from dpsql.serve.catalog.database import (
-    ANALYST,
-    OWNER,
-    ObjectNames,
-    check_sql,
-    open_database,
-    relations_of,
-    set_session,
-)
-from dpsql.serve.catalog.facts import (
+from dpsql.serve.catalog import (
     SERVER_STARTED,
     QuestionTimedOut,
     QuestionTooLarge,
@@ -35,6 +25,17 @@ from dpsql.serve.catalog.facts import (
     UnknownObject,
     UnknownQuestion,
     UnknownSetting,
+    parse,
+    postgres,
+)
+from dpsql.serve.catalog.database import (
+    ANALYST,
+    OWNER,
+    ObjectNames,
+    check_sql,
+    open_database,
+    relations_of,
+    set_session,
 )
 from dpsql.serve.catalog.postgres import load_data
 from dpsql.serve.catalog.translate import TranslatedQuestion, Translator

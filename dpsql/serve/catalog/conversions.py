@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from sqlglot import exp
 
-from dpsql.serve.catalog import postgres
+from dpsql.serve.catalog import UnknownObject, UnknownQuestion, UnknownType, postgres
 from dpsql.serve.catalog.database import ANALYST, OWNER, ObjectNames
-from dpsql.serve.catalog.facts import UnknownObject, UnknownQuestion, UnknownType
 from dpsql.serve.catalog.postgres import NAMED_OIDS, PREFIX, TEXT, TEXTS, UNKNOWN, VECTORS
 
 MAX_PARAMETERS = 1000

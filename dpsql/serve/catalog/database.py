@@ -22,8 +22,7 @@ from dpsql.engines.duckdb.duckdb_settings import connect, lock
 from dpsql.kernel.tree import quote
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, Table, UnitColumn, UnitVia, describe_protected, fold
-from dpsql.serve.catalog import postgres
-from dpsql.serve.catalog.facts import UnknownQuestion
+from dpsql.serve.catalog import UnknownQuestion, postgres
 from dpsql.serve.catalog.postgres import (
     AGGREGATES,
     FUNCTIONS,

@@ -10,9 +10,8 @@ from functools import reduce
 
 from sqlglot import exp
 
-from dpsql.serve.catalog import postgres
+from dpsql.serve.catalog import UnknownQuestion, postgres
 from dpsql.serve.catalog.conversions import Conversions, SelectScope, TypedNode, call, cast_to, replace_node
-from dpsql.serve.catalog.facts import UnknownQuestion
 from dpsql.serve.catalog.parse import type_oid
 from dpsql.serve.catalog.postgres import AGGREGATES, BOOL, FUNCTIONS, PREFIX, TEXT, UNKNOWN, Function
 

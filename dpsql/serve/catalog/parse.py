@@ -22,8 +22,7 @@ from sqlglot.parsers.postgres import PostgresParser
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.language.tokens import split_tokens
-from dpsql.serve.catalog import postgres
-from dpsql.serve.catalog.facts import Route, Signal, UnknownQuestion
+from dpsql.serve.catalog import Route, Signal, UnknownQuestion, postgres
 from dpsql.serve.catalog.postgres import FUNCTIONS, PREFIX, SCHEMAS, CatalogRelation, Function, load_data
 
 MAX_TEXT = 65_536

@@ -14,11 +14,10 @@ from sqlglot.errors import ErrorLevel
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answers import AnswerColumn
-from dpsql.serve.catalog import postgres
+from dpsql.serve.catalog import UnknownQuestion, postgres
 from dpsql.serve.catalog.conversions import FromItem, SelectScope, SourceColumn, Tables, call, rename_columns
 from dpsql.serve.catalog.database import OWN_TABLE, ObjectNames
 from dpsql.serve.catalog.expressions import Expressions
-from dpsql.serve.catalog.facts import UnknownQuestion
 from dpsql.serve.catalog.parse import MAX_RELATIONS, check_size, find_relation, output_name, parse
 from dpsql.serve.catalog.postgres import FUNCTIONS, SCHEMAS, TEXT, UNKNOWN
 

@@ -29,9 +29,9 @@ from dpsql.errors import (
 )
 from dpsql.kernel.loss import Charge
 from dpsql.language.options import KEYWORDS, OPTION_VALUES, OPTIONS
-from dpsql.release import telling_opening
+from dpsql.release import tell_opening
+from dpsql.render.column_values import value_text, values
 from dpsql.render.data import as_json, write_csv, write_parquet
-from dpsql.render.figures import value_text, values
 from dpsql.render.grid import Style
 from dpsql.render.html import release_svg
 from dpsql.render.readable import assumptions, ordering_estimates, ordering_number, places, summary
@@ -239,14 +239,14 @@ class UserRequest:
         budget = await self._free.budget()
 
         def write() -> bytes:
-            with telling_opening(found.release):
+            with tell_opening(found.release):
                 return to_json({**answer_facts(found, 0, budget.total), "left": json_facts.left_of(budget)})
 
         return await self._beside(write)
 
     async def cancel(self) -> JsonObject:
         """Stop what the user asks over HTTP now; what was charged stays charged."""
-        running = self._asks.running
+        running = self._asks.is_running
         self._asks.cancel()
         return {"cancelled": running}
 
@@ -416,3 +416,13 @@ def write_file(release: Release, form: str, *, spreadsheet: bool = False) -> byt
     else:
         write_parquet(release.table, out)
     return out.getvalue()
+
+
+def hash_secret(secret: str) -> bytes:
+    """Return what is kept, and compared, of a cookie or a key: its SHA-256."""
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
+
+
+def address_of(request: Request) -> str:
+    """Return where a request comes from."""
+    return request.client.host if request.client is not None else ""

@@ -31,10 +31,16 @@ from dpsql.login import draw_text
 from dpsql.policy import UnitColumn, UnitRow, UnitVia, describe_protected
 from dpsql.render.figures import show_spent
 from dpsql.serve import state
-from dpsql.serve.http import HttpFront
+from dpsql.serve.http import HttpFront, RequestGuard, hosts_of
 from dpsql.serve.json_facts import JsonObject, bounds_facts, budget_facts, domain_facts
-from dpsql.serve.page.answers import RefusedError, file_routes, refusal_response, to_json
-from dpsql.serve.page.application import RequestGuard, address_of, hash_secret, hosts_of
+from dpsql.serve.page.answers import (
+    RefusedError,
+    address_of,
+    file_routes,
+    hash_secret,
+    refusal_response,
+    to_json,
+)
 
 if TYPE_CHECKING:
     from datetime import date

@@ -8,7 +8,7 @@ import ssl
 from collections.abc import Callable, Coroutine
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.serve.catalog.facts import Encryption
+from dpsql.serve.catalog import Encryption
 from dpsql.serve.state import Tls, common_name
 
 SEND_BUFFER = 1 << 20
@@ -138,12 +138,12 @@ class Channel(asyncio.BufferedProtocol):
     # -- reading
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the client has ended the connection, so that nobody waits for an answer."""
         return self._ended
 
     @property
-    def buffered(self) -> int:
+    def buffered_bytes(self) -> int:
         """Bytes that have arrived and were not read."""
         return len(self._in)
 

@@ -226,7 +226,7 @@ class Words:
         return self._tokens[i].text.upper()
 
     @property
-    def quoted(self) -> bool:
+    def is_quoted(self) -> bool:
         """Whether the current token is a text in quotes."""
         return self.more and self._tokens[self._i].token_type in _TEXTS
 
@@ -251,7 +251,7 @@ class Words:
 
     def name(self, what: str) -> str:
         """Return a name: as it is in double quotes, else in lower case."""
-        if not self.more or self.quoted or not self._is_name():
+        if not self.more or self.is_quoted or not self._is_name():
             raise self.wrong(f"expected {what}")
         token = self._tokens[self._i]
         if size_of(token.text) > MOST_NAME:
@@ -272,7 +272,7 @@ class Words:
 
     def text(self, what: str) -> str:
         """Return a text in quotes."""
-        if not self.quoted:
+        if not self.is_quoted:
             raise self.wrong(f"expected {what}, in quotes")
         self._i += 1
         return self._tokens[self._i - 1].text

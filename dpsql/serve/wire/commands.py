@@ -160,14 +160,14 @@ def _read_older_option(words: Words) -> tuple[str, object]:
 
 
 def _read_format(words: Words) -> str:
-    name = words.text("a format").lower() if words.quoted else words.name("a format")
+    name = words.text("a format").lower() if words.is_quoted else words.name("a format")
     if name not in _FORMATS:
         raise words.back().wrong(f"COPY has no format {name[:40]}", f"the formats are {', '.join(_FORMATS)}")
     return name
 
 
 def _read_boolean(words: Words) -> bool:
-    if words.quoted:
+    if words.is_quoted:
         shown = words.text("TRUE or FALSE").upper()
         if shown not in _TRUE + _FALSE:
             raise words.back().wrong("expected TRUE or FALSE")
@@ -339,7 +339,7 @@ def _read_value(words: Words, *, names: bool = False) -> str | None:
 
 
 def _read_single_value(words: Words, *, names: bool) -> str:
-    found = words.text("a value") if words.quoted else words.number() or words.name("a value")
+    found = words.text("a value") if words.is_quoted else words.number() or words.name("a value")
     plain = found.isidentifier() and found == found.lower()
     return found if plain or not names else quote(found)
 
@@ -353,7 +353,7 @@ def _read_time_zone(words: Words) -> str | None:
         found = words.text("an offset")
         if words.take("HOUR"):
             words.take("TO", "MINUTE")
-    elif words.quoted:
+    elif words.is_quoted:
         found = words.text("a time zone")
     else:
         found = words.number() or words.dotted_name("a time zone")

@@ -105,7 +105,7 @@ class Extended:
         if portal.result is None:
             portal.result = await self._run(portal, prepared.statement)
             if portal.result.copy is not None:
-                with self._session.sending() as check:
+                with self._session.count_while_sending() as check:
                     await send_copy(self._channel, portal.result, self._session.settings, check)
                 portal.result = _without_rows(portal.result)
                 return
@@ -113,7 +113,7 @@ class Extended:
                 portal.rows = ResultRows(portal.result, portal.codes, self._session.settings)
         sent = 0
         if portal.rows is not None:
-            with self._session.sending() as check:
+            with self._session.count_while_sending() as check:
                 sent = await portal.rows.send(self._channel, check, limit)
             if portal.rows.left:
                 self._portals.check_held(name)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from dpsql.errors import ProgrammingError
 from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.answers import AnswerColumn
-from dpsql.serve.catalog.facts import CursorRow, PreparedRow
+from dpsql.serve.catalog import CursorRow, PreparedRow
 from dpsql.serve.limits import COLUMN, MOST_COLUMNS, CodedError, MemoryAccount, size_of
 from dpsql.serve.wire.command_words import Declare, Fetch
 from dpsql.serve.wire.messages import WireError
@@ -178,14 +178,14 @@ class Portals(KeptByName[Portal]):
         self[name] = portal
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Bytes of the results that have rows to send."""
         tables = (portal.result.table for portal in self.values() if portal.result is not None)
         return sum(table.nbytes for table in tables if table is not None)
 
     def check_held(self, name: str) -> None:
         """Raise if the portals hold too many rows, and let go of those of the one that was read last."""
-        if self.held > MOST_HELD:
+        if self.held_bytes > MOST_HELD:
             del self[name]
             raise WireError(
                 "54000", "the portals of the connection hold too many rows", "read or close the others first"
@@ -234,7 +234,7 @@ class Cursors:
         self._open: dict[str, _Cursor] = {}
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Bytes of the results of all open cursors."""
         return sum(cursor.table.nbytes for cursor in self._open.values())
 
@@ -250,7 +250,7 @@ class Cursors:
             raise CursorError(
                 f'cursor "{command.name}" already exists', "42P03", "close it, or choose a name"
             )
-        if len(self._open) >= self._most or self.held > self._most_bytes:
+        if len(self._open) >= self._most or self.held_bytes > self._most_bytes:
             raise CursorError("too many cursors are open", "54000", "close those that are read")
 
     def declare(

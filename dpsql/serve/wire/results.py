@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from dpsql.language import split_script_with_places
 from dpsql.login import message
-from dpsql.release import telling_opening, to_arrow
+from dpsql.release import tell_opening, to_arrow
 from dpsql.serve.answers import AnswerColumn
 from dpsql.serve.limits import check_words
 from dpsql.serve.wire import messages
@@ -292,7 +292,7 @@ class ResultRows:
         self._encoded = result.encoded
         self._digits = settings.extra_float_digits
         self._release = result.release
-        with telling_opening(self._release):
+        with tell_opening(self._release):
             self._encoder = RowEncoder(
                 result.columns, result.table, self._codes, extra_float_digits=settings.extra_float_digits
             )
@@ -324,7 +324,7 @@ class ResultRows:
 
     def _rows(self, start: int, stop: int) -> bytes:
         """Return the messages of these rows."""
-        with telling_opening(self._release):
+        with tell_opening(self._release):
             if stop - start < self._total:
                 return self._encoder.rows(start, stop)
             return self._once(("rows", self._codes, self._digits), lambda: self._encoder.rows(start, stop))
@@ -367,7 +367,7 @@ async def send_copy(channel: Channel, result: WireResult, settings: Settings, ch
         extra_float_digits=settings.extra_float_digits,
     )
     while True:
-        with telling_opening(result.release):
+        with tell_opening(result.release):
             part = next(parts, None)
         if part is None:
             break

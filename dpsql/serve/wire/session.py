@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.release import telling_opening
+from dpsql.release import tell_opening
 from dpsql.serve.answers import AnswerColumn
 from dpsql.serve.limits import MemoryAccount
 from dpsql.serve.wire import command_words as c
@@ -228,7 +228,7 @@ class WireSession:
             self._check_held()
         with _locate_errors(question), self._cancellable():
             answer = await self.client.answer(question.text, parameters, types)
-        with _locate_errors(statement), telling_opening(answer.release):
+        with _locate_errors(statement), tell_opening(answer.release):
             return self._result_of(command, answer)
 
     def _result_of(self, command: c.Command | None, answer: Answer) -> WireResult:
@@ -303,12 +303,12 @@ class WireSession:
     # -- memory
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Bytes of the results that are kept: of cursors, of portals, and what is being sent."""
-        return self.cursors.held + self.portals.held + self._sending
+        return self.cursors.held_bytes + self.portals.held_bytes + self._sending
 
     @contextmanager
-    def sending(self, result: WireResult | None = None) -> Iterator[Callable[[], None]]:
+    def count_while_sending(self, result: WireResult | None = None) -> Iterator[Callable[[], None]]:
         """Send a result in this block, and count it as kept if it is given; yield what raises once cancelled.
 
         Nothing that was charged is given back.

@@ -61,11 +61,11 @@ class LiveConnection(Protocol):
     address: str
 
     @property
-    def running(self) -> bool:
+    def is_running(self) -> bool:
         """Whether the connection runs a statement."""
 
     @property
-    def held(self) -> int:
+    def held_bytes(self) -> int:
         """Bytes of results that the connection keeps."""
 
     def cancel(self) -> None:
@@ -142,9 +142,9 @@ class Connections:
         self._live[connection.number] = connection
         self._none_left.clear()
 
-    def held_by(self, analyst: str) -> int:
+    def count_held_bytes(self, analyst: str) -> int:
         """Return how many bytes of results all connections of an analyst keep."""
-        return sum(each.held for each in self._live.values() if each.user.analyst == analyst)
+        return sum(each.held_bytes for each in self._live.values() if each.user.analyst == analyst)
 
     def leave(self, connection: LiveConnection) -> None:
         """Take out a connection that has ended."""
@@ -323,7 +323,7 @@ async def _answer_tls(channel: Channel, context: WireContext) -> None:
     Bytes sent behind the request could be those of somebody between client and server: they would be taken
     for the client's own once TLS has begun. So they end the connection.
     """
-    if channel.buffered:
+    if channel.buffered_bytes:
         raise ProtocolViolation("there was unencrypted data behind the request for TLS")
     channel.write(b"N" if context.tls is None else b"S")
     channel.flush()

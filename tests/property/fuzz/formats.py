@@ -18,12 +18,12 @@ from dpsql.composition import ends, schema_of, with_ends
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.dbapi.cursor import Cursor
 from dpsql.kernel.loss import Charge
-from dpsql.places import make_distinct, renamed_columns
+from dpsql.places import list_renamed, make_distinct
 from dpsql.release import Release, from_arrow, from_bytes, places_of, to_arrow, to_bytes, write_cell
 from dpsql.render.data import as_json
 from dpsql.render.readable import estimates
 from dpsql.serve.answers import columns_of, messages_of
-from dpsql.serve.mcp_tools import release_page as of_agent
+from dpsql.serve.mcp.tools import release_page as of_agent
 from dpsql.serve.page.answers import release_page as of_page
 from dpsql.serve.page.answers import write_file as page_file
 from dpsql.serve.wire.command_words import CopyOptions
@@ -76,7 +76,7 @@ def files(_: Session, cursor: Cursor, release: Release, table: pa.Table, folder:
             if wrong:
                 return f"{name}, intervals {intervals}: {wrong}"
             told = name in ("json", "jsonl", "parquet")
-            if told and renamed_columns(wanted.column_names) and "of one name" not in said.getvalue():
+            if told and list_renamed(wanted.column_names) and "of one name" not in said.getvalue():
                 return f"{name}: nobody is told of other names"
     return ""
 

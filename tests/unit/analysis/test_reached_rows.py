@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.cli.app import main
+from dpsql.cli import main
 from tests.narrow import private
 from tests.nearly_exact import NearlyExact, nearly_exact
 

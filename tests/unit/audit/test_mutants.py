@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from dpsql import mechanisms, noise
 from dpsql.audit import CHARGE, Pair, Verdict, detect, pairs
+from dpsql.audit.detector import outputs_of
 from dpsql.audit.runs import LENGTHS
-from dpsql.audit.subjects import outputs_of
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 from dpsql.kernel.mechanisms.mechanism import Mechanism
 from dpsql.kernel.public_order import in_public_order

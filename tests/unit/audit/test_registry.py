@@ -14,7 +14,7 @@ import pytest
 from dpsql import mechanisms as more
 from dpsql.audit import CATALOGUE
 from dpsql.audit.cases import AuditCase
-from dpsql.audit.subjects import AUDITED
+from dpsql.audit.detector import AUDITED
 from dpsql.kernel import mechanisms
 from dpsql.kernel.loss import BoundedRange, PrivacyLoss
 from dpsql.kernel.mechanisms.mechanism import Mechanism, Result

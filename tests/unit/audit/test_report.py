@@ -77,8 +77,8 @@ def outcome(
 )
 def test_what_is_expected_of_whom(subject: Subject, epsilon: str, violated: bool, expected: bool) -> None:
     found = outcome(subject, violated=violated, epsilon=Fraction(epsilon))
-    assert found.expected is expected
-    assert Campaign((found,), 0.999, 0.01, 1.0).expected is expected
+    assert found.is_expected is expected
+    assert Campaign((found,), 0.999, 0.01, 1.0).is_expected is expected
 
 
 def test_how_near_the_bound_comes() -> None:
@@ -98,7 +98,7 @@ def test_a_campaign_divides_its_error_rate_and_reports_progress() -> None:
     )
     assert done.confidence == 1 - 1e-9
     assert told == [(1, 2, SUBJECT, Fraction(1)), (2, 2, SUBJECT, Fraction(2))]
-    assert done.expected
+    assert done.is_expected
     assert [one.verdict.epsilon for one in done.outcomes] == [1.0, 2.0]
     assert len({tuple(t.epsilon for t in one.verdict.curve) for one in done.outcomes}) == 1
     assert done.outcomes[1].verdict.curve[-1].epsilon == 3.2

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpsql
-from dpsql import errors
-from dpsql.cli import app, main, narrate
+from dpsql import cli, errors
+from dpsql.cli import main, narrate
 from dpsql.cli.narrate import ExitCode
 from dpsql.cli.options import GivenSql, split_sources
 from dpsql.policy import Assumed
@@ -48,7 +48,7 @@ Run = Callable[..., Done]
 
 @pytest.fixture
 def run(session: Any, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    monkeypatch.setattr(app, "open_session", lambda settings: session)
+    monkeypatch.setattr(cli, "open_session", lambda settings: session)
     monkeypatch.delenv("COLUMNS", raising=False)
 
     def go(*args: str, stdin: str | None = None) -> Done:
@@ -164,7 +164,7 @@ def test_the_policy_comes_from_the_environment(
         seen.append(settings)
         return session
 
-    monkeypatch.setattr(app, "open_session", opened)
+    monkeypatch.setattr(cli, "open_session", opened)
     run("-c", "SELECT 1")
     monkeypatch.setenv("DPSQL_POLICY", "elsewhere.toml")
     run("-c", "SELECT 1", "--analyst", "ada")
@@ -470,7 +470,7 @@ def test_a_file_gets_the_answer_and_stdout_nothing(run: Run, tmp_path: Path, nam
 def test_arrow_on_a_pipe_is_a_stream(
     session: Any, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    monkeypatch.setattr(app, "open_session", lambda settings: session)
+    monkeypatch.setattr(cli, "open_session", lambda settings: session)
     assert main(["--format", "arrow", "-c", ask("1")]) == 0
     assert pa.ipc.open_stream(capfdbinary.readouterr().out).read_all().column_names == ["diagnosis", "n"]
 
@@ -528,7 +528,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert {"duckdb", "pyarrow", "numpy", "sqlglot", "prompt_toolkit", "pygments", "sqlite3"}.isdisjoint(
         loaded
     )
-    assert "dpsql.cli.app" in loaded
+    assert "dpsql.cli" in loaded
 
 
 @pytest.mark.parametrize("module", ["dpsql", "dpsql.cli"])

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpsql.cli import app, main
+from dpsql import cli
+from dpsql.cli import main
 from dpsql.cli.narrate import ExitCode
 from dpsql.render.grid import PIPED_WIDTH
 
@@ -27,7 +28,7 @@ Write = Callable[..., str]
 @pytest.fixture
 def write(session: Any, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Write:
     """Runs the command line, which must end well, and returns its standard output."""
-    monkeypatch.setattr(app, "open_session", lambda settings: session)
+    monkeypatch.setattr(cli, "open_session", lambda settings: session)
     monkeypatch.delenv("COLUMNS", raising=False)
 
     def go(*args: str, code: ExitCode = ExitCode.OK) -> str:

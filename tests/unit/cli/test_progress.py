@@ -114,7 +114,7 @@ def test_the_owner_is_told_bytes(
     def noted(*arguments: object) -> None:
         words.append(arguments)
 
-    monkeypatch.setattr("dpsql.cli.check.doing", noted)
+    monkeypatch.setattr("dpsql.cli.check_and_audit.doing", noted)
     assert main(["-p", str(policy), "check"]) == 0
     size = (policy.parent / "visits.parquet").stat().st_size
     assert ("hashing visits", size, size) in words

@@ -10,7 +10,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from dpsql.cli import app, main
+from dpsql import cli
+from dpsql.cli import main
 from dpsql.cli.narrate import ExitCode
 from dpsql.cli.output import FORMATS, AnswerOutput
 from dpsql.cli.repl import Repl, names_of
@@ -455,7 +456,7 @@ def test_names_come_from_the_session_and_errors_leave_keywords(session: Any) -> 
 
 
 def piped(monkeypatch: pytest.MonkeyPatch, session: Any, text: str, *args: str) -> int:
-    monkeypatch.setattr(app, "open_session", lambda settings: session)
+    monkeypatch.setattr(cli, "open_session", lambda settings: session)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
     return main(args)
 

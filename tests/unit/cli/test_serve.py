@@ -105,8 +105,8 @@ def test_pages_that_cannot_be_served(
     policy: Policy, monkeypatch: pytest.MonkeyPatch, missing: bool, host: str, text: str
 ) -> None:
     if missing:
-        monkeypatch.setitem(sys.modules, "dpsql.serve.page.application", None)
+        monkeypatch.setitem(sys.modules, "dpsql.serve.page", None)
     nothing = cast("Any", None)
     state = State(policy, ServeConfig(), Users({}, b""), None, ())
     with pytest.raises(PolicyError, match=f"^{re.escape(text)}"):
-        process._make_page_fronts(state, nothing, HttpConfig(Address(host, 0)), nothing)
+        process._make_fronts(state, nothing, HttpConfig(Address(host, 0)), nothing)

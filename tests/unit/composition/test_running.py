@@ -18,7 +18,7 @@ import pytest
 import sqlglot
 
 from dpsql import connect
-from dpsql.audit.campaigns import Outcome
+from dpsql.audit import Outcome
 from dpsql.audit.end_to_end import audit_statements, private_statements
 from dpsql.composition import Parts, ReleasePart, planner
 from dpsql.composition import composed_statements as outer_module

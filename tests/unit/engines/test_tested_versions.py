@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 import dpsql
-from dpsql.cli.app import main
+from dpsql.cli import main
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.engines import schema_database
 from dpsql.engines.duckdb import duckdb_settings

@@ -157,7 +157,7 @@ def test_an_interval_covers_what_is_cut(confidence: float | Fraction) -> None:
     assert low == 93
     assert high == pytest.approx(100 + most + math.sqrt(49 + (z * deviation) ** 2))
     assert interval_of(ONE_EACH, 100.0, 7.0, 40) == (93, 107)
-    shared = ONE_EACH.shared([30, 10, -2], [7.0, 7, 5], 5, confidence=confidence)
+    shared = ONE_EACH.divide_by_shares([30, 10, -2], [7.0, 7, 5], 5, confidence=confidence)
     cut, twice = ONE_EACH.cut(5), 2 * (most + z * deviation)
     assert shared.value == pytest.approx([30 + 0.75 * cut, 10 + 0.25 * cut, -2])
     assert shared.low == pytest.approx([23, 3, -7])
@@ -171,7 +171,7 @@ def test_an_interval_covers_what_is_cut(confidence: float | Fraction) -> None:
 
 def test_intervals_of_groups_have_the_cut_of_all_that_a_group_may_have() -> None:
     """A group that noise shows as empty may have something, and its share of what is cut."""
-    empty = ONE_EACH.shared([40.0, -6.0], [8.0, 8.0], 5)
+    empty = ONE_EACH.divide_by_shares([40.0, -6.0], [8.0, 8.0], 5)
     assert empty.value[1] == -6
     assert empty.high[1] > 2 + 2 * ONE_EACH.cut(5) * 2 / 40
     assert empty.low[1] == -14
@@ -181,24 +181,24 @@ def test_selected_groups_have_half_of_their_share_of_what_the_ladder_leaves_of_i
     cut = ONE_EACH.cut(5)
     left = ONE_EACH.total - cut
     measured = [left / 4, left / 8, 2 * left]
-    shared = ONE_EACH.shared(measured, 1.0, 5, selected=True)
+    shared = ONE_EACH.divide_by_shares(measured, 1.0, 5, selected=True)
     assert shared.value - np.array(measured) == pytest.approx([cut / 8, cut / 16, cut / 2])
 
 
 def test_all_groups_as_selected_ones_get_back_half_of_what_is_cut() -> None:
     cut = ONE_EACH.cut(5)
     left = ONE_EACH.total - cut
-    shared = ONE_EACH.shared([left * 0.7, left * 0.3], 1.0, 5, selected=True)
+    shared = ONE_EACH.divide_by_shares([left * 0.7, left * 0.3], 1.0, 5, selected=True)
     assert shared.value.sum() == pytest.approx(ONE_EACH.total - cut / 2)
 
 
 def test_where_no_group_has_anything_each_has_an_even_share() -> None:
-    shared = ONE_EACH.shared([-1.0, -2.0], 1.0, 5)
+    shared = ONE_EACH.divide_by_shares([-1.0, -2.0], 1.0, 5)
     assert shared.value == pytest.approx([-1 + ONE_EACH.cut(5) / 2, -2 + ONE_EACH.cut(5) / 2])
-    nothing = kept((0,) * 8).shared([3.0], 1.0, 5, selected=True)
+    nothing = kept((0,) * 8).divide_by_shares([3.0], 1.0, 5, selected=True)
     assert nothing.value.tolist() == [3]
     assert nothing.high[0] > 4
-    assert ONE_EACH.shared([], 1.0, 5).value.shape == (0,)
+    assert ONE_EACH.divide_by_shares([], 1.0, 5).value.shape == (0,)
 
 
 def test_the_largest_ladder() -> None:

@@ -108,7 +108,7 @@ def test_one_noise_measures_the_distinct_counts_of_the_groups_that_were_selected
     def combine(measured: Measurement | None, level: Fraction) -> Combined:
         given.append(measured)
         levels.append(level)
-        return Combined.nothing()
+        return Combined.empty()
 
     exact = replace(measuring, epsilon=Fraction(10**6))
     index = np.array([4, 2])

@@ -127,7 +127,7 @@ class Coin:
         larger = int(counts.n[0][1] > counts.n[0][0]) ^ lies
         run.spending.admit(PrivacyLoss.of(self.plan.epsilon))
         run.spending.add(PrivacyLoss.of(self.plan.epsilon))
-        return NoisyResult(released_at(run.counts, np.array([larger])), (Combined.nothing(),))
+        return NoisyResult(released_at(run.counts, np.array([larger])), (Combined.empty(),))
 
 
 def law(made: PreparedPrivate, counts: tuple[int, ...]) -> Counter[tuple[int, ...]]:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from dpsql import remote as remote_session
 from dpsql.errors import Error, error_to_json
 from dpsql.release import to_arrow
 from dpsql.remote import RemoteSession, Target
-from dpsql.remote import session as remote_session
-from dpsql.remote.sent_statement import SentText, error_of
+from dpsql.remote.outgoing_statement import SentText, error_of
 from dpsql.remote.server_wire import Reply
 from dpsql.session import Session
 from tests.support.world import write_world

@@ -25,7 +25,7 @@ SERVER = ("-h", "localhost", "-p", "6000", "-U", "alice")
 @pytest.fixture
 def target(wire: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return the servers that were spoken to."""
-    from dpsql.remote import session as remote_session
+    from dpsql import remote as remote_session
 
     found: list[Any] = []
 

@@ -13,7 +13,7 @@ import pytest
 from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.login import message
 from dpsql.remote import Target
-from dpsql.remote.sent_statement import OutgoingStatement, SentText
+from dpsql.remote.outgoing_statement import OutgoingStatement, SentText
 from dpsql.remote.server_wire import ServerWire, write_text
 from dpsql.serve.scram import ScramServer, Verifier
 

@@ -15,7 +15,7 @@ import dpsql
 from dpsql.dbapi.rows import data_frame
 from dpsql.engines.public_queries import with_one_zero
 from dpsql.render import data
-from dpsql.render.figures import python_values, values
+from dpsql.render.column_values import python_values, values
 from tests.narrow import present
 
 ODD = """

@@ -57,14 +57,14 @@ def test_one_analyst_has_one_thread_at_a_time(pools: Callable[..., FairPool]) ->
     assert hers.begun.wait(60)
     assert his.begun.wait(60)
     assert not second.begun.is_set()
-    assert (pool.running, pool.waiting) == (2, 1)
+    assert (pool.running_count, pool.waiting_count) == (2, 1)
     hers.go.set()
     assert second.begun.wait(60)
     for gate in (second, his):
         gate.go.set()
     later.result(60)
     other.result(60)
-    assert (pool.running, pool.waiting) == (0, 0)
+    assert (pool.running_count, pool.waiting_count) == (0, 0)
 
 
 def test_more_than_may_wait_is_refused(pools: Callable[..., FairPool]) -> None:
@@ -98,7 +98,7 @@ def test_what_waits_can_be_cancelled_and_never_runs(pools: Callable[..., FairPoo
     assert gate.begun.wait(60)
     waiting = pool.submit("bob", lambda: ran.append(1))
     assert waiting.cancel()
-    assert pool.waiting == 0
+    assert pool.waiting_count == 0
     gate.go.set()
     pool.submit("bob", lambda: ran.append(2)).result(60)
     assert ran == [2]

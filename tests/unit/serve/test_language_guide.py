@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import dpsql.serve
+import dpsql.serve.mcp
 from dpsql.kernel.loss import Charge
 from dpsql.session import Session
 
-GUIDE = (Path(dpsql.serve.__file__).parent / "language.md").read_text("utf-8")
+GUIDE = (Path(dpsql.serve.mcp.__file__).parent / "language.md").read_text("utf-8")
 STATEMENTS = re.findall(r"```sql\n(.*?)```", GUIDE, re.DOTALL)
 DATA = Path(dpsql.__file__).parents[1] / "data"
 

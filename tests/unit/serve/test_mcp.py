@@ -19,7 +19,7 @@ from dpsql.session import Session
 mcp = pytest.importorskip("mcp")
 from mcp_types import ElicitResult  # noqa: E402
 
-from dpsql.serve.mcp_tools import serve_one  # noqa: E402
+from dpsql.serve.mcp.tools import serve_one  # noqa: E402
 from dpsql.serve.statement_service import LocalService  # noqa: E402
 
 POLICY = """

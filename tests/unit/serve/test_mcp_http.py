@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 
 from dpsql.policy import Address, McpConfig, ServeConfig
 from dpsql.serve import users
-from dpsql.serve.mcp_http import http_app
+from dpsql.serve.mcp import http_app
 from dpsql.serve.service import Service
 from dpsql.serve.users import Account, User, Users
 from tests.served import AnsweredCatalog, clinic

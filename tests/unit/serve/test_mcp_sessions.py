@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from dpsql.serve import mcp_http
+from dpsql.serve import mcp
 from dpsql.serve.http import Receive, Send
-from dpsql.serve.mcp_http import SessionsOfUsers
+from dpsql.serve.mcp import SessionsOfUsers
 
 Pair = tuple[bytes, bytes]
 
@@ -157,7 +157,7 @@ def test_an_open_stream_ends_with_the_login_of_its_user() -> None:
 
 
 def test_one_user_has_so_many_requests_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mcp_http, "MOST_AT_ONCE", 2)
+    monkeypatch.setattr(mcp, "MOST_AT_ONCE", 2)
 
     async def main() -> None:
         go, found = asyncio.Event(), list[tuple[str, int]]()

@@ -21,7 +21,7 @@ from dpsql.composition.prepared import question_key
 from dpsql.errors import Error
 from dpsql.kernel.loss import Charge
 from dpsql.serve.json_facts import MOST_ROWS
-from dpsql.serve.mcp_tools import Tools
+from dpsql.serve.mcp.tools import Tools
 from dpsql.serve.statement_service import (
     LIFETIME,
     Confirmations,

@@ -17,7 +17,7 @@ from dpsql.database import Database
 from dpsql.engines import Cancelled, running_statement
 from dpsql.errors import QueryRefused, QuerySyntaxError
 from dpsql.serve.answers import Answer
-from dpsql.serve.catalog.facts import SessionFacts
+from dpsql.serve.catalog import SessionFacts
 from dpsql.serve.limits import TimedOut
 from dpsql.serve.service import Service
 from dpsql.serve.shared import SHORT
@@ -113,7 +113,7 @@ def test_a_plan_that_runs_is_given_up_at_once(service: Service, long: Planning) 
         client.cancel()
         with pytest.raises(Cancelled, match="nothing was charged"):
             await asked
-        assert not client.running
+        assert not client.is_running
         # The connection goes on, while the plan still runs in its thread.
         assert (await client.answer(COUNT)).release is not None
         await long.over()
@@ -128,7 +128,7 @@ def test_a_plan_that_waits_is_given_up_and_never_begins(service: Service, long: 
         first = asyncio.create_task(one.answer(LONG))
         await long.running()
         second = asyncio.create_task(other.answer(f"{LONG}1"))
-        while not other.running:
+        while not other.is_running:
             await asyncio.sleep(0)
         other.cancel()
         with pytest.raises(Cancelled, match="nothing was charged"):

@@ -221,7 +221,7 @@ def test_a_task_that_is_given_up_while_it_waits_is_never_run(service: Service, h
         assert service.figures().statements == {("private", "57014"): 1}
         held.go.set()
         await first
-        assert not two.running
+        assert not two.is_running
 
     run(main())
     assert states_of(service) == {"alice": ["settled"]}
@@ -479,13 +479,13 @@ def test_a_statement_that_meets_reload_after_reload_is_given_up(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = client_of(service)
-    true = Client._pending
+    true = Client._run_pending
 
     async def pending(self: Client, active: Any, generation: Any, found: Any) -> Answer:
         await asyncio.to_thread(service.reload)
         return await true(self, active, generation, found)
 
-    monkeypatch.setattr(Client, "_pending", pending)
+    monkeypatch.setattr(Client, "_run_pending", pending)
     with pytest.raises(PolicyReloaded) as caught:
         run(client.answer(COUNT))
     assert caught.value.sqlstate == "55000"
@@ -496,13 +496,13 @@ def test_a_statement_that_waited_is_not_run_for_a_login_that_ended(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, gone = client_of(service, BOB), Accounts(ALICE)
-    true = Client._pending
+    true = Client._run_pending
 
     async def pending(self: Client, active: Any, generation: Any, found: Any) -> Answer:
         await asyncio.to_thread(service.reload, None, None, gone)  # type: ignore[arg-type]  # the fake's
         return await true(self, active, generation, found)
 
-    monkeypatch.setattr(Client, "_pending", pending)
+    monkeypatch.setattr(Client, "_run_pending", pending)
     with pytest.raises(LoginEnded):
         run(client.answer(COUNT))
     assert states_of(service) == {}

@@ -9,10 +9,10 @@ import pytest
 
 from dpsql.engines.worker import RunningStatement, running_statement
 from dpsql.kernel.charged_work import Cancelled
+from dpsql.serve.catalog import QuestionTimedOut, QuestionTooLarge, SessionFacts, UnknownQuestion
 from dpsql.serve.catalog import catalog as of_catalog
 from dpsql.serve.catalog.catalog import PgCatalog
 from dpsql.serve.catalog.database import check_sql
-from dpsql.serve.catalog.facts import QuestionTimedOut, QuestionTooLarge, SessionFacts, UnknownQuestion
 from tests.serve.catalog_cases import Declared, policy
 
 FACTS = SessionFacts("alice", 4711)

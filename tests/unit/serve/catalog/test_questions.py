@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from dpsql.serve.catalog import Route, SessionFacts
 from dpsql.serve.catalog.catalog import PgCatalog
-from dpsql.serve.catalog.facts import Route, SessionFacts
 from tests.serve.catalog_cases import OIDS, Declared, Statement, ours, plain, policy, statements
 
 SQL = Path(__file__).parents[3] / "sql"

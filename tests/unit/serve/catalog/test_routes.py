@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from dpsql.serve.catalog import Route, SessionFacts, UnknownQuestion
 from dpsql.serve.catalog.catalog import PgCatalog
-from dpsql.serve.catalog.facts import Route, SessionFacts, UnknownQuestion
 from tests.serve.catalog_cases import OIDS, Declared, policy
 
 FACTS = SessionFacts("alice", 4711, {"search_path": '"$user", public', "jit": "on"})

@@ -22,8 +22,7 @@ from dpsql.policy import (
 )
 from dpsql.policy.references import View
 from dpsql.serve.answers import Answer
-from dpsql.serve.catalog.catalog import PgCatalog
-from dpsql.serve.catalog.facts import (
+from dpsql.serve.catalog import (
     ConnectionRow,
     CursorRow,
     Encryption,
@@ -33,6 +32,7 @@ from dpsql.serve.catalog.facts import (
     UnknownQuestion,
     UnknownSetting,
 )
+from dpsql.serve.catalog.catalog import PgCatalog
 from dpsql.serve.catalog.postgres import load_data
 from dpsql.types import SqlType, column_type
 from tests.serve.catalog_cases import OIDS, Declared, policy

@@ -34,8 +34,8 @@ from dpsql.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.release import from_arrow
 from dpsql.serve.catalog.catalog import PgCatalog
-from dpsql.serve.mcp_tools import Tools, make_server
-from dpsql.serve.page.application import http_app
+from dpsql.serve.mcp.tools import Tools, make_server
+from dpsql.serve.page import http_app
 from dpsql.serve.scram import Verifier
 from dpsql.serve.service import Service
 from dpsql.serve.statement_service import Confirmations, SpendingRule

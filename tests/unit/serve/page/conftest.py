@@ -16,7 +16,7 @@ import pytest
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.serve import users
 from dpsql.serve.gate import Throttle
-from dpsql.serve.page.application import http_app
+from dpsql.serve.page import http_app
 from dpsql.serve.service import Service
 from dpsql.serve.users import Account, User, Users
 from tests.served import AnsweredCatalog, let_in

@@ -16,8 +16,8 @@ import pytest
 
 from dpsql.serve import users
 from dpsql.serve.gate import Login
-from dpsql.serve.page.answers import FORMS, answer_facts
-from dpsql.serve.page.application import FILES, MOST, Logins, hash_secret
+from dpsql.serve.page import FILES, MOST, Logins
+from dpsql.serve.page.answers import FORMS, answer_facts, hash_secret
 from dpsql.serve.state import CLIENT
 from dpsql.serve.users import User, Users
 from dpsql.session_api import StatementResult
@@ -100,7 +100,7 @@ def test_a_sign_in_is_delayed_after_failures(site: Site, monkeypatch: pytest.Mon
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    monkeypatch.setattr("dpsql.serve.page.application.asyncio.sleep", sleep)
+    monkeypatch.setattr("dpsql.serve.page.asyncio.sleep", sleep)
     for _ in range(7):
         site.sign_in("alice", "wrong")
     site.throttle.forget_failures("alice", "192.0.2.1")

@@ -9,8 +9,7 @@ import struct
 import pytest
 
 from dpsql.serve import state
-from dpsql.serve.wire import channel, startup
-from dpsql.serve.wire.connection import WireConnection
+from dpsql.serve.wire import WireConnection, channel, startup
 from dpsql.serve.wire.messages import FatalError
 from tests.serve import frontend as f
 from tests.serve.bench import PASSWORD, Bench, run
@@ -229,7 +228,7 @@ def test_the_longest_message_is_read_and_no_more_is_buffered(
         (served,) = channels
         while served._plain.is_reading():
             await asyncio.sleep(0.01)
-        assert served.buffered < channel.RECEIVE_BUFFER + (1 << 20)
+        assert served.buffered_bytes < channel.RECEIVE_BUFFER + (1 << 20)
         bench.connections.cancel()
         found = [await alice.until() for _ in range(7)]
         await sending

@@ -51,7 +51,7 @@ def test_the_connections_of_an_analyst_are_slowed_together(monkeypatch: pytest.M
     async def test(bench: Bench) -> None:
         alice, ali, bob = [await bench.log_in(user) for user in ("alice", "ali", "bob")]
         bench.context.pace = Pace(1000, 1000, Clock())
-        monkeypatch.setattr("dpsql.serve.wire.connection.asyncio.sleep", sleep)
+        monkeypatch.setattr("dpsql.serve.wire.asyncio.sleep", sleep)
         for client in (alice, ali, bob):
             await client.ask(f.query(f"SELECT '{'x' * 600}'"))
         monkeypatch.undo()

@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from dpsql.errors import QueryRefused, error_from_json
-from dpsql.serve.wire import channel, session
-from dpsql.serve.wire.connection import WireConnection
+from dpsql.serve.wire import WireConnection, channel, session
 from tests.serve import frontend as f
 from tests.serve.answers import AnsweringClient
 from tests.serve.bench import Bench, run
@@ -307,7 +306,7 @@ def test_statements_of_a_client_that_is_gone_are_not_begun() -> None:
         alice.writer.write_eof()
         connection = bench.connections.live[alice.number]
         assert isinstance(connection, WireConnection)
-        while not connection._channel.lost:
+        while not connection._channel.is_lost:
             await asyncio.sleep(0)
         bench.service.resumed.set()
         assert tags(await alice.rest()) == "TDC", "what runs is finished"
@@ -400,10 +399,10 @@ def test_a_connection_that_ends_lets_go_of_its_results() -> None:
         assert isinstance(connection, WireConnection)
         await alice.ask(f.query("DECLARE c CURSOR WITH HOLD FOR SELECT repeat('x', 1000) AS x"))
         await alice.ask(f.parse("SELECT 1", "s"), f.SYNC)
-        assert connection.held > 1000
+        assert connection.held_bytes > 1000
         alice.writer.close()
         await bench.connections.wait_closed()
-        assert (connection.held, len(connection._session.prepared)) == (0, 0)
+        assert (connection.held_bytes, len(connection._session.prepared)) == (0, 0)
 
     run(test)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from mcp.server.auth.middleware.auth_context import get_access_token
@@ -21,15 +21,16 @@ from mcp.server.transport_security import TransportSecuritySettings
 from pydantic import AnyHttpUrl
 
 from dpsql.serve.gate import Login
-from dpsql.serve.http import Application, Message, Receive, Send, refuse
+from dpsql.serve.http import Application, HttpFront, Message, Receive, Send, refuse
 from dpsql.serve.limits import MOST_QUERY_STRING, LimitExceeded, LoginEnded, check_json
-from dpsql.serve.mcp_tools import Tools, make_server
+from dpsql.serve.mcp.tools import Tools, make_server
 from dpsql.serve.state import CLIENT
 from dpsql.serve.statement_service import Confirmations, SpendingRule
 
 if TYPE_CHECKING:
     from dpsql.policy import Address, McpConfig
     from dpsql.serve.service import Service
+    from dpsql.serve.state import State
 
 LARGEST_REQUEST = 256 << 10
 """Bytes of a request: a statement is 64 KiB at most."""
@@ -200,6 +201,17 @@ class Programs:
         config = self._service.policy.serve or self._service.generation.config
         rule = SpendingRule(self._confirmations, user.free_below, config.mcp.ask_person_above)
         return Tools(self._service.client_of(login, "mcp"), rule)
+
+
+def make_fronts(
+    state: State, service: Service, log: Callable[[str, Mapping[str, object]], None]
+) -> list[HttpFront]:
+    """Return the server of programs that speak MCP, at the address of `[mcp]`."""
+    del log  # the service tells of each statement
+    config = state.config.mcp
+    if config.listen is None:
+        return []
+    return [HttpFront(lambda bound: http_app(service, bound, config), config.listen, state.tls)]
 
 
 def http_app(service: Service, address: Address, config: McpConfig) -> SessionsOfUsers:

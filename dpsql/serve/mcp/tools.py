@@ -20,8 +20,8 @@ from pydantic import BaseModel, Field
 
 from dpsql import __version__
 from dpsql.login import draw_key
-from dpsql.places import make_distinct, renamed_columns
-from dpsql.release import telling_opening
+from dpsql.places import list_renamed, make_distinct
+from dpsql.release import tell_opening
 from dpsql.render.grid import escape_controls
 from dpsql.render.readable import price
 from dpsql.serve import json_facts
@@ -91,7 +91,7 @@ class Tools(ConfirmedStatements):
         result = await self.run(sql, confirm)
         if result.release is None:
             return {**_rows_facts(result.table, 0), "epsilon": 0.0}
-        with telling_opening(result.release):
+        with tell_opening(result.release):
             facts = release_page(result.release, 0)
         return {**facts, "left": json_facts.left_of(await self.service.budget())}
 
@@ -123,7 +123,7 @@ def _rows_facts(table: pa.Table, first: int) -> JsonObject:
     """
     part = table.slice(first, MOST_ROWS)
     found: JsonObject = {"columns": make_distinct(table.column_names), "rows": records(part)}
-    if renamed := renamed_columns(table.column_names):
+    if renamed := list_renamed(table.column_names):
         found["renamed"] = [f"{new} is another column called {old}" for old, new in renamed]
     if first or part.num_rows < table.num_rows:
         found |= {"first_row": first, "rows_in_all": table.num_rows}
