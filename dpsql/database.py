@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import field
 from typing import Any, Protocol, Self, TypeVar
 
-from dpsql.analysis import CompiledQuery, check_sealed, merge_queries
+from dpsql.analysis import CompiledQuery, check_sealed, is_alike, merge_queries
 from dpsql.engines import (
     Engine,
     KeptCounts,
@@ -99,11 +99,14 @@ class Engines:
         """Whether no file of these tables was touched since the engine was opened."""
         return set(self.versions.stamps(tables)) <= set(self.stamps)
 
-    def count(self, compiled: CompiledQuery, reads: Iterable[Table]) -> Counts:
+    def count(self, compiled: CompiledQuery, reads: Iterable[Table], *, few: bool = False) -> Counts:
         """Return the exact counts of a compiled query, which an earlier statement may have counted.
 
         `reads` are all tables that they depend on. Counts are kept only if a change of the tables would show:
         a file changed a moment ago may change again without its times telling it.
+
+        With `few`, exact counts of few groups are enough. Groups are counted where they are asked for, unless
+        statements that come next, or that came before, count the same groups: then all are, and are kept.
         """
         check_sealed(compiled)
         tables = tuple(reads)
@@ -111,11 +114,20 @@ class Engines:
         if known and (found := self.kept.find(compiled)) is not None:
             return found
         known = known and is_settled(self.versions.stamps(tables))
+        if few and not (known and self._is_asked_again(compiled)):
+            found = self.engine.count_few(compiled)
+            if found is not None:
+                return found
         query = self._widened(compiled) if known else compiled
         counts = self.engine.count(query)
         if known and self.unchanged(tables):
             self.kept.keep(query, counts)
         return counts if query is compiled else take_counts(counts, query, compiled)
+
+    def _is_asked_again(self, compiled: CompiledQuery) -> bool:
+        """Whether counts of all groups would serve another statement, and may be kept for it."""
+        before = self.kept.is_asked_again(compiled)
+        return self.kept.fits(compiled) and (before or _are_counted_next(compiled))
 
     def _widened(self, compiled: CompiledQuery) -> CompiledQuery:
         """Return a query that counts more, so that its counts serve the statements that come next, too."""
@@ -129,6 +141,12 @@ class Engines:
         except (Untranslatable, InternalError, RecursionError):
             return compiled  # which was proved and confirmed before the charge
         return query if self.kept.fits(query) else compiled
+
+
+def _are_counted_next(compiled: CompiledQuery) -> bool:
+    """Whether a statement that comes next counts the same groups."""
+    with running_statement() as statement:
+        return any(each is not compiled and is_alike(compiled, each) for each in statement.beside)
 
 
 class _User(Protocol):

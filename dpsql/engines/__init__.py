@@ -79,6 +79,12 @@ class Engine(Protocol):
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
 
+    def count_few(self, compiled: CompiledQuery) -> Counts | None:
+        """Count the groups of a compiled query where they are asked for, for a statement that selects few.
+
+        None: the engine counts all groups as fast.
+        """
+
     def vet(self, table: str) -> bool:
         """Read a private table once and test its declared unique facts; return whether both succeed."""
 

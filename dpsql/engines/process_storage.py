@@ -40,6 +40,8 @@ except ImportError:  # Windows
 
 _GROUPS = Path("/sys/fs/cgroup")
 _PREFIX = "dpsql-scratch-"
+_SHAPES = 256
+"""For how many groups of statements it is known that one has asked for them."""
 _ATTEMPTS = 100
 """How often a folder is made anew where another process removes it before it is locked."""
 
@@ -177,6 +179,8 @@ class KeptCounts:
         """The number of the newest entry."""
         self._size = 0
         self._closed = False
+        self._asked: OrderedDict[object, None] = OrderedDict()
+        """The groups that statements have asked for."""
 
     @property
     def size(self) -> int:
@@ -191,6 +195,17 @@ class KeptCounts:
         groups = None if compiled.groups is None else compiled.groups.size
         columns = len(compiled.keys) + compiled.counts + len(compiled.places)
         return 8 * columns * (groups or 1) <= self._limit
+
+    def is_asked_again(self, compiled: CompiledQuery) -> bool:
+        """Whether another statement has asked for the same groups; from now on one has."""
+        counted = CountedColumns.of(compiled)
+        with self._lock:
+            before = counted.shape in self._asked
+            self._asked[counted.shape] = None
+            self._asked.move_to_end(counted.shape)
+            if len(self._asked) > _SHAPES:
+                self._asked.popitem(last=False)
+        return before
 
     def find(self, compiled: CompiledQuery) -> Counts | None:
         """Return the kept counts of a compiled query; None if there are none.

@@ -240,10 +240,14 @@ class Exact:
         """
         if self.positions is not None:
             return None, OrderedCounts(self.sparse(place))
+        rows = self.in_public_order()
+        return rows, OrderedCounts(self.n[place][rows])
+
+    def in_public_order(self) -> Integers:
+        """Return the positions of all groups in the public order; without one it is refused."""
         if self.order is None:
             raise InternalError("these counts have no public order")
-        rows = self.in_order()
-        return rows, OrderedCounts(self.n[place][rows])
+        return self.in_order()
 
     def cells_in_order(self, *, public: bool) -> tuple[Integers, Integers]:
         """Return the positions of all rows by group, in the public order, and by cell, the first number.
@@ -330,10 +334,35 @@ def _public(order: Order | None, certificate: Certificate) -> Order | None:
     return order
 
 
+class CountedLater(Protocol):
+    """What is sealed in counts of groups that are not all counted yet."""
+
+    groups: Exact
+    """The groups, without numbers."""
+
+    def complete(self) -> Exact:
+        """Return the counts of all groups."""
+
+    def at(self, place: int, rows: Integers) -> Integers:
+        """Return one of the counts of the groups at some positions."""
+
+
 def exact(counts: Counts) -> Exact:
-    """Return what is sealed in counts: for the kernel alone."""
-    found: Exact = unseal(counts)
-    return found
+    """Return the counts of all groups: for the kernel alone."""
+    found: Exact | CountedLater = unseal(counts)
+    return found if isinstance(found, Exact) else found.complete()
+
+
+def groups_of(counts: Counts) -> Exact:
+    """Return the groups of counts, which have no numbers if they are not all counted."""
+    found: Exact | CountedLater = unseal(counts)
+    return found if isinstance(found, Exact) else found.groups
+
+
+def numbers_at(counts: Counts, place: int, rows: Integers) -> Integers:
+    """Return one of the counts of the groups at some positions, counted if need be."""
+    found: Exact | CountedLater = unseal(counts)
+    return found.at(place, rows)
 
 
 _FEW = 1000

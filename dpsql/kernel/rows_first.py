@@ -1,0 +1,274 @@
+"""Counts of few groups: rows of all groups are counted first, and units only where they may matter.
+
+A group has at least as many rows as units, and rows are counted much faster. Most selections need the exact
+counts of few groups, given the noise (`mechanisms.noisy_order`), so that these alone are counted, by a query
+over the rows of the certified one. `RowsFirst` writes both queries, and `FewCounts` is what is sealed.
+
+*Claim 1:* what `RowsFirst.upper` counts is at least what the certified query does. *Proof:* it is that query
+with COUNT(*) in the place of each COUNT(DISTINCT x), over the same rows and groups, and with the condition of
+x where it has one. Each different value is in a row that meets it.
+
+*Claim 2:* the numbers that `RowsFirst.few` counts of a candidate are those of its group. *Proof:* it has the
+aggregates of the certified query, over the rows that it has, joined with the candidates by IS NOT DISTINCT
+FROM. Candidates are keys of different groups, so a row is joined with one at most. `FewCounts` takes the
+numbers only if the rows of each candidate are as many as were counted first, and its units no more than they.
+
+Whatever is missing, wrong or fails on this way is no failure: the certified query is counted. Which groups
+are candidates is private. Their keys are handed to the engine as a table beside a text that does not depend
+on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql.errors import InternalError
+from dpsql.kernel.check.certificate import Certificate
+from dpsql.kernel.counts import Counts, Exact, Order, exact
+from dpsql.kernel.faster import condition_of, rows_of
+from dpsql.kernel.public_order import BoundedCounts, ranks
+from dpsql.kernel.sealed import seal, unseal, without_frames
+from dpsql.kernel.tree import (
+    Aggregate,
+    Binary,
+    Cast,
+    Column,
+    Constant,
+    Derived,
+    Expr,
+    Item,
+    Join,
+    OnDomain,
+    Query,
+    Scan,
+    Select,
+    Source,
+    Weighted,
+    columns,
+    conjunction,
+    duckdb_sql,
+    items,
+)
+from dpsql.kernel.tree.exact import whole
+from dpsql.types import BIGINT, NULL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from dpsql.types import SqlType
+
+    Integers = NDArray[np.int64]
+
+    Fetch = Callable[[pa.Table], Mapping[str, Any] | None]
+    """Returns the columns of `RowsFirst.few` for a table of candidates; None if there are none."""
+
+CANDIDATES = "§candidates"
+"""The name of the table of candidates: names of declared tables are ASCII."""
+_PLACE = "j"
+"""The column of the places of candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFirst:
+    """The queries by which few groups of a domain are counted in the place of a certified query.
+
+    Attributes
+    ----------
+    upper
+        The groups as the certified query has them, with rows in the place of each number.
+    rows
+        What counts the groups that have rows in the certified query.
+    """
+
+    upper: OnDomain
+    rows: Select
+
+    @classmethod
+    def of(cls, query: Query) -> RowsFirst | None:
+        """Write the queries; None if a number of the groups of a domain is not that of different units."""
+        if not isinstance(query, OnDomain) or query.outside or not isinstance(query.counts, Weighted):
+            return None
+        rows = rows_of(query)
+        bounds = None if rows is None else _bounds(rows.items[query.keys :])
+        if rows is None or bounds is None:
+            return None
+        return cls(replace(query, counts=replace(rows, items=(*rows.items[: query.keys], *bounds))), rows)
+
+    @property
+    def upper_sql(self) -> str:
+        """The text that counts the rows of all groups."""
+        return duckdb_sql(self.upper)
+
+    def few(self, types: Sequence[SqlType] | None = None) -> Select:
+        """Return the query of the numbers of candidates; with types of keys, of no candidates of these types.
+
+        Its columns are the place `j` of a candidate, its rows `r0`, .. and its numbers `n0`, ..
+        """
+        own = self.rows
+        many = self.upper.keys
+        source: Source = Scan(CANDIDATES, "c")
+        if types is not None:
+            none = items("k", (Cast(Constant(None, NULL), kind, safe=False) for kind in types))
+            source = Derived(Select((*none, Item(Cast(whole(0), BIGINT, safe=False), _PLACE))), "c")
+        same = map(_same, columns("s", "k", many), columns("c", "k", many))
+        assert own.source is not None  # noqa: S101  `rows_of` has the rows of `Weighted`
+        joined = Join(own.source, "", source, conjunction(same))
+        place, numbers = Column("c", _PLACE), own.items[many:]
+        bounds = _bounds(numbers, "r") or ()
+        return replace(own, items=(Item(place), *bounds, *numbers), source=joined, group=(place,))
+
+
+def _same(one: Expr, other: Expr) -> Expr:
+    return Binary("IS NOT DISTINCT FROM", one, other)
+
+
+def _bounds(numbers: Sequence[Item], prefix: str = "n") -> tuple[Item, ...] | None:
+    """Return the rows of which each number has different units; None if there is any other number."""
+    conditions = [condition_of(number.expr) for number in numbers]
+    known = [there for there in conditions if there is not None]
+    if len(known) < len(conditions):
+        return None
+    return items(prefix, (Aggregate("COUNT", (), filter=conjunction(there)) for there in known))
+
+
+class FewCounts:
+    """What is sealed in counts of groups of which rows were counted first; it is filled as one asks for more.
+
+    Attributes
+    ----------
+    groups
+        The groups, without numbers.
+    upper
+        The rows that bound each number.
+    """
+
+    __slots__ = ("_all", "_asked", "_fetch", "_known", "_n", "_whole", "groups", "upper")
+
+    def __init__(
+        self, groups: Exact, upper: tuple[Integers, ...], fetch: Fetch, every: Callable[[], Counts]
+    ) -> None:
+        self.groups, self.upper = groups, upper
+        self._fetch, self._all = fetch, every
+        self._n = np.full((len(upper), groups.size), -1, dtype=np.int64)
+        self._known = np.zeros(groups.size, dtype=np.bool_)
+        self._asked = 0
+        self._whole: Exact | None = None
+
+    def __repr__(self) -> str:
+        return "FewCounts(...)"  # they are exact: no message shows them
+
+    def bound(self, place: int) -> BoundedCounts:
+        """Return one of the numbers of all groups, with what bounds it."""
+        return BoundedCounts(self.upper[place], lambda some: self.at(place, some))
+
+    def at(self, place: int, positions: Integers) -> Integers:
+        """Return one of the exact numbers of the groups at some positions."""
+        self._count(positions)
+        found: Integers = self._n[place][positions]
+        return found
+
+    def _count(self, positions: Integers) -> None:
+        """Count groups that are not known; all, if those asked for have more than half of the rows."""
+        lacking = np.unique(positions[~self._known[positions]])
+        if not len(lacking):
+            return
+        rows = self.upper[0]
+        self._asked += int(rows[lacking].sum())
+        if 2 * self._asked > int(rows.sum()) or not self._count_few(lacking):
+            self.complete()
+
+    def _count_few(self, positions: Integers) -> bool:
+        """Count the groups at some positions; return whether their numbers are all there and are possible."""
+        import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+        names = [f"k{i}" for i in range(self.groups.keys.num_columns)]
+        places = pa.array(range(len(positions)), pa.int64())
+        table = pa.table([*self.groups.keys_at(positions), places], names=[*names, _PLACE])
+        found = self._fetch(table)
+        width = len(self._n)
+        named = [_PLACE, *(f"r{i}" for i in range(len(self.upper))), *(f"n{i}" for i in range(width))]
+        if found is None or [*found] != named or not all(map(_is_plain, found.values())):
+            return False
+        at = found[_PLACE]
+        size = len(positions)
+        if len(np.unique(at)) < len(at) or (len(at) and not 0 <= at.min() <= at.max() < size):
+            return False
+        numbers = np.zeros((width, size), dtype=np.int64)
+        numbers[:, at] = np.stack([found[f"n{i}"] for i in range(width)])
+        for i, (n, rows) in enumerate(zip(numbers, self.upper, strict=True)):
+            counted = np.zeros(size, dtype=np.int64)
+            counted[at] = found[f"r{i}"]
+            if not ((counted == rows[positions]) & (n >= 0) & (n <= counted)).all():
+                return False
+        self._n[:, positions] = numbers
+        self._known[positions] = True
+        return True
+
+    def complete(self) -> Exact:
+        """Return the certified counts of all groups, at the positions that they have here."""
+        if self._whole is None:
+            every = exact(self._all())
+            rows = _match_groups(self.groups.keys, every.keys)
+            numbers = np.stack([n[rows] for n in every.n])
+            if (numbers > np.stack(self.upper)).any():
+                raise InternalError("a group has more units than rows: they were replaced meanwhile")
+            self._whole = replace(self.groups, n=tuple(numbers))
+            self._n, self._known[:] = numbers, True
+        return self._whole
+
+
+def seal_few(
+    table: pa.Table,
+    queries: RowsFirst,
+    places: Sequence[str],
+    certificate: Certificate,
+    order: Order | None,
+    fetch: Fetch,
+    every: Callable[[], Counts],
+) -> Counts | None:
+    """Seal what `queries.upper` has returned; None if it has other columns, or a NULL.
+
+    `places`, `certificate` and `order` are those of the certified query, which `every` counts.
+    """
+
+    def work() -> Counts | None:
+        keys, numbers = queries.upper.keys, queries.upper.numbers
+        found = Counts.of_table(table, keys, numbers, places, certificate, order)
+        if found is None:
+            return None
+        rows = exact(found)
+        return seal(Counts(), FewCounts(replace(rows, n=()), rows.n, fetch, every))
+
+    return without_frames(work)
+
+
+def counted_later(counts: Counts) -> FewCounts | None:
+    """Return what is sealed in counts of groups that are not all counted; None if they are."""
+    found = unseal(counts)
+    return found if isinstance(found, FewCounts) else None
+
+
+def _is_plain(column: object) -> bool:
+    """Whether a column has whole numbers, and no NULL."""
+    return type(column) is np.ndarray and column.dtype == np.int64
+
+
+def _match_groups(keys: pa.Table, others: pa.Table) -> Integers:
+    """Return where the groups of some keys are among others, which have the same groups."""
+    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+    size, by = keys.num_rows, list[Integers]()
+    if size == others.num_rows:
+        pairs = zip(keys.columns, others.columns, strict=True)
+        by = [ranks(pa.chunked_array([*one.chunks, *two.chunks], one.type)) for one, two in pairs]
+    one, two = (np.lexsort([each[part] for each in by[::-1]]) for part in (slice(size), slice(size, None)))
+    if not by or any((each[:size][one] != each[size:][two]).any() for each in by):
+        raise InternalError("the groups of a domain are not those that were there before")
+    found = np.empty_like(two)
+    found[one] = two
+    return found
