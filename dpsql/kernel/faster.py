@@ -134,12 +134,11 @@ class FasterText(Sealed):
         """
 
         def write() -> FasterText | None:
-            found = [unseal(each) for each in facts]
-            ends = [(least, greatest) for _, least, greatest in found if least is not None is not greatest]
-            if not ends:
+            ends = _ends_of(facts)
+            if ends is None:
                 return None
-            least, greatest = min(low for low, _ in ends), max(high for _, high in ends)
-            rows = max(size for size, _, _ in found)
+            least, greatest = ends
+            rows = max(unseal(each)[0] for each in facts)
             if not room.has(rows, greatest - least + 1, len(units_counted(query))):
                 return None
             made = by_bits(query, least, greatest, kind)
@@ -155,6 +154,19 @@ class FasterText(Sealed):
             return found if all(_is_whole(found[f"n{i}"]) for i in range(numbers)) else None
 
         return without_frames(work)
+
+
+def _ends_of(facts: Sequence[UnitFacts]) -> tuple[int, int] | None:
+    """Return the least and the greatest unit of all tables; None if no unit is known."""
+    found = [unseal(each)[1:] for each in facts]
+    ends = [(least, greatest) for least, greatest in found if least is not None is not greatest]
+    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
+
+
+def units_at_most(facts: Sequence[UnitFacts]) -> int | None:
+    """Return how many units tables have at most, for the choice of a way alone; None if nothing is known."""
+    ends = _ends_of(facts)
+    return None if ends is None else ends[1] - ends[0] + 1
 
 
 def _is_whole(column: Any) -> bool:  # noqa: ANN401  of Arrow, or an array

@@ -94,10 +94,13 @@ class BoundedCounts:
     exact
         Returns the counts of the groups at some positions. What it is asked for is private: it follows from
         the numbers and from noise.
+    likely
+        int64, one a group: what its count may be expected to be. It decides on the work alone.
     """
 
     upper: NDArray[np.int64]
     exact: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    likely: NDArray[np.int64]
 
     def __repr__(self) -> str:
         return "BoundedCounts(...)"  # as above
@@ -108,7 +111,8 @@ class BoundedCounts:
 
     def take(self, positions: NDArray[np.int64]) -> BoundedCounts:
         """Return the counts of some groups, in this order."""
-        return BoundedCounts(self.upper[positions], lambda some: self.exact(positions[some]))
+        own = self.upper[positions], self.likely[positions]
+        return BoundedCounts(own[0], lambda some: self.exact(positions[some]), own[1])
 
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ import numpy as np
 from dpsql.errors import InternalError
 from dpsql.kernel.check.certificate import Certificate
 from dpsql.kernel.counts import Counts, Exact, Order, exact
-from dpsql.kernel.faster import condition_of, rows_of
+from dpsql.kernel.faster import UnitFacts, condition_of, rows_of, units_at_most
 from dpsql.kernel.public_order import BoundedCounts, ranks
 from dpsql.kernel.sealed import seal, unseal, without_frames
 from dpsql.kernel.tree import (
@@ -147,12 +147,17 @@ class FewCounts:
         The rows that bound each number.
     """
 
-    __slots__ = ("_all", "_asked", "_fetch", "_known", "_n", "_whole", "groups", "upper")
+    __slots__ = ("_all", "_asked", "_fetch", "_known", "_n", "_units", "_whole", "groups", "upper")
 
     def __init__(
-        self, groups: Exact, upper: tuple[Integers, ...], fetch: Fetch, every: Callable[[], Counts]
+        self,
+        groups: Exact,
+        upper: tuple[Integers, ...],
+        units: int | None,
+        fetch: Fetch,
+        every: Callable[[], Counts],
     ) -> None:
-        self.groups, self.upper = groups, upper
+        self.groups, self.upper, self._units = groups, upper, units
         self._fetch, self._all = fetch, every
         self._n = np.full((len(upper), groups.size), -1, dtype=np.int64)
         self._known = np.zeros(groups.size, dtype=np.bool_)
@@ -164,7 +169,9 @@ class FewCounts:
 
     def bound(self, place: int) -> BoundedCounts:
         """Return one of the numbers of all groups, with what bounds it."""
-        return BoundedCounts(self.upper[place], lambda some: self.at(place, some))
+        upper = self.upper[place]
+        likely = upper if self._units is None else _expect_units(upper, self._units)
+        return BoundedCounts(upper, lambda some: self.at(place, some), likely)
 
     def at(self, place: int, positions: Integers) -> Integers:
         """Return one of the exact numbers of the groups at some positions."""
@@ -222,18 +229,26 @@ class FewCounts:
         return self._whole
 
 
+def _expect_units(rows: Integers, units: int) -> Integers:
+    """Return how many units are expected to have so many rows of a group if each row is of any unit."""
+    expected: Integers = np.floor(-units * np.expm1(-rows / max(units, 1))).astype(np.int64)
+    return np.minimum(expected, rows)
+
+
 def seal_few(
     table: pa.Table,
     queries: RowsFirst,
     places: Sequence[str],
     certificate: Certificate,
     order: Order | None,
+    facts: Sequence[UnitFacts],
     fetch: Fetch,
     every: Callable[[], Counts],
 ) -> Counts | None:
     """Seal what `queries.upper` has returned; None if it has other columns, or a NULL.
 
-    `places`, `certificate` and `order` are those of the certified query, which `every` counts.
+    `places`, `certificate` and `order` are those of the certified query, which `every` counts; `facts` are
+    those of its tables, as far as they are known.
     """
 
     def work() -> Counts | None:
@@ -242,7 +257,8 @@ def seal_few(
         if found is None:
             return None
         rows = exact(found)
-        return seal(Counts(), FewCounts(replace(rows, n=()), rows.n, fetch, every))
+        few = FewCounts(replace(rows, n=()), rows.n, units_at_most(facts), fetch, every)
+        return seal(Counts(), few)
 
     return without_frames(work)
 
@@ -262,7 +278,8 @@ def _match_groups(keys: pa.Table, others: pa.Table) -> Integers:
     """Return where the groups of some keys are among others, which have the same groups."""
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
-    size, by = keys.num_rows, list[Integers]()
+    size = keys.num_rows
+    by: list[Integers] = []
     if size == others.num_rows:
         pairs = zip(keys.columns, others.columns, strict=True)
         by = [ranks(pa.chunked_array([*one.chunks, *two.chunks], one.type)) for one, two in pairs]

@@ -68,6 +68,7 @@ class Asked:
 
     counts: Integers
     upper: Integers
+    likely: Integers
     positions: set[int] = field(default_factory=set)
 
     def exact(self, positions: Integers) -> Integers:
@@ -76,7 +77,7 @@ class Asked:
 
     @property
     def bounded(self) -> BoundedCounts:
-        return BoundedCounts(self.upper, self.exact)
+        return BoundedCounts(self.upper, self.exact, self.likely)
 
 
 @cache
@@ -107,7 +108,9 @@ def case_of(seed: int) -> tuple[Mechanism[Any], Asked]:
     kind = rng.integers(0, 4, groups if rng.random() < 0.5 else 1)
     above = np.choose(kind, [0 * counts, 1 + 0 * counts, rng.integers(0, 6, groups), counts + 10**12])
     which = int(rng.integers(0, 3 * 8 * 35))
-    return plans(groups, int(rng.integers(1, 6)), which), Asked(counts, counts + above)
+    return plans(groups, int(rng.integers(1, 6)), which), Asked(
+        counts, counts + above, rng.choice([counts, counts + above, rng.permutation(counts)])
+    )
 
 
 def released(found: Any) -> list[Any]:
@@ -145,7 +148,7 @@ def test_few_are_asked_for() -> None:
         HybridSparseVector.plan(len(counts), 20_000, 10, 1): 25,
     }
     for plan, most in every.items():
-        asked = Asked(counts, upper)
+        asked = Asked(counts, upper, counts - 1)
         run(plan, asked.bounded, NoiseSource())
         assert plan.bounded
         assert 0 < len(asked.positions) <= most

@@ -55,7 +55,8 @@ class FewGroups:
         """Return counts of which `every` counts all groups if need be; None if all are to be counted."""
         groups = compiled.groups
         queries = RowsFirst.of(compiled.query) if ROWS_FIRST and _has_many_groups(compiled) else None
-        if queries is None or groups is None or not self._bits.has_many_rows(compiled, attempt):
+        facts = None if queries is None else self._bits.facts_of_many_rows(compiled, attempt)
+        if queries is None or groups is None or facts is None:
             return None
         tried = (compiled.tables, groups.shape)
         try:
@@ -92,7 +93,7 @@ class FewGroups:
             return None
         self._failed.discard(tried)
         order = None if compiled.order is None else compiled.order.terms
-        return seal_few(table, queries, compiled.places, compiled.certificate, order, ask, every)
+        return seal_few(table, queries, compiled.places, compiled.certificate, order, facts, ask, every)
 
 
 def _has_many_groups(compiled: CompiledQuery) -> bool:

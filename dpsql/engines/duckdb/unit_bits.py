@@ -145,19 +145,22 @@ class UnitBits:
             confirm(self._schema, bits_form(form, kind), self._policy)
         return text
 
-    def has_many_rows(self, compiled: CompiledQuery, attempt: Attempt) -> bool:
-        """Whether a private table has many rows, and the sources of all are read again at little cost."""
-        found = False
+    def facts_of_many_rows(self, compiled: CompiledQuery, attempt: Attempt) -> list[UnitFacts] | None:
+        """Return what is known of the private tables of a query.
+
+        None: no table has many rows, or the source of one is not read again at little cost.
+        """
+        found: list[UnitFacts] = []
         for name in compiled.tables:
             reader = self._readers[name]
             if reader.table.public:
                 continue
             if not isinstance(reader.table.source, (ParquetSource, DatabaseSource)):
-                return False
+                return None
             column = integer_unit(reader)
             facts = self._read(name, None if column is None else column[0], attempt)
-            found = found or (facts is not None and facts.has_rows(FEWEST))
-        return found
+            found += [] if facts is None else [facts]
+        return found if any(facts.has_rows(FEWEST) for facts in found) else None
 
     def keep(self, table: str, facts: UnitFacts) -> None:
         """Keep what `vet` found of a table."""

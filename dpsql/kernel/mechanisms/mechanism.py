@@ -51,7 +51,8 @@ def as_sparse_counts(counts: SparseCounts, groups: int) -> SparseCounts:
 
 def as_bounded_counts(counts: BoundedCounts, groups: int) -> BoundedCounts:
     """Check that so many counts are known from above."""
-    return BoundedCounts(as_counts(counts.upper, groups), counts.exact)
+    upper, likely = (as_counts(each, groups) for each in (counts.upper, counts.likely))
+    return BoundedCounts(upper, counts.exact, likely)
 
 
 def in_order(counts: OrderedCounts, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:

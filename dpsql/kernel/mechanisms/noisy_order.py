@@ -122,7 +122,11 @@ def bounded_leaders(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return what `leaders` does for values in grid steps that are known from above, given all noise."""
     above = counts.upper + noise
-    first = _largest(above, 3 * (k + 1) // 2)
+    usual = _largest(above, 3 * (k + 1) // 2)
+    first = usual
+    if len(above) > k:  # as many as are to be counted if all counts are as expected
+        likely = np.partition(counts.likely + noise, -k - 1)[-k - 1]
+        first = np.union1d(usual, np.flatnonzero(above >= likely))
     sums = counts.exact(first) + noise[first]
     level = np.sort(sums)[-k - 1] if len(sums) > k else BELOW_ALL
     reaching = above >= level
@@ -147,7 +151,8 @@ def to_bounded_steps(counts: BoundedCounts, bits: int) -> BoundedCounts:
     def exact_steps(positions: NDArray[np.int64]) -> NDArray[np.int64]:
         return exact_noise.place(counts.exact(positions), bits)
 
-    return BoundedCounts(exact_noise.place(counts.upper, bits), exact_steps)
+    upper, likely = (exact_noise.place(each, bits) for each in (counts.upper, counts.likely))
+    return BoundedCounts(upper, exact_steps, likely)
 
 
 _LN2 = Fraction(7, 10)

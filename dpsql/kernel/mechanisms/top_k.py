@@ -278,7 +278,8 @@ class HybridTopK(NoisyOrder[Hybrid]):
             found[groups] = to_steps(counts.exact(places[groups] - 1), self.resolution, negated=False)
             return found
 
-        return BoundedCounts(self._with_level(counts.upper), exact_steps)
+        upper, likely = map(self._with_level, (counts.upper, counts.likely))
+        return BoundedCounts(upper, exact_steps, likely)
 
     def _chosen(
         self,
