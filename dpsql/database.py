@@ -99,7 +99,9 @@ class Engines:
         """Whether no file of these tables was touched since the engine was opened."""
         return set(self.versions.stamps(tables)) <= set(self.stamps)
 
-    def count(self, compiled: CompiledQuery, reads: Iterable[Table], *, few: bool = False) -> Counts:
+    def count(
+        self, compiled: CompiledQuery, reads: Iterable[Table], *, few: Callable[[], None] | None = None
+    ) -> Counts:
         """Return the exact counts of a compiled query, which an earlier statement may have counted.
 
         `reads` are all tables that they depend on. Counts are kept only if a change of the tables would show:
@@ -107,6 +109,7 @@ class Engines:
 
         With `few`, exact counts of few groups are enough. Groups are counted where they are asked for, unless
         statements that come next, or that came before, count the same groups: then all are, and are kept.
+        `few` is called whenever groups were counted, and raises if the tables have changed.
         """
         check_sealed(compiled)
         tables = tuple(reads)
@@ -114,8 +117,8 @@ class Engines:
         if known and (found := self.kept.find(compiled)) is not None:
             return found
         known = known and is_settled(self.versions.stamps(tables))
-        if few and not (known and self._is_asked_again(compiled)):
-            found = self.engine.count_few(compiled)
+        if few is not None and not (known and self._is_asked_again(compiled)):
+            found = self.engine.count_few(compiled, few)
             if found is not None:
                 return found
         query = self._widened(compiled) if known else compiled

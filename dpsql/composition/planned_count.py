@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import field, replace
 from fractions import Fraction
+from functools import partial
 
 from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, check_claims, find_values, put_values
 from dpsql.database import Engines
@@ -144,12 +145,19 @@ class PlannedCount:
         if not self.values and find_values(self.plan.query.tree):
             raise InternalError("a query is counted before the values that it reads are known")
         query = compiled or self.plan.compiled
-        counts = self.engines.count(query, tables_read(self.policy, query.tables), few=few)
+        check = partial(self.check_files, unchanged=unchanged)
+        read = tables_read(self.policy, query.tables)
+        counts = self.engines.count(query, read, few=check if few else None)
         if query.sparse is not None:
             listed = counts.place_in_domain(query.sparse, self.engines.schema_database.candidates)
             if listed is None:
                 raise OperationalError(FAILED)
             counts = listed
+        check()
+        return counts
+
+    def check_files(self, *, unchanged: bool = False) -> None:
+        """Raise `Cancelled` if a file was replaced since it was vetted; see `count`."""
         reads = [
             t
             for t in self.reads
@@ -157,4 +165,3 @@ class PlannedCount:
         ]
         if not self.engines.unchanged(reads):
             raise Cancelled(_CHANGED)
-        return counts

@@ -19,6 +19,7 @@ policy.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from dpsql.analysis import CompiledQuery
@@ -79,10 +80,10 @@ class Engine(Protocol):
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
 
-    def count_few(self, compiled: CompiledQuery) -> Counts | None:
+    def count_few(self, compiled: CompiledQuery, check: Callable[[], None]) -> Counts | None:
         """Count the groups of a compiled query where they are asked for, for a statement that selects few.
 
-        None: the engine counts all groups as fast.
+        None: the engine counts all groups as fast. `check` is called whenever groups were counted.
         """
 
     def vet(self, table: str) -> bool:

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
@@ -210,9 +210,9 @@ class RemoteEngine(ABC):
                 self._translations.popitem(last=False)
         return statement
 
-    def count_few(self, compiled: CompiledQuery) -> Counts | None:
+    def count_few(self, compiled: CompiledQuery, check: Callable[[], None]) -> Counts | None:
         """Return None: all groups are counted."""
-        del compiled
+        del compiled, check
         return None
 
     def count(self, compiled: CompiledQuery) -> Counts:

@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
 CANDIDATES = "§candidates"
 """The name of the table of candidates: names of declared tables are ASCII."""
+_OTHERS = "the groups of a domain are not those that were there before"
 _PLACE = "j"
 """The column of the places of candidates."""
 
@@ -278,14 +279,13 @@ def _match_groups(keys: pa.Table, others: pa.Table) -> Integers:
     """Return where the groups of some keys are among others, which have the same groups."""
     import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
-    size = keys.num_rows
-    by: list[Integers] = []
-    if size == others.num_rows:
-        pairs = zip(keys.columns, others.columns, strict=True)
-        by = [ranks(pa.chunked_array([*one.chunks, *two.chunks], one.type)) for one, two in pairs]
+    size, both = keys.num_rows, [*zip(keys.columns, others.columns, strict=True)]
+    if keys.schema.types != others.schema.types or size != others.num_rows:
+        raise InternalError(_OTHERS)
+    by = [ranks(pa.chunked_array([*one.chunks, *two.chunks], one.type)) for one, two in both]
     one, two = (np.lexsort([each[part] for each in by[::-1]]) for part in (slice(size), slice(size, None)))
-    if not by or any((each[:size][one] != each[size:][two]).any() for each in by):
-        raise InternalError("the groups of a domain are not those that were there before")
+    if any((each[:size][one] != each[size:][two]).any() for each in by):
+        raise InternalError(_OTHERS)
     found = np.empty_like(two)
     found[one] = two
     return found

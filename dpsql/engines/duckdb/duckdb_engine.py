@@ -171,7 +171,7 @@ class DuckDBEngine:
             raise OperationalError(FAILED)
         return _seal_counts(rows, compiled)
 
-    def count_few(self, compiled: CompiledQuery) -> Counts | None:
+    def count_few(self, compiled: CompiledQuery, check: Callable[[], None]) -> Counts | None:
         """Count the rows of each group, and units where they are asked for; None: `count` takes no longer."""
         check_sealed(compiled)
         return self._few.count(
@@ -179,6 +179,7 @@ class DuckDBEngine:
             self._attempt,
             lambda cursor, sql: cursor.sql(sql).to_arrow_table(_batch_rows(compiled)),
             lambda: self.count(compiled),
+            check,
             counts_only=self._counts_only(compiled),
         )
 

@@ -49,10 +49,14 @@ class FewGroups:
         attempt: Attempt,
         fetch: Callable[[duckdb.DuckDBPyConnection, str], pa.Table],
         every: Callable[[], Counts],
+        check: Callable[[], None],
         *,
         counts_only: bool,
     ) -> Counts | None:
-        """Return counts of which `every` counts all groups if need be; None if all are to be counted."""
+        """Return counts of which `every` counts all groups if need be; None if all are to be counted.
+
+        `check` is called whenever groups were counted, and raises if the tables have changed.
+        """
         groups = compiled.groups
         queries = RowsFirst.of(compiled.query) if ROWS_FIRST and _has_many_groups(compiled) else None
         facts = None if queries is None else self._bits.facts_of_many_rows(compiled, attempt)
@@ -86,6 +90,12 @@ class FewGroups:
             found = attempt(work, counts_only=counts_only)
             if found is not None:
                 self._failed.discard(tried)
+            check()
+            return found
+
+        def ask_all() -> Counts:
+            found = every()
+            check()
             return found
 
         table = attempt(lambda cursor: fetch(cursor, upper), counts_only=counts_only)
@@ -93,7 +103,7 @@ class FewGroups:
             return None
         self._failed.discard(tried)
         order = None if compiled.order is None else compiled.order.terms
-        return seal_few(table, queries, compiled.places, compiled.certificate, order, facts, ask, every)
+        return seal_few(table, queries, compiled.places, compiled.certificate, order, facts, ask, ask_all)
 
 
 def _has_many_groups(compiled: CompiledQuery) -> bool:
