@@ -117,20 +117,21 @@ class Engines:
         if known and (found := self.kept.find(compiled)) is not None:
             return found
         known = known and is_settled(self.versions.stamps(tables))
-        if few is not None and not (known and self._is_asked_again(compiled)):
-            found = self.engine.count_few(compiled, few)
-            if found is not None:
-                return found
         query = self._widened(compiled) if known else compiled
-        counts = self.engine.count(query)
-        if known and self.unchanged(tables):
+        counts, kept = None, None
+        if few is not None and not (known and self._are_all_counted(compiled)):
+            kept = self.kept.find_few(query)
+            counts = self.engine.count_few(query, few, kept)
+        if counts is None:
+            counts, kept = self.engine.count(query), None
+        if known and kept is None and self.unchanged(tables):
             self.kept.keep(query, counts)
         return counts if query is compiled else take_counts(counts, query, compiled)
 
-    def _is_asked_again(self, compiled: CompiledQuery) -> bool:
-        """Whether counts of all groups would serve another statement, and may be kept for it."""
-        before = self.kept.is_asked_again(compiled)
-        return self.kept.fits(compiled) and (before or _are_counted_next(compiled))
+    def _are_all_counted(self, compiled: CompiledQuery) -> bool:
+        """Whether counts of all groups serve other statements, and may be kept for them."""
+        often = self.kept.is_asked_often(compiled)
+        return self.kept.fits(compiled) and (often or _are_counted_next(compiled))
 
     def _widened(self, compiled: CompiledQuery) -> CompiledQuery:
         """Return a query that counts more, so that its counts serve the statements that come next, too."""

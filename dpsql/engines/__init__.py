@@ -35,6 +35,7 @@ from dpsql.engines.worker import (
 )
 from dpsql.kernel.charged_work import CANCELLED, FAILED, Cancelled
 from dpsql.kernel.counts import Counts
+from dpsql.kernel.rows_first import KeptFew
 from dpsql.policy import Policy, engine_kind
 
 __all__ = [
@@ -80,10 +81,13 @@ class Engine(Protocol):
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
 
-    def count_few(self, compiled: CompiledQuery, check: Callable[[], None]) -> Counts | None:
+    def count_few(
+        self, compiled: CompiledQuery, check: Callable[[], None], kept: KeptFew | None = None
+    ) -> Counts | None:
         """Count the groups of a compiled query where they are asked for, for a statement that selects few.
 
-        None: the engine counts all groups as fast. `check` is called whenever groups were counted.
+        None: the engine counts all groups as fast. `check` is called whenever groups were counted. `kept` is
+        what an earlier statement has counted of the same query.
         """
 
     def vet(self, table: str) -> bool:

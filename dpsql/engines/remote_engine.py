@@ -39,6 +39,7 @@ from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.kernel.charged_work import CANCELLED, FAILED
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
+from dpsql.kernel.rows_first import KeptFew
 from dpsql.kernel.tree import Query
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
 from dpsql.types import SqlType
@@ -210,9 +211,11 @@ class RemoteEngine(ABC):
                 self._translations.popitem(last=False)
         return statement
 
-    def count_few(self, compiled: CompiledQuery, check: Callable[[], None]) -> Counts | None:
+    def count_few(
+        self, compiled: CompiledQuery, check: Callable[[], None], kept: KeptFew | None = None
+    ) -> Counts | None:
         """Return None: all groups are counted."""
-        del compiled, check
+        del compiled, check, kept
         return None
 
     def count(self, compiled: CompiledQuery) -> Counts:

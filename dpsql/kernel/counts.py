@@ -7,7 +7,7 @@ in which an engine returned them. What is released of them is what `dpsql.kernel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -137,7 +137,8 @@ class Counts(Sealed):
 
     def take(self, wanted: Wanted) -> Counts:
         """Return what another query counts of these."""
-        return seal(Counts(), exact(self).take(wanted))
+        found: Exact | CountedLater = unseal(self)
+        return seal(Counts(), found.take(wanted))
 
     def place_in_domain(self, domain: Domain, values: Values) -> Counts | None:
         """Return the counts of the groups with rows of a large domain; the others have counts of 0.
@@ -191,9 +192,14 @@ class Exact:
 
     def take(self, wanted: Wanted) -> Exact:
         """Return what another query counts of these: its numbers, groups, order and changes."""
+        n = tuple(self.n[place][: wanted.limit] for place in wanted.numbers)
+        return replace(self.take_groups(wanted), n=n)
+
+    def take_groups(self, wanted: Wanted) -> Exact:
+        """Return the groups that another query counts of these, without numbers."""
         return Exact(
             self.keys.slice(0, wanted.limit),
-            tuple(self.n[place][: wanted.limit] for place in wanted.numbers),
+            (),
             changes_of(wanted.certificate, len(wanted.numbers)),
             _public(wanted.order, wanted.certificate),
             {name: self.places[name] for name in wanted.places},
@@ -345,6 +351,9 @@ class CountedLater(Protocol):
 
     def at(self, place: int, rows: Integers) -> Integers:
         """Return one of the counts of the groups at some positions."""
+
+    def take(self, wanted: Wanted) -> CountedLater:
+        """Return what another query counts of these."""
 
 
 def exact(counts: Counts) -> Exact:

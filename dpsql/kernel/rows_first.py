@@ -28,10 +28,11 @@ import numpy as np
 
 from dpsql.errors import InternalError
 from dpsql.kernel.check.certificate import Certificate
-from dpsql.kernel.counts import Counts, Exact, Order, exact
+from dpsql.kernel.counts import Counts, Exact, Order, Wanted, exact
 from dpsql.kernel.faster import UnitFacts, condition_of, rows_of, units_at_most
+from dpsql.kernel.kept import KeptCopy, open_numbers
 from dpsql.kernel.public_order import BoundedCounts, ranks
-from dpsql.kernel.sealed import seal, unseal, without_frames
+from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
 from dpsql.kernel.tree import (
     Aggregate,
     Binary,
@@ -137,6 +138,70 @@ def _bounds(numbers: Sequence[Item], prefix: str = "n") -> tuple[Item, ...] | No
     return items(prefix, (Aggregate("COUNT", (), filter=conjunction(there)) for there in known))
 
 
+class CountedSoFar:
+    """The numbers of all groups as far as they are counted; several statements may count them."""
+
+    __slots__ = ("_all", "_asked", "_fetch", "_whole", "keys", "n", "units", "upper")
+
+    def __init__(
+        self,
+        keys: pa.Table,
+        upper: tuple[Integers, ...],
+        n: Sequence[Integers],
+        units: int | None,
+        ask: tuple[Fetch, Callable[[], Counts]],
+    ) -> None:
+        """Take the rows that bound each number, and the numbers: -1 in groups that are not counted."""
+        self.keys, self.upper, self.n, self.units = keys, upper, [*n], units
+        self._fetch, self._all = ask
+        self._asked = 0
+        self._whole: tuple[Integers, ...] | None = None
+
+    def count(self, keys_at: Callable[[Integers], list[pa.Array]], positions: Integers) -> None:
+        """Count groups that are not known; all, if those asked for have more than half of the rows."""
+        lacking = np.unique(positions[self.n[0][positions] < 0])
+        if not len(lacking):
+            return
+        rows = self.upper[0]
+        self._asked += int(rows[lacking].sum())
+        if 2 * self._asked > int(rows.sum()) or not self._count_few(keys_at(lacking), lacking):
+            self.complete()
+
+    def _count_few(self, keys: list[pa.Array], positions: Integers) -> bool:
+        """Count the groups at some positions; return whether their numbers are all there and are possible."""
+        import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+        size, width = len(positions), len(self.n)
+        places = pa.array(range(size), pa.int64())
+        found = self._fetch(pa.table([*keys, places], names=[*self.keys.column_names, _PLACE]))
+        named = [_PLACE, *(f"r{i}" for i in range(width)), *(f"n{i}" for i in range(width))]
+        if found is None or [*found] != named or not all(map(_is_plain, found.values())):
+            return False
+        at = found[_PLACE]
+        if len(np.unique(at)) < len(at) or (len(at) and not 0 <= at.min() <= at.max() < size):
+            return False
+        numbers, counted = np.zeros((2, width, size), dtype=np.int64)
+        for i, rows in enumerate(self.upper):
+            numbers[i, at], counted[i, at] = found[f"n{i}"], found[f"r{i}"]
+            there = (counted[i] == rows[positions]) & (numbers[i] >= 0) & (numbers[i] <= counted[i])
+            if not there.all():
+                return False
+        for n, its in reversed([*zip(self.n, numbers, strict=True)]):  # who sees the first one has all
+            n[positions] = its
+        return True
+
+    def complete(self) -> tuple[Integers, ...]:
+        """Return the certified numbers of all groups, at the positions that they have here."""
+        if self._whole is None:
+            every = exact(self._all())
+            rows = _match_groups(self.keys, every.keys)
+            numbers = tuple(n[rows] for n in every.n)
+            if any((n > upper).any() for n, upper in zip(numbers, self.upper, strict=True)):
+                raise InternalError("a group has more units than rows: they were replaced meanwhile")
+            self._whole, self.n = numbers, [*numbers]
+        return self._whole
+
+
 class FewCounts:
     """What is sealed in counts of groups of which rows were counted first; it is filled as one asks for more.
 
@@ -144,90 +209,51 @@ class FewCounts:
     ----------
     groups
         The groups, without numbers.
-    upper
-        The rows that bound each number.
     """
 
-    __slots__ = ("_all", "_asked", "_fetch", "_known", "_n", "_units", "_whole", "groups", "upper")
+    __slots__ = ("_counting", "_numbers", "groups")
 
-    def __init__(
-        self,
-        groups: Exact,
-        upper: tuple[Integers, ...],
-        units: int | None,
-        fetch: Fetch,
-        every: Callable[[], Counts],
-    ) -> None:
-        self.groups, self.upper, self._units = groups, upper, units
-        self._fetch, self._all = fetch, every
-        self._n = np.full((len(upper), groups.size), -1, dtype=np.int64)
-        self._known = np.zeros(groups.size, dtype=np.bool_)
-        self._asked = 0
-        self._whole: Exact | None = None
+    def __init__(self, groups: Exact, counting: CountedSoFar, numbers: tuple[int, ...]) -> None:
+        """Take groups, and which of the numbers that are counted of them."""
+        self.groups, self._counting, self._numbers = groups, counting, numbers
 
     def __repr__(self) -> str:
         return "FewCounts(...)"  # they are exact: no message shows them
 
+    @property
+    def upper(self) -> tuple[Integers, ...]:
+        """The rows that bound each number."""
+        return tuple(self._counting.upper[i] for i in self._numbers)
+
     def bound(self, place: int) -> BoundedCounts:
         """Return one of the numbers of all groups, with what bounds it."""
-        upper = self.upper[place]
-        likely = upper if self._units is None else _expect_units(upper, self._units)
+        upper, units = self.upper[place], self._counting.units
+        likely = upper if units is None else _expect_units(upper, units)
         return BoundedCounts(upper, lambda some: self.at(place, some), likely)
 
     def at(self, place: int, positions: Integers) -> Integers:
         """Return one of the exact numbers of the groups at some positions."""
-        self._count(positions)
-        found: Integers = self._n[place][positions]
-        return found
-
-    def _count(self, positions: Integers) -> None:
-        """Count groups that are not known; all, if those asked for have more than half of the rows."""
-        lacking = np.unique(positions[~self._known[positions]])
-        if not len(lacking):
-            return
-        rows = self.upper[0]
-        self._asked += int(rows[lacking].sum())
-        if 2 * self._asked > int(rows.sum()) or not self._count_few(lacking):
-            self.complete()
-
-    def _count_few(self, positions: Integers) -> bool:
-        """Count the groups at some positions; return whether their numbers are all there and are possible."""
-        import pyarrow as pa  # noqa: PLC0415  loaded when rows are
-
-        names = [f"k{i}" for i in range(self.groups.keys.num_columns)]
-        places = pa.array(range(len(positions)), pa.int64())
-        table = pa.table([*self.groups.keys_at(positions), places], names=[*names, _PLACE])
-        found = self._fetch(table)
-        width = len(self._n)
-        named = [_PLACE, *(f"r{i}" for i in range(len(self.upper))), *(f"n{i}" for i in range(width))]
-        if found is None or [*found] != named or not all(map(_is_plain, found.values())):
-            return False
-        at = found[_PLACE]
-        size = len(positions)
-        if len(np.unique(at)) < len(at) or (len(at) and not 0 <= at.min() <= at.max() < size):
-            return False
-        numbers = np.zeros((width, size), dtype=np.int64)
-        numbers[:, at] = np.stack([found[f"n{i}"] for i in range(width)])
-        for i, (n, rows) in enumerate(zip(numbers, self.upper, strict=True)):
-            counted = np.zeros(size, dtype=np.int64)
-            counted[at] = found[f"r{i}"]
-            if not ((counted == rows[positions]) & (n >= 0) & (n <= counted)).all():
-                return False
-        self._n[:, positions] = numbers
-        self._known[positions] = True
-        return True
+        self._counting.count(self.groups.keys_at, positions)
+        return self._counting.n[self._numbers[place]][positions]
 
     def complete(self) -> Exact:
-        """Return the certified counts of all groups, at the positions that they have here."""
-        if self._whole is None:
-            every = exact(self._all())
-            rows = _match_groups(self.groups.keys, every.keys)
-            numbers = np.stack([n[rows] for n in every.n])
-            if (numbers > np.stack(self.upper)).any():
-                raise InternalError("a group has more units than rows: they were replaced meanwhile")
-            self._whole = replace(self.groups, n=tuple(numbers))
-            self._n, self._known[:] = numbers, True
-        return self._whole
+        """Return the certified counts of all groups."""
+        numbers = self._counting.complete()
+        return replace(self.groups, n=tuple(numbers[i] for i in self._numbers))
+
+    def take(self, wanted: Wanted) -> FewCounts:
+        """Return what another query counts of these."""
+        numbers = tuple(self._numbers[place] for place in wanted.numbers)
+        return FewCounts(self.groups.take_groups(wanted), self._counting, numbers)
+
+    def keep(self, limit: int) -> KeptCopy | None:
+        """Copy what is counted, and will be, into memory that is overwritten; None if it takes more bytes."""
+        own = self._counting
+        numbers = (*own.upper, *own.n)
+        copy = KeptCopy.of_numbers(self.groups.keys, numbers, self.groups.places, limit)
+        if copy is not None and own._whole is None:  # noqa: SLF001  its own module
+            own.n = open_numbers(copy)[len(own.upper) :]
+        return copy
 
 
 def _expect_units(rows: Integers, units: int) -> Integers:
@@ -236,32 +262,58 @@ def _expect_units(rows: Integers, units: int) -> Integers:
     return np.minimum(expected, rows)
 
 
+class KeptFew(Sealed):
+    """What is kept of counts of few groups, while a statement uses it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, copy: KeptCopy, wanted: Wanted) -> KeptFew:
+        """Open the copy of a query of which all is `wanted`."""
+        own = exact(copy.take(wanted)), open_numbers(copy)[len(wanted.numbers) :]
+        return seal(cls(), own)
+
+
 def seal_few(
-    table: pa.Table,
+    table: pa.Table | KeptFew,
     queries: RowsFirst,
     places: Sequence[str],
     certificate: Certificate,
     order: Order | None,
     facts: Sequence[UnitFacts],
-    fetch: Fetch,
-    every: Callable[[], Counts],
+    ask: tuple[Fetch, Callable[[], Counts]],
 ) -> Counts | None:
-    """Seal what `queries.upper` has returned; None if it has other columns, or a NULL.
+    """Seal what `queries.upper` has returned, or what is kept of it; None if a column is missing, or NULL.
 
-    `places`, `certificate` and `order` are those of the certified query, which `every` counts; `facts` are
-    those of its tables, as far as they are known.
+    `places`, `certificate` and `order` are those of the certified query. `facts` are those of its tables, as
+    far as they are known. `ask` counts some groups, and all of them by the certified query.
     """
 
     def work() -> Counts | None:
-        keys, numbers = queries.upper.keys, queries.upper.numbers
-        found = Counts.of_table(table, keys, numbers, places, certificate, order)
-        if found is None:
-            return None
-        rows = exact(found)
-        few = FewCounts(replace(rows, n=()), rows.n, units_at_most(facts), fetch, every)
-        return seal(Counts(), few)
+        keys, width = queries.upper.keys, queries.upper.numbers
+        if isinstance(table, KeptFew):
+            upper, n = unseal(table)
+        else:
+            found = Counts.of_table(table, keys, width, places, certificate, order)
+            if found is None:
+                return None
+            upper = exact(found)
+            n = [np.full(upper.size, -1, dtype=np.int64) for _ in range(width)]
+        counting = CountedSoFar(upper.keys, upper.n, n, units_at_most(facts), ask)
+        return seal(Counts(), FewCounts(replace(upper, n=()), counting, (*range(width),)))
 
     return without_frames(work)
+
+
+def is_few(counts: Counts) -> bool:
+    """Return whether few groups of counts are counted."""
+    return counted_later(counts) is not None
+
+
+def keep_few(counts: Counts, limit: int) -> KeptCopy | None:
+    """Keep a copy of counts of few groups; None if they are none, or take more than so many bytes."""
+    few = counted_later(counts)
+    return None if few is None else few.keep(limit)
 
 
 def counted_later(counts: Counts) -> FewCounts | None:

@@ -100,6 +100,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.check",
         "kernel.counts",
         "kernel.faster",
+        "kernel.kept",
         "kernel.public_order",
         "kernel.sealed",
         "kernel.tree",

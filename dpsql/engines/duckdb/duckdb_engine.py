@@ -26,6 +26,7 @@ from dpsql.kernel.charged_work import CANCELLED, FAILED
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.faster import UnitFacts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
+from dpsql.kernel.rows_first import KeptFew
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import CsvSource, UnitColumn
 
@@ -171,7 +172,9 @@ class DuckDBEngine:
             raise OperationalError(FAILED)
         return _seal_counts(rows, compiled)
 
-    def count_few(self, compiled: CompiledQuery, check: Callable[[], None]) -> Counts | None:
+    def count_few(
+        self, compiled: CompiledQuery, check: Callable[[], None], kept: KeptFew | None = None
+    ) -> Counts | None:
         """Count the rows of each group, and units where they are asked for; None: `count` takes no longer."""
         check_sealed(compiled)
         return self._few.count(
@@ -180,6 +183,7 @@ class DuckDBEngine:
             lambda cursor, sql: cursor.sql(sql).to_arrow_table(_batch_rows(compiled)),
             lambda: self.count(compiled),
             check,
+            kept,
             counts_only=self._counts_only(compiled),
         )
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpsql.engines.duckdb.unit_bits import Attempt, UnitBits
     from dpsql.engines.schema_database import SchemaDatabase
     from dpsql.kernel.counts import Counts
+    from dpsql.kernel.rows_first import KeptFew
     from dpsql.policy import Policy
 
 ROWS_FIRST = True
@@ -50,12 +51,14 @@ class FewGroups:
         fetch: Callable[[duckdb.DuckDBPyConnection, str], pa.Table],
         every: Callable[[], Counts],
         check: Callable[[], None],
+        kept: KeptFew | None,
         *,
         counts_only: bool,
     ) -> Counts | None:
         """Return counts of which `every` counts all groups if need be; None if all are to be counted.
 
-        `check` is called whenever groups were counted, and raises if the tables have changed.
+        `check` is called whenever groups were counted, and raises if the tables have changed. With what is
+        `kept` of an earlier statement, rows are not counted again.
         """
         groups = compiled.groups
         queries = RowsFirst.of(compiled.query) if ROWS_FIRST and _has_many_groups(compiled) else None
@@ -98,12 +101,12 @@ class FewGroups:
             check()
             return found
 
-        table = attempt(lambda cursor: fetch(cursor, upper), counts_only=counts_only)
+        table = kept or attempt(lambda cursor: fetch(cursor, upper), counts_only=counts_only)
         if table is None:
             return None
         self._failed.discard(tried)
         order = None if compiled.order is None else compiled.order.terms
-        return seal_few(table, queries, compiled.places, compiled.certificate, order, facts, ask, ask_all)
+        return seal_few(table, queries, compiled.places, compiled.certificate, order, facts, (ask, ask_all))
 
 
 def _has_many_groups(compiled: CompiledQuery) -> bool:

@@ -54,7 +54,7 @@ source = "rows.parquet"
 unit = "user_id"
 trust_source = true
 domain.item = {{ from = 0, to = {last} }}
-domain.name = "names.name"
+domain.name = {{ table = "names", column = "name" }}
 domain.hundred = {{ from = 0, to = 99 }}
 domain.thousand = {{ from = 0, to = 999 }}
 [tables.names]

@@ -25,7 +25,7 @@ from dpsql.errors import InternalError, StatementFailed
 from dpsql.kernel import faster
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.mechanisms import NoiseSource
-from dpsql.kernel.rows_first import CANDIDATES, FewCounts, RowsFirst
+from dpsql.kernel.rows_first import CANDIDATES, CountedSoFar, FewCounts, RowsFirst
 from dpsql.kernel.sealed import unseal
 from dpsql.planning import needs_few_counts
 from dpsql.policy import load
@@ -152,12 +152,12 @@ def compare(engine: DuckDBEngine, compiled: CompiledQuery) -> None:
     for at in np.array_split(light[: len(light) // 2], 3):
         for place in range(compiled.counts):
             assert few.at(place, at).tolist() == [right[order[i]][place] for i in at]
-    assert few._whole is None
+    assert few._counting._whole is None
     for place, upper in enumerate(few.upper):
         assert all(upper[i] >= right[key][place] for i, key in enumerate(order))
         found = few.at(place, np.arange(len(order)))
         assert found.tolist() == [right[key][place] for key in order]
-    assert few._whole is not None
+    assert few._counting._whole is not None
     assert numbers(engine.count(compiled)) == numbers(of_counts(engine, compiled))
 
 
@@ -230,7 +230,7 @@ class Seen:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.upper, self.few, self.whole = 0, 0, 0
-        count, some, every = FewGroups.count, FewCounts._count_few, DuckDBEngine.count
+        count, some, every = FewGroups.count, CountedSoFar._count_few, DuckDBEngine.count
 
         def counted(*arguments: Any, **more: Any) -> Any:
             found = count(*arguments, **more)
@@ -246,7 +246,7 @@ class Seen:
             return every(*arguments)
 
         monkeypatch.setattr(FewGroups, "count", counted)
-        monkeypatch.setattr(FewCounts, "_count_few", counted_few)
+        monkeypatch.setattr(CountedSoFar, "_count_few", counted_few)
         monkeypatch.setattr(DuckDBEngine, "count", counted_all)
 
 
@@ -289,7 +289,7 @@ def test_answers_are_those_over_all_counts(
 
 def test_all_fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen) -> None:
     with raw_data() as raw, closing(Session(load(write(tmp_path / "whole", raw)))) as session:
-        monkeypatch.setattr(type(session.database.engines()), "_is_asked_again", lambda *_: False)
+        monkeypatch.setattr(type(session.database.engines()), "_are_all_counted", lambda *_: False)
         asked = 0
         for fixture in ACCEPTED:
             text = fixture.values[0].statement
@@ -484,16 +484,18 @@ def test_the_end_of_the_time_is_a_failure(
 
 def altered(monkeypatch: pytest.MonkeyPatch, change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> None:
     """Change what the query of candidates returns."""
-    made = FewCounts.__init__
+    made = CountedSoFar.__init__
 
-    def init(few: Any, groups: Any, upper: Any, units: Any, fetch: Any, every: Any) -> None:
+    def init(few: Any, keys: Any, upper: Any, n: Any, units: Any, ask: Any) -> None:
+        fetch, every = ask
+
         def changed(table: pa.Table) -> Any:
             found = fetch(table)
             return None if found is None else change({name: np.array(n) for name, n in found.items()})
 
-        made(few, groups, upper, units, changed, every)
+        made(few, keys, upper, n, units, (changed, every))
 
-    monkeypatch.setattr(FewCounts, "__init__", init)
+    monkeypatch.setattr(CountedSoFar, "__init__", init)
 
 
 def plus(column: str, by: int) -> Callable[[dict[str, Any]], Mapping[str, Any]]:
@@ -567,7 +569,7 @@ def test_other_groups_are_an_error(tmp_path: Path) -> None:
         engine, compiled = engine_and_query(session, TOP)
         _, other = engine_and_query(session, "SELECT c, COUNT(DISTINCT u) AS n FROM t GROUP BY c")
         few = few_of(engine, compiled)
-        few._all = lambda: engine.count(other)
+        few._counting._all = lambda: engine.count(other)
         with pytest.raises(InternalError, match="not those that were there"):
             few.complete()
 
@@ -575,7 +577,7 @@ def test_other_groups_are_an_error(tmp_path: Path) -> None:
 def test_more_units_than_rows_are_an_error(tmp_path: Path) -> None:
     with opened(tmp_path) as session:
         few = few_of(*engine_and_query(session, TOP))
-        few.upper = tuple(np.zeros_like(each) for each in few.upper)
+        few._counting.upper = tuple(np.zeros_like(each) for each in few.upper)
         with pytest.raises(InternalError, match="more units than rows"):
             few.complete()
 
@@ -596,13 +598,13 @@ def test_nobody_sees_a_candidate(
     text = "SELECT c, COUNT(DISTINCT u) AS n FROM t GROUP BY c ORDER BY n DESC LIMIT 1"
     listed = str(names).replace("'", '"')
     asked: list[str] = []
-    count = FewCounts._count_few
+    count = CountedSoFar._count_few
 
-    def counted(few: FewCounts, positions: Integers) -> bool:
-        asked.extend(few.groups.keys_at(positions)[0].to_pylist())
-        return count(few, positions)
+    def counted(few: CountedSoFar, keys: list[pa.Array], positions: Integers) -> bool:
+        asked.extend(keys[0].to_pylist())
+        return count(few, keys, positions)
 
-    monkeypatch.setattr(FewCounts, "_count_few", counted)
+    monkeypatch.setattr(CountedSoFar, "_count_few", counted)
     told: list[str] = []
     with opened(tmp_path, texts=listed) as session:
         engine, compiled = engine_and_query(session, text)
