@@ -29,6 +29,7 @@ from dpsql.kernel.rows_first import CANDIDATES, CountedSoFar, FewCounts, RowsFir
 from dpsql.kernel.sealed import unseal
 from dpsql.planning import needs_few_counts
 from dpsql.policy import load
+from dpsql.release import reuse
 from dpsql.session import Session
 from tests.narrow import of_type, present, private
 from tests.sql_fixtures import raw_data, write
@@ -580,6 +581,88 @@ def test_more_units_than_rows_are_an_error(tmp_path: Path) -> None:
         few._counting.upper = tuple(np.zeros_like(each) for each in few.upper)
         with pytest.raises(InternalError, match="more units than rows"):
             few.complete()
+
+
+# -- what is kept
+
+
+@pytest.fixture
+def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reuse, "_SETTLED_SECONDS", -60.0)  # the files are of now
+
+
+def memory_of(session: Session) -> list[bytearray]:
+    entries = session.database.engines().kept._entries.values()
+    return [memory for entry in entries for memory in unseal(entry.copy).parts()]
+
+
+@pytest.mark.usefixtures("_settled")
+def test_the_third_statement_counts_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
+) -> None:
+    """The second one needs the rows of none, and of those groups alone that the first one did not count."""
+    texts = [TOP, TOP.replace("LIMIT 2", "LIMIT 3"), TOP.replace("LIMIT 2", "LIMIT 1"), f"{ALL} LIMIT 2", ALL]
+    texts[3] = texts[3].replace("LIMIT", "HAVING COUNT(DISTINCT u) > 20 ORDER BY k DESC LIMIT")
+    counted, right = list[tuple[int, int, int]](), list[Any]()
+    monkeypatch.setattr(few_groups, "ROWS_FIRST", False)
+    with opened(tmp_path) as session:
+        right += [answered(session, text, given) for text in texts]
+    monkeypatch.setattr(few_groups, "ROWS_FIRST", True)
+    with opened(tmp_path, keep=10**8) as session:
+        engine, _ = engine_and_query(session, TOP)
+        made = failing(monkeypatch, engine, -1, raising(ValueError()))
+        for text, answer in zip(texts, right, strict=True):
+            seen.whole = seen.few = 0
+            made.clear()
+            assert answered(session, text, given) == answer
+            counted.append((len(made), seen.few, seen.whole))
+            assert any(map(any, memory_of(session)))
+        memory = memory_of(session)
+    (first, few, whole), (second, more, other), *rest = counted
+    assert (first, whole) == (2 + few, 0)  # facts, rows, and candidates
+    assert (second, other) == (more, 0)
+    assert few > 0
+    assert rest[0][2] == 1
+    assert counted[3:] == [(0, 0, 0)] * 2
+    assert not any(map(any, memory))
+
+
+@pytest.mark.usefixtures("_settled")
+def test_what_is_kept_is_overwritten(tmp_path: Path, given: Given) -> None:
+    with opened(tmp_path, keep=10**8) as session:
+        answered(session, TOP, given)
+        memory = memory_of(session)
+        assert len(memory) == 4  # keys, rows, units, places
+        kept = np.frombuffer(memory[2], np.int64)
+        assert -1 in kept.tolist()
+        assert 0 < (kept >= 0).sum() < len(kept)
+        del kept
+    assert not any(map(any, memory))
+
+
+@pytest.mark.usefixtures("_settled")
+def test_statements_that_come_next_are_counted_together(tmp_path: Path, given: Given, seen: Seen) -> None:
+    with opened(tmp_path, keep=10**8) as session:
+        prepared = [session.prepare(TOP), session.prepare(TOP.replace("LIMIT 2", "LIMIT 1"))]
+        with session.together(prepared):
+            for each in prepared:
+                session.execute(each)
+    assert (seen.upper, seen.few, seen.whole) == (0, 0, 1)
+
+
+@pytest.mark.usefixtures("_settled")
+@pytest.mark.parametrize("name", ["a row more", "NULL"])
+def test_wrong_numbers_are_not_kept(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
+) -> None:
+    with opened(tmp_path) as session:
+        right = answered(session, TOP, given)
+    with opened(tmp_path, keep=10**8) as session:
+        with monkeypatch.context() as wrong:
+            altered(wrong, WRONG[name])
+            assert answered(session, TOP, given) == right
+        assert seen.whole == 1
+        assert answered(session, TOP, given) == right
 
 
 # -- nothing is told
