@@ -601,7 +601,7 @@ def test_the_third_statement_counts_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
 ) -> None:
     """The second one needs the rows of none, and of those groups alone that the first one did not count."""
-    texts = [TOP, TOP.replace("LIMIT 2", "LIMIT 3"), TOP.replace("LIMIT 2", "LIMIT 1"), f"{ALL} LIMIT 2", ALL]
+    texts = [TOP, *(TOP.replace("LIMIT 2", f"LIMIT {k}") for k in (3, 1)), f"{ALL} LIMIT 2", f"{TOP}0"]
     texts[3] = texts[3].replace("LIMIT", "HAVING COUNT(DISTINCT u) > 20 ORDER BY k DESC LIMIT")
     counted, right = list[tuple[int, int, int]](), list[Any]()
     monkeypatch.setattr(few_groups, "ROWS_FIRST", False)
