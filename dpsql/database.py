@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import field
 from typing import Any, Protocol, Self, TypeVar
 
-from dpsql.analysis import CompiledQuery, check_sealed, merge_queries
+from dpsql.analysis import CompiledQuery, check_sealed, is_alike, merge_queries
 from dpsql.engines import (
     Engine,
     KeptCounts,
@@ -99,11 +99,17 @@ class Engines:
         """Whether no file of these tables was touched since the engine was opened."""
         return set(self.versions.stamps(tables)) <= set(self.stamps)
 
-    def count(self, compiled: CompiledQuery, reads: Iterable[Table]) -> Counts:
+    def count(
+        self, compiled: CompiledQuery, reads: Iterable[Table], *, few: Callable[[], None] | None = None
+    ) -> Counts:
         """Return the exact counts of a compiled query, which an earlier statement may have counted.
 
         `reads` are all tables that they depend on. Counts are kept only if a change of the tables would show:
         a file changed a moment ago may change again without its times telling it.
+
+        With `few`, exact counts of few groups are enough. Groups are counted where they are asked for, unless
+        statements that come next, or that came before, count the same groups: then all are, and are kept.
+        `few` is called whenever groups were counted, and raises if the tables have changed.
         """
         check_sealed(compiled)
         tables = tuple(reads)
@@ -112,10 +118,20 @@ class Engines:
             return found
         known = known and is_settled(self.versions.stamps(tables))
         query = self._widen(compiled) if known else compiled
-        counts = self.engine.count(query)
-        if known and self.is_unchanged(tables):
+        counts, kept = None, None
+        if few is not None and not (known and self._are_all_counted(compiled)):
+            kept = self.kept.find_few(query)
+            counts = self.engine.count_few(query, few, kept)
+        if counts is None:
+            counts, kept = self.engine.count(query), None
+        if known and kept is None and self.is_unchanged(tables):
             self.kept.keep(query, counts)
         return counts if query is compiled else take_counts(counts, query, compiled)
+
+    def _are_all_counted(self, compiled: CompiledQuery) -> bool:
+        """Whether counts of all groups serve other statements, and may be kept for them."""
+        often = self.kept.is_asked_often(compiled)
+        return self.kept.fits(compiled) and (often or _are_counted_next(compiled))
 
     def _widen(self, compiled: CompiledQuery) -> CompiledQuery:
         """Return a query that counts more, so that its counts serve the statements that come next, too."""
@@ -129,6 +145,12 @@ class Engines:
         except (Untranslatable, InternalError, RecursionError):
             return compiled  # which was proved and confirmed before the charge
         return query if self.kept.fits(query) else compiled
+
+
+def _are_counted_next(compiled: CompiledQuery) -> bool:
+    """Whether a statement that comes next counts the same groups."""
+    with running_statement() as statement:
+        return any(each is not compiled and is_alike(compiled, each) for each in statement.beside)
 
 
 class _User(Protocol):

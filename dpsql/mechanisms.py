@@ -67,7 +67,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 from dpsql.kernel.mechanisms.sparse_vector_plan import best_share
 from dpsql.kernel.mechanisms.top_stable import StabilityTests, StableNoise, first_test
 from dpsql.kernel.noise import Entropy
-from dpsql.kernel.public_order import OrderedCounts, SparseCounts
+from dpsql.kernel.public_order import BoundedCounts, OrderedCounts, SparseCounts
 
 __all__ = [
     "FirstStable",
@@ -327,6 +327,7 @@ def in_one_call(plan: Callable[..., Mechanism[R]]) -> Callable[..., R]:
 
     def function(counts: Any, /, *args: Any, entropy: Entropy | None = None, **kwargs: Any) -> R:  # noqa: ANN401  as `plan`
         values = counts.values if isinstance(counts, OrderedCounts) else counts
+        values = values.upper if isinstance(values, BoundedCounts) else values
         shape = (values.size,) if isinstance(values, SparseCounts) else np.shape(values)
         return plan(shape[-1] if shape else 0, *args, **kwargs).run(counts, NoiseSource(entropy))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import field, replace
 from fractions import Fraction
+from functools import partial
 
 from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, check_claims, find_values, put_values
 from dpsql.database import Engines
@@ -127,10 +128,13 @@ class PlannedCount:
         """Whether what it was planned for is what the engine would count now; asked before a charge."""
         return self.unchanged() and self.engines.engine.is_current(self.plan.compiled)
 
-    def count(self, compiled: CompiledQuery | None = None, *, unchanged: bool = False) -> Counts:
+    def count(
+        self, compiled: CompiledQuery | None = None, *, unchanged: bool = False, few: bool = False
+    ) -> Counts:
         """Return the exact counts, of data for which the policy's facts were verified.
 
-        They are those of the plan, or of another compiled query that belongs to it.
+        They are those of the plan, or of another compiled query that belongs to it. With `few`, a step counts
+        the groups that it needs.
 
         With `unchanged` they are those of the files for which it was planned, and of no others.
 
@@ -141,12 +145,19 @@ class PlannedCount:
         if not self.values and find_values(self.plan.query.tree):
             raise InternalError("a query is counted before the values that it reads are known")
         query = compiled or self.plan.compiled
-        counts = self.engines.count(query, tables_read(self.policy, query.tables))
+        check = partial(self.check_files, unchanged=unchanged)
+        read = tables_read(self.policy, query.tables)
+        counts = self.engines.count(query, read, few=check if few else None)
         if query.sparse is not None:
             listed = counts.place_in_domain(query.sparse, self.engines.schema_database.candidates)
             if listed is None:
                 raise OperationalError(FAILED)
             counts = listed
+        check()
+        return counts
+
+    def check_files(self, *, unchanged: bool = False) -> None:
+        """Raise `Cancelled` if a file was replaced since it was vetted; see `count`."""
         reads = [
             t
             for t in self.reads
@@ -154,4 +165,3 @@ class PlannedCount:
         ]
         if not self.engines.is_unchanged(reads):
             raise Cancelled(_CHANGED)
-        return counts

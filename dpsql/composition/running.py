@@ -26,6 +26,7 @@ from dpsql.planning import (
     build_details,
     build_rows,
     ends_at_once,
+    needs_few_counts,
     noises_of,
     outside_of,
     widen_by_left_out,
@@ -316,7 +317,8 @@ def _run_method(prepared: PreparedPrivate) -> tuple[Plan, Run, NoisyResult]:
     counting, method = prepared.counting, prepared.method
     spending = Spending(method.quote.loss)
     if not isinstance(method, BoundSearches):
-        run = Run(counting.count(unchanged=prepared.refines is not None), spending)
+        few = needs_few_counts(method)
+        run = Run(counting.count(unchanged=prepared.refines is not None, few=few), spending)
         return prepared.plan, run, method.run(run)
     searches = [Run(counting.count(each.compiled), spending) for each in prepared.plan.ladders]
     found = method.find(searches)

@@ -37,6 +37,7 @@ from dpsql.engines.worker import (
 from dpsql.errors import InternalError
 from dpsql.kernel.charged_work import CANCELLED, FAILED, Cancelled
 from dpsql.kernel.counts import Counts
+from dpsql.kernel.rows_first import KeptFew
 from dpsql.policy import Policy, Table, engine_kind
 
 if TYPE_CHECKING:
@@ -87,6 +88,15 @@ class Engine(Protocol):
 
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query; every engine error becomes one constant `OperationalError`."""
+
+    def count_few(
+        self, compiled: CompiledQuery, check: Callable[[], None], kept: KeptFew | None = None
+    ) -> Counts | None:
+        """Count the groups of a compiled query where they are asked for, for a statement that selects few.
+
+        None: the engine counts all groups as fast. `check` is called whenever groups were counted. `kept` is
+        what an earlier statement has counted of the same query.
+        """
 
     def vet(self, table: str) -> bool:
         """Read a private table once and test its declared unique facts; return whether both succeed."""

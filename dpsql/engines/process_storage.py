@@ -31,6 +31,7 @@ from dpsql.kernel.charged_work import CANCELLED, FAILED
 from dpsql.kernel.counts import Counts, Wanted
 from dpsql.kernel.kept import KeptCopy
 from dpsql.kernel.ledger.process_identity import OwnerProcess
+from dpsql.kernel.rows_first import KeptFew, is_few, keep_few
 from dpsql.lazy_dataclass import dataclass
 
 try:
@@ -40,6 +41,8 @@ except ImportError:  # Windows
 
 _GROUPS = Path("/sys/fs/cgroup")
 _PREFIX = "dpsql-scratch-"
+_SHAPES, _TIMES = 256, 2
+"""For how many groups it is known how often they were asked for; after so many times all are counted."""
 _ATTEMPTS = 100
 """How often a folder is made anew where another process removes it before it is locked."""
 
@@ -177,6 +180,8 @@ class KeptCounts:
         """The number of the newest entry."""
         self._size = 0
         self._closed = False
+        self._asked: OrderedDict[object, int] = OrderedDict()
+        """How many statements that need few groups have asked for groups."""
 
     @property
     def size(self) -> int:
@@ -192,6 +197,28 @@ class KeptCounts:
         columns = len(compiled.keys) + compiled.counts + len(compiled.places)
         return 8 * columns * (groups or 1) <= self._limit
 
+    def is_asked_often(self, compiled: CompiledQuery) -> bool:
+        """Whether so many statements that need few groups have asked for these that all are to be counted."""
+        counted = CountedColumns.of(compiled)
+        with self._lock:
+            times = self._asked[counted.shape] = self._asked.pop(counted.shape, 0) + 1
+            if len(self._asked) > _SHAPES:
+                self._asked.popitem(last=False)
+        return times > _TIMES
+
+    def find_few(self, compiled: CompiledQuery) -> KeptFew | None:
+        """Return what is kept of the groups of a compiled query of which few were counted."""
+        counted = CountedColumns.of(compiled)
+        order = None if compiled.order is None else compiled.order.terms
+        numbers = tuple(range(compiled.counts))
+        wanted = Wanted(numbers, counted.places, None, compiled.certificate, order)
+        with self._lock:
+            for number, entry in self._entries.items():
+                if entry.few and entry.counted == counted:
+                    self._entries.move_to_end(number)
+                    return KeptFew.of(entry.copy, wanted)
+        return None
+
     def find(self, compiled: CompiledQuery) -> Counts | None:
         """Return the kept counts of a compiled query; None if there are none.
 
@@ -200,7 +227,8 @@ class KeptCounts:
         self._owner_process.check()  # before the lock: another thread may have held it at a fork
         wanted = CountedColumns.of(compiled)
         with self._lock:
-            number = next((n for n, entry in self._entries.items() if wanted <= entry.counted), None)
+            every = ((n, entry) for n, entry in self._entries.items() if not entry.few)
+            number = next((n for n, entry in every if wanted <= entry.counted), None)
             if number is None:
                 return None
             self._entries.move_to_end(number)
@@ -211,15 +239,16 @@ class KeptCounts:
         return found
 
     def keep(self, compiled: CompiledQuery, counts: Counts) -> None:
-        """Keep a copy of the counts that an engine returned for a compiled query."""
+        """Keep a copy of the counts that an engine returned for a compiled query, all or few."""
         self._owner_process.check()
         with running_statement() as statement:
             if self._closed or statement.cancelled or statement.failed or statement.timed_out:
                 return
-        copy = KeptCopy.of(counts, self._limit)
+        few = is_few(counts)
+        copy = keep_few(counts, self._limit) if few else KeptCopy.of(counts, self._limit)
         if copy is None:
             return
-        entry = _Entry(CountedColumns.of(compiled), copy)
+        entry = _Entry(CountedColumns.of(compiled), copy, few)
         with self._lock:
             if self._closed or copy.size > self._limit:
                 copy.wipe()
@@ -285,6 +314,8 @@ class CountedColumns:
 class _Entry:
     counted: CountedColumns
     copy: KeptCopy
+    few: bool
+    """Whether few groups are counted: then the rows of all are kept, too."""
 
     def counts(self, compiled: CompiledQuery) -> Counts:
         """Return the counts of a compiled query."""

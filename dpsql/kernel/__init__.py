@@ -8,6 +8,7 @@
 ``counts``        exact counts behind handles (``sealed``), with how far a unit changes them (``changes``)
 ``kept``          copies of exact counts in memory that is overwritten when they are dropped
 ``faster``        texts with the same numbers as a certified query: units by bits, in a sealed range
+``rows_first``    counts of few groups, of which rows are counted first
 ``release``       the steps that run mechanisms on counts; ``parted`` those in several partitions
 ``levels``        from what number a refinement goes on
 ``noise``         exact samplers over the operating system's generator

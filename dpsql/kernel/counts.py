@@ -7,7 +7,7 @@ in which an engine returned them. What is released of them is what `dpsql.kernel
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -137,7 +137,8 @@ class Counts(Sealed):
 
     def take(self, wanted: Wanted) -> Counts:
         """Return what another query counts of these."""
-        return seal(Counts(), exact(self).take(wanted))
+        found: Exact | CountedLater = unseal(self)
+        return seal(Counts(), found.take(wanted))
 
     def place_in_domain(self, domain: Domain, values: Values) -> Counts | None:
         """Return the counts of the groups with rows of a large domain; the others have counts of 0.
@@ -191,9 +192,14 @@ class Exact:
 
     def take(self, wanted: Wanted) -> Exact:
         """Return what another query counts of these: its numbers, groups, order and changes."""
+        n = tuple(self.n[place][: wanted.limit] for place in wanted.numbers)
+        return replace(self.take_groups(wanted), n=n)
+
+    def take_groups(self, wanted: Wanted) -> Exact:
+        """Return the groups that another query counts of these, without numbers."""
         return Exact(
             self.keys.slice(0, wanted.limit),
-            tuple(self.n[place][: wanted.limit] for place in wanted.numbers),
+            (),
             changes_of(wanted.certificate, len(wanted.numbers)),
             _public(wanted.order, wanted.certificate),
             {name: self.places[name] for name in wanted.places},
@@ -240,10 +246,14 @@ class Exact:
         """
         if self.positions is not None:
             return None, OrderedCounts(self.sparse(place))
+        rows = self.in_public_order()
+        return rows, OrderedCounts(self.n[place][rows])
+
+    def in_public_order(self) -> Integers:
+        """Return the positions of all groups in the public order; without one it is refused."""
         if self.order is None:
             raise InternalError("these counts have no public order")
-        rows = self.in_order()
-        return rows, OrderedCounts(self.n[place][rows])
+        return self.in_order()
 
     def cells_in_order(self, *, public: bool) -> tuple[Integers, Integers]:
         """Return the positions of all rows by group, in the public order, and by cell, the first number.
@@ -330,10 +340,38 @@ def _public(order: Order | None, certificate: Certificate) -> Order | None:
     return order
 
 
+class CountedLater(Protocol):
+    """What is sealed in counts of groups that are not all counted yet."""
+
+    groups: Exact
+    """The groups, without numbers."""
+
+    def complete(self) -> Exact:
+        """Return the counts of all groups."""
+
+    def at(self, place: int, rows: Integers) -> Integers:
+        """Return one of the counts of the groups at some positions."""
+
+    def take(self, wanted: Wanted) -> CountedLater:
+        """Return what another query counts of these."""
+
+
 def exact(counts: Counts) -> Exact:
-    """Return what is sealed in counts: for the kernel alone."""
-    found: Exact = unseal(counts)
-    return found
+    """Return the counts of all groups: for the kernel alone."""
+    found: Exact | CountedLater = unseal(counts)
+    return found if isinstance(found, Exact) else found.complete()
+
+
+def groups_of(counts: Counts) -> Exact:
+    """Return the groups of counts, which have no numbers if they are not all counted."""
+    found: Exact | CountedLater = unseal(counts)
+    return found if isinstance(found, Exact) else found.groups
+
+
+def numbers_at(counts: Counts, place: int, rows: Integers) -> Integers:
+    """Return one of the counts of the groups at some positions, counted if need be."""
+    found: Exact | CountedLater = unseal(counts)
+    return found.at(place, rows)
 
 
 _FEW = 1000

@@ -81,11 +81,18 @@ class UnitFacts(Sealed):
         return seal(cls(), (rows, least, greatest))
 
     @classmethod
-    def read(cls, table: str, unit: str, ask: Callable[[str], Sequence[tuple[Any, ...]]]) -> UnitFacts:
-        """Ask for those of a table of the engine, by its name and that of its column of units."""
-        column = quote(unit)
+    def read(cls, table: str, unit: str | None, ask: Callable[[str], Sequence[tuple[Any, ...]]]) -> UnitFacts:
+        """Ask for those of a table of the engine, by its name and that of its column of units.
+
+        None: units are no integers, and only rows are counted.
+        """
+        column = "NULL" if unit is None else quote(unit)
         sql = f"SELECT COUNT(*), MIN({column}), MAX({column}) FROM main.{quote(table)}"
         return without_frames(lambda: cls.of(*ask(sql)[0]))
+
+    def has_rows(self, fewest: int) -> bool:
+        """Whether there are so many rows: for the choice of a text alone."""
+        return bool(unseal(self)[0] >= fewest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +134,11 @@ class FasterText(Sealed):
         """
 
         def write() -> FasterText | None:
-            found = [unseal(each) for each in facts]
-            ends = [(least, greatest) for _, least, greatest in found if least is not None is not greatest]
-            if not ends:
+            ends = _ends_of(facts)
+            if ends is None:
                 return None
-            least, greatest = min(low for low, _ in ends), max(high for _, high in ends)
-            rows = max(size for size, _, _ in found)
+            least, greatest = ends
+            rows = max(unseal(each)[0] for each in facts)
             if not room.has(rows, greatest - least + 1, len(units_counted(query))):
                 return None
             made = by_bits(query, least, greatest, kind)
@@ -150,6 +156,19 @@ class FasterText(Sealed):
         return without_frames(work)
 
 
+def _ends_of(facts: Sequence[UnitFacts]) -> tuple[int, int] | None:
+    """Return the least and the greatest unit of all tables; None if no unit is known."""
+    found = [unseal(each)[1:] for each in facts]
+    ends = [(least, greatest) for least, greatest in found if least is not None is not greatest]
+    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
+
+
+def units_at_most(facts: Sequence[UnitFacts]) -> int | None:
+    """Return how many units tables have at most, for the choice of a way alone; None if nothing is known."""
+    ends = _ends_of(facts)
+    return None if ends is None else ends[1] - ends[0] + 1
+
+
 def _is_whole(column: Any) -> bool:  # noqa: ANN401  of Arrow, or an array
     """Whether a column has no NULL and no number that is missing."""
     made = isinstance(column, np.ndarray)
@@ -159,7 +178,7 @@ def _is_whole(column: Any) -> bool:  # noqa: ANN401  of Arrow, or an array
 
 def units_counted(query: Query) -> frozenset[Expr]:
     """Return the counts of different units in a query that could be counted by bits."""
-    rows = _rows_of(query)
+    rows = rows_of(query)
     return frozenset[Expr]() if rows is None else _counts_in(rows)
 
 
@@ -174,7 +193,7 @@ def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | N
 
     Units are cast to `kind`, which has all values of theirs.
     """
-    rows = _rows_of(query)
+    rows = rows_of(query)
     if rows is None or not _counts_in(rows):
         return None
     unit, ends = Cast(UNIT, kind, safe=False), (whole(least), whole(greatest))
@@ -182,7 +201,7 @@ def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | N
     outside = Aggregate("COUNT", (), filter=Not(inside))
 
     def change(node: Node) -> Node:
-        there = _condition_of(node)
+        there = condition_of(node)
         if there is None:
             return node
         bits = Aggregate("bitstring_agg", (unit, *ends), filter=conjunction((inside, *map(Paren, there))))
@@ -199,9 +218,11 @@ def by_bits(query: Query, least: int, greatest: int, kind: SqlType) -> Query | N
     return replace(query, counts=made) if isinstance(query, OnDomain) else made
 
 
-def _rows_of(query: Query) -> Select | None:
-    """Return the SELECT that counts rows, of all groups or of those of a domain."""
+def rows_of(query: Query) -> Select | None:
+    """Return the SELECT that counts rows, of all groups, of those of a domain, or of few of them."""
     found = query.counts if isinstance(query, OnDomain) else query
+    if isinstance(found, Select):
+        return found
     if not isinstance(found, Weighted) or not found.by_rows:
         return None
     return found.lowered if isinstance(found.lowered, Select) else None
@@ -209,10 +230,10 @@ def _rows_of(query: Query) -> Select | None:
 
 def _counts_in(rows: Select) -> frozenset[Expr]:
     every = (node for item in rows.items for node in walk(item.expr))
-    return frozenset(n for n in every if isinstance(n, Expr) and _condition_of(n) is not None)
+    return frozenset(n for n in every if isinstance(n, Expr) and condition_of(n) is not None)
 
 
-def _condition_of(node: Node) -> tuple[Expr, ...] | None:
+def condition_of(node: Node) -> tuple[Expr, ...] | None:
     """Return the condition of a count of different units, if it has one; None for any other node."""
     match node:
         case Aggregate("COUNT", (counted,), True, (), None) if counted == UNIT:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,13 +26,23 @@ class KeptCopy(Sealed):
     def of(cls, counts: Counts, limit: int) -> KeptCopy | None:
         """Copy counts; None if they take more than so many bytes, or keys would come back as other ones."""
         found = exact(counts)
-        numbers = (*found.n, *found.places.values())
-        if int(found.keys.nbytes) + sum(n.nbytes for n in numbers) > limit:
+        return cls.of_numbers(found.keys, found.n, found.places, limit)
+
+    @classmethod
+    def of_numbers(
+        cls,
+        keys: pa.Table,
+        numbers: Sequence[NDArray[np.int64]],
+        places: Mapping[str, NDArray[np.int64]],
+        limit: int,
+    ) -> KeptCopy | None:
+        """Copy keys, numbers and places of groups, likewise."""
+        if int(keys.nbytes) + sum(n.nbytes for n in (*numbers, *places.values())) > limit:
             return None
-        keys = _written(found.keys)
-        memory = _Memory(keys, tuple(map(_copy, found.n)), {k: _copy(n) for k, n in found.places.items()})
-        read = _read(keys)
-        if read.schema == found.keys.schema and read.num_rows == found.keys.num_rows:
+        written = _written(keys)
+        memory = _Memory(written, tuple(map(_copy, numbers)), {k: _copy(n) for k, n in places.items()})
+        read = _read(written)
+        if read.schema == keys.schema and read.num_rows == keys.num_rows:
             return seal(cls(), memory)
         del read
         memory.wipe()
@@ -77,6 +88,11 @@ class _Memory:
 def _memory_of(copy: KeptCopy) -> _Memory:
     found: _Memory = unseal(copy)
     return found
+
+
+def open_numbers(copy: KeptCopy) -> list[NDArray[np.int64]]:
+    """Return the numbers of a copy as views of its memory that can be written: for the kernel alone."""
+    return [np.frombuffer(n or bytearray(), np.int64) for n in _memory_of(copy).numbers]
 
 
 def wipe(memory: bytearray) -> bool:

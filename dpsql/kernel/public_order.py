@@ -1,4 +1,4 @@
-"""Groups in their public order: counts in it, counts of large domains, and how groups are sorted into it.
+"""Groups in their public order: counts in it, of large domains, or known from above; how groups are sorted.
 
 A mechanism whose output depends on the positions of counts (the sparse vector scans its groups and stops) is
 private only if the groups come in an order that no privacy unit can change. The order in which an engine
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow as pa
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class OrderedCounts:
     """Integers at public positions: each position names a group or a query, whatever the data are."""
 
-    values: ArrayLike | SparseCounts
+    values: ArrayLike | SparseCounts | BoundedCounts
 
     def __repr__(self) -> str:
         return "OrderedCounts(...)"  # they are exact: no message shows them
@@ -81,6 +81,38 @@ class SparseCounts:
         found = np.zeros(len(positions), dtype=np.int64)
         found[there] = self.values[place[there]]
         return found
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BoundedCounts:
+    """Counts of all groups of a domain that are known from above, and exactly where one asks for them.
+
+    Attributes
+    ----------
+    upper
+        int64, one a group: at least its count.
+    exact
+        Returns the counts of the groups at some positions. What it is asked for is private: it follows from
+        the numbers and from noise.
+    likely
+        int64, one a group: what its count may be expected to be. It decides on the work alone.
+    """
+
+    upper: NDArray[np.int64]
+    exact: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    likely: NDArray[np.int64]
+
+    def __repr__(self) -> str:
+        return "BoundedCounts(...)"  # as above
+
+    def complete(self) -> NDArray[np.int64]:
+        """Return the counts of all groups."""
+        return self.exact(np.arange(len(self.upper)))
+
+    def take(self, positions: NDArray[np.int64]) -> BoundedCounts:
+        """Return the counts of some groups, in this order."""
+        own = self.upper[positions], self.likely[positions]
+        return BoundedCounts(own[0], lambda some: self.exact(positions[some]), own[1])
 
 
 if TYPE_CHECKING:

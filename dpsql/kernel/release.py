@@ -24,7 +24,7 @@ import numpy as np
 
 from dpsql.errors import InternalError
 from dpsql.kernel.changes import NumberChange, Taken, UnitChanges
-from dpsql.kernel.counts import Counts, Exact, exact
+from dpsql.kernel.counts import Counts, Exact, exact, groups_of, numbers_at
 from dpsql.kernel.levels import Level, level_of, steps_before
 from dpsql.kernel.loss import Number, PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
@@ -44,6 +44,8 @@ from dpsql.kernel.mechanisms import (
     RungBins,
     StableSet,
 )
+from dpsql.kernel.public_order import OrderedCounts
+from dpsql.kernel.rows_first import counted_later
 from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
 
 if TYPE_CHECKING:
@@ -127,7 +129,7 @@ class Run:
     def __init__(self, counts: Counts, spending: Spending) -> None:
         self.counts, self.spending = counts, spending
         self.level: Level | None = None
-        self.changes = exact(counts).changes
+        self.changes = groups_of(counts).changes
 
     def __repr__(self) -> str:
         return "Run(...)"
@@ -151,7 +153,7 @@ class Run:
 
     def keys(self, rows: Rows, places: Sequence[int] | None = None) -> list[pa.Array]:
         """Return the keys of released groups, or some of them."""
-        return without_frames(lambda: exact(self.counts).keys_at(self._at(rows), places))
+        return without_frames(lambda: groups_of(self.counts).keys_at(self._at(rows), places))
 
     def _hold(
         self, positions: NDArray[np.int64], cells: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
@@ -203,15 +205,16 @@ class Run:
             self._admit(mechanism, self.changes.of(tuple(places), len(rows), by_group=by_group), every)
 
         def run() -> list[R]:
-            own, at = exact(self.counts), self._at(rows)
+            at = self._at(rows)
             return [
-                mechanism.run(_numbers(own, places, at, by_group=by_group)) for mechanism, places in parts
+                mechanism.run(_numbers(self.counts, places, at, by_group=by_group))
+                for mechanism, places in parts
             ]
 
         found = without_frames(run)
         if len(rows) == len(parts) == 1 and len(parts[0][1]) == 1 and self.changes.declared:
             (mechanism, (place,)), value = parts[0], found[0].value[0]  # type: ignore[attr-defined]  # as above
-            self.level = level_of(exact(self.counts).query, place, mechanism, float(value))
+            self.level = level_of(groups_of(self.counts).query, place, mechanism, float(value))
         return found
 
     def select(self, mechanism: Mechanism[R], place: int) -> Selected[R]:
@@ -224,10 +227,10 @@ class Run:
             raise InternalError("this mechanism takes groups of a public domain")
 
         def run() -> tuple[R, Rows]:
-            own = exact(self.counts)
+            own = groups_of(self.counts)
             if not (self.changes.declared or mechanism.undeclared or own.domain is not None):
                 raise InternalError("which groups of the domain have rows is private")
-            found, at = _run_selection(mechanism, own, place)
+            found, at = _run_selection(mechanism, self.counts, place)
             ordered = len(at)
             if isinstance(found, (StableSet, OrderedThenSet)):
                 ordered = int(found.ordered) if isinstance(found, OrderedThenSet) else 0
@@ -428,15 +431,23 @@ def _one(own: Exact) -> int:
 
 
 def _numbers(
-    own: Exact, places: Sequence[int], rows: NDArray[np.int64], *, by_group: bool
+    counts: Counts, places: Sequence[int], rows: NDArray[np.int64], *, by_group: bool
 ) -> NDArray[np.int64]:
     """Return numbers of some groups as a mechanism takes them."""
-    found = [own.at(place, rows) for place in places]
+    found = [numbers_at(counts, place, rows) for place in places]
     return np.stack(found, axis=1).reshape(-1) if by_group else np.concatenate(found)
 
 
-def _run_selection(mechanism: Mechanism[Any], own: Exact, place: int) -> tuple[Any, NDArray[np.int64]]:
+def _run_selection(mechanism: Mechanism[Any], counted: Counts, place: int) -> tuple[Any, NDArray[np.int64]]:
     """Run a selection; return its result, and where the groups are."""
+    if mechanism.bounded and (few := counted_later(counted)) is not None:
+        if not mechanism.ordered:
+            found = mechanism.run(few.bound(place))
+            return found, found.index
+        order = few.groups.in_public_order()
+        found = mechanism.run(OrderedCounts(few.bound(place).take(order)))
+        return found, order[found.index]
+    own = exact(counted)
     if own.domain is not None and not mechanism.sparse:
         raise InternalError("this mechanism takes the counts of all groups")
     if mechanism.ordered:

@@ -26,7 +26,13 @@ from dpsql.planning.bound_search import BoundSearches
 from dpsql.planning.column_values import add_sentence_on_ends
 from dpsql.planning.cut_intervals import describe_bounds_to_find, merge_properties
 from dpsql.planning.left_out import left_out_sentences, widen_by_left_out
-from dpsql.planning.mechanism_choice import choose, least_epsilon, options_of_default_error, quote_candidates
+from dpsql.planning.mechanism_choice import (
+    choose,
+    least_epsilon,
+    needs_few_counts,
+    options_of_default_error,
+    quote_candidates,
+)
 from dpsql.planning.method import AtDistance, Considered, Method, NoisyResult, Quote
 from dpsql.planning.result_table import (
     build_details,
@@ -57,6 +63,7 @@ __all__ = [
     "least_epsilon",
     "left_out_sentences",
     "merge_properties",
+    "needs_few_counts",
     "noises_of",
     "options_of_default_error",
     "outside_of",

@@ -32,6 +32,7 @@ from dpsql.planning.method import Considered, Method
 from dpsql.planning.noise_shares import is_counts_only
 from dpsql.planning.plan_requests import check_layout, check_options
 from dpsql.planning.threshold_selection import SparseVectors
+from dpsql.planning.top_k_selection import LargestGroups
 from dpsql.planning.unknown_keys import GroupsByUnits
 
 
@@ -55,6 +56,11 @@ def choose(plan: Plan) -> Method:
             "OPTIONS (mechanism = BOX), or leave intervals out",
         )
     return method
+
+
+def needs_few_counts(method: Method) -> bool:
+    """Return whether a method needs exact counts of few groups, given its noise and bounds on all of them."""
+    return isinstance(method, (LargestGroups, SparseVectors)) and method.mechanism.bounded
 
 
 def quote_candidates(plan: Plan) -> list[Considered]:

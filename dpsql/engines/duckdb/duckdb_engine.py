@@ -14,6 +14,7 @@ import numpy as np
 from dpsql.analysis import CompiledQuery, check_sealed, quote
 from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows
 from dpsql.engines.duckdb import duckdb_settings
+from dpsql.engines.duckdb.few_groups import FewGroups
 from dpsql.engines.duckdb.source_files import csv_format_of, is_well_quoted
 from dpsql.engines.duckdb.table_readers import Reader, read_sources
 from dpsql.engines.duckdb.unit_bits import UnitBits, integer_unit
@@ -25,6 +26,7 @@ from dpsql.kernel.charged_work import CANCELLED, FAILED
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.faster import UnitFacts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
+from dpsql.kernel.rows_first import KeptFew
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import CsvSource, UnitColumn
 
@@ -84,6 +86,7 @@ class DuckDBEngine:
             self.readers, self.public, self.domains, self._share(_SCHEMA), policy.time_zone
         )
         self._bits = UnitBits(policy, self.readers, self.schema_database, self._share(_SECOND))
+        self._few = FewGroups(policy, self.schema_database, self._bits)
 
     def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
         """Return the database for queries of counts only, or the one for all other queries."""
@@ -144,8 +147,7 @@ class DuckDBEngine:
     def count(self, compiled: CompiledQuery) -> Counts:
         """Run a compiled query in a worker thread, so that Ctrl-C stops it at once."""
         check_sealed(compiled)
-        scanned = (self.readers[table] for table in compiled.tables)
-        counts_only = compiled.counts_only and not any(r.converted for r in scanned if not r.table.public)
+        counts_only = self._counts_only(compiled)
 
         def fetch(cursor: duckdb.DuckDBPyConnection, sql: str) -> pa.Table | dict[str, NDArray[np.int64]]:
             if compiled.keys or compiled.places:
@@ -169,6 +171,26 @@ class DuckDBEngine:
         if rows is None:
             raise OperationalError(FAILED)
         return _seal_counts(rows, compiled)
+
+    def count_few(
+        self, compiled: CompiledQuery, check: Callable[[], None], kept: KeptFew | None = None
+    ) -> Counts | None:
+        """Count the rows of each group, and units where they are asked for; None: `count` takes no longer."""
+        check_sealed(compiled)
+        return self._few.count(
+            compiled,
+            self._attempt,
+            lambda cursor, sql: cursor.sql(sql).to_arrow_table(_batch_rows(compiled)),
+            lambda: self.count(compiled),
+            check,
+            kept,
+            counts_only=self._counts_only(compiled),
+        )
+
+    def _counts_only(self, compiled: CompiledQuery) -> bool:
+        """Whether nothing computes from private values, not even a scan of a table."""
+        scanned = (self.readers[table] for table in compiled.tables)
+        return compiled.counts_only and not any(r.converted for r in scanned if not r.table.public)
 
     def _run(
         self, work: Callable[[duckdb.DuckDBPyConnection], _Result], cancelled: str, *, counts_only: bool

@@ -22,7 +22,7 @@ from dpsql.analysis import CompiledQuery
 from dpsql.analysis.compiled_query import confirm
 from dpsql.engines.process_storage import available_memory
 from dpsql.kernel.charged_work import Cancelled
-from dpsql.kernel.faster import FasterText, Room, UnitFacts, bits_form, units_counted
+from dpsql.kernel.faster import FEWEST, FasterText, Room, UnitFacts, bits_form, units_counted
 from dpsql.policy import DatabaseSource, ParquetSource, UnitColumn, fold
 from dpsql.types import BIGINT, HUGEINT
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from dpsql.engines.duckdb.table_readers import Reader
     from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.kernel.tree import Query
     from dpsql.policy import Policy
     from dpsql.types import SqlType
 
@@ -95,12 +96,7 @@ class UnitBits:
         tried = (compiled.tables, groups)
         if not COUNTS_BITS or groups is None or tried in self._failed:
             return None
-        try:
-            text = self._write(compiled, groups, attempt)
-        except Cancelled:
-            raise
-        except Exception:  # noqa: BLE001  whatever it is, the query itself is counted
-            text = None
+        text = self.write(compiled, (compiled.query, compiled.query), groups, attempt)
         if text is None:
             return None
         # A text that the statement's time ends is not tried again either: so this is written before.
@@ -115,9 +111,25 @@ class UnitBits:
             self._failed.discard(tried)
         return found
 
-    def _write(self, compiled: CompiledQuery, groups: int, attempt: Attempt) -> FasterText | None:
-        """Write the text of a query with so many groups; None if there is none, or no use in one."""
-        columns = self.columns(compiled) if units_counted(compiled.query) else None
+    def write(
+        self, compiled: CompiledQuery, queries: tuple[Query, Query], groups: int, attempt: Attempt
+    ) -> FasterText | None:
+        """Write a faster text of a query over the tables of a compiled one, with so many groups at most.
+
+        None: there is none, or no use in one. The second query is the same with public rows in the place of
+        those that only the private database has.
+        """
+        try:
+            return self._write(compiled, *queries, groups, attempt) if COUNTS_BITS else None
+        except Cancelled:
+            raise
+        except Exception:  # noqa: BLE001  whatever it is, the query itself is counted
+            return None
+
+    def _write(
+        self, compiled: CompiledQuery, query: Query, form: Query, groups: int, attempt: Attempt
+    ) -> FasterText | None:
+        columns = self.columns(compiled) if units_counted(query) else None
         if columns is None:
             return None
         facts = [self._read(table, column, attempt) for table, (column, _) in columns.items()]
@@ -127,18 +139,38 @@ class UnitBits:
         kind = HUGEINT if any(kind.name == "UBIGINT" for _, kind in columns.values()) else BIGINT
         memory = available_memory() if self._memory is None else self._memory
         room = Room(groups, os.cpu_count() or 1, memory // 4)
-        text = FasterText.of(compiled.query, known, room, kind)
+        text = FasterText.of(query, known, room, kind)
         if text is not None:
             # The engine's binder understands it as it is meant, with a range of 0 and 1; else this raises.
-            confirm(self._schema, bits_form(compiled.query, kind), self._policy)
+            confirm(self._schema, bits_form(form, kind), self._policy)
         return text
+
+    def facts_of_many_rows(self, compiled: CompiledQuery, attempt: Attempt) -> list[UnitFacts] | None:
+        """Return what is known of the private tables of a query.
+
+        None: no table has many rows, or the source of one is not read again at little cost.
+        """
+        found: list[UnitFacts] = []
+        for name in compiled.tables:
+            reader = self._readers[name]
+            if reader.table.public:
+                continue
+            if not isinstance(reader.table.source, (ParquetSource, DatabaseSource)):
+                return None
+            column = integer_unit(reader)
+            facts = self._read(name, None if column is None else column[0], attempt)
+            found += [] if facts is None else [facts]
+        return found if any(facts.has_rows(FEWEST) for facts in found) else None
 
     def keep(self, table: str, facts: UnitFacts) -> None:
         """Keep what `vet` found of a table."""
         self._facts[table] = facts
 
-    def _read(self, table: str, column: str, attempt: Attempt) -> UnitFacts | None:
-        """Return what is known of a table; read it if the source has it beside its rows."""
+    def _read(self, table: str, column: str | None, attempt: Attempt) -> UnitFacts | None:
+        """Return what is known of a table; read it if the source has it beside its rows.
+
+        Without a column of units it is their number alone.
+        """
         reader = self._readers[table]
         if table in self._facts or not isinstance(reader.table.source, (ParquetSource, DatabaseSource)):
             return self._facts.get(table)

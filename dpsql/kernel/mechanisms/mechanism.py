@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
 from dpsql.kernel.loss import Charge, Number, Part, PrivacyLoss, PureDP, exact, settle
-from dpsql.kernel.public_order import OrderedCounts, SparseCounts
+from dpsql.kernel.public_order import BoundedCounts, OrderedCounts, SparseCounts
 
 Noise = Literal["exponential", "laplace", "geometric"]
 """Law of the noise; geometric noise is exponential noise on the grid of integers."""
@@ -49,11 +49,17 @@ def as_sparse_counts(counts: SparseCounts, groups: int) -> SparseCounts:
     return SparseCounts(values, positions, groups)
 
 
+def as_bounded_counts(counts: BoundedCounts, groups: int) -> BoundedCounts:
+    """Check that so many counts are known from above."""
+    upper, likely = (as_counts(each, groups) for each in (counts.upper, counts.likely))
+    return BoundedCounts(upper, counts.exact, likely)
+
+
 def in_order(counts: OrderedCounts, groups: int | None = None, *, trials: bool = False) -> NDArray[np.int64]:
     """Convert counts in a public order, as `as_counts`; a bare array is refused, its order may be private."""
     if not isinstance(counts, OrderedCounts):
         raise TypeError("this mechanism depends on positions: declare them public by in_public_order(counts)")
-    if isinstance(counts.values, SparseCounts):
+    if isinstance(counts.values, (SparseCounts, BoundedCounts)):
         raise TypeError("this mechanism takes the counts of all groups")
     return as_counts(counts.values, groups, trials=trials)
 
@@ -312,6 +318,11 @@ class Mechanism(ABC, Generic[R]):
 
         A pure function of the counts and of what `source` returns.
         """
+
+    @property
+    def bounded(self) -> bool:
+        """Whether `run` takes counts of which most are known from above alone, as it needs no others."""
+        return False
 
     @property
     def reads(self) -> int:

@@ -16,6 +16,13 @@ Design. A domain has N groups, of which n are listed with their counts; the othe
    positions, and the engine's reader of domains computes their keys.
 
 Whether a group is listed or empty has no influence on the law, only its count has.
+
+*Counts that are known from above* (`BoundedCounts`): units take long to count, and a bound b >= n on them
+does not. Let Z be the noise of all groups, J any k + 1 or more of them, T the (k+1)-th largest n + Z in J.
+*Proposition.* A group outside of J with b + Z < T is not among the groups that reach the (k+1)-th largest
+n + Z of all: that is at least T, and n + Z <= b + Z. So `bounded_leaders`, which counts J and those that are
+not below T, has the groups and sums of `leaders` on all counts: the same function of counts and noise. No
+law changes, and no proof is touched. Which J it is decides on the work only.
 """
 
 from __future__ import annotations
@@ -30,7 +37,7 @@ from numpy.typing import NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.mechanisms.mechanism import M, Mechanism, Noise, NoiseSource, R, Result
-from dpsql.kernel.public_order import SparseCounts
+from dpsql.kernel.public_order import BoundedCounts, SparseCounts
 
 _CONTENDERS_BLOCK = 1 << 15
 BELOW_ALL = -(1 << 62)
@@ -108,6 +115,44 @@ def ascending(values: NDArray[np.int64], ranks: NDArray[np.int64]) -> NDArray[np
     if -limit < values.min(initial=0) and values.max(initial=0) < limit:
         return np.argsort(values << bits | ranks, axis=-1)
     return np.lexsort((ranks, values), axis=-1)
+
+
+def bounded_leaders(
+    counts: BoundedCounts, k: int, noise: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return what `leaders` does for values in grid steps that are known from above, given all noise."""
+    above = counts.upper + noise
+    usual = _largest(above, 3 * (k + 1) // 2)
+    first = usual
+    if len(above) > k:  # as many as are to be counted if all counts are as expected
+        likely = np.partition(counts.likely + noise, -k - 1)[-k - 1]
+        first = np.union1d(usual, np.flatnonzero(above >= likely))
+    sums = counts.exact(first) + noise[first]
+    level = np.sort(sums)[-k - 1] if len(sums) > k else BELOW_ALL
+    reaching = above >= level
+    reaching[first] = False
+    more = np.flatnonzero(reaching)
+    index = np.concatenate([first, more])
+    noisy = np.concatenate([sums, counts.exact(more) + noise[more]]) if len(more) else sums
+    order = np.argsort(index)
+    kept = contenders(noisy[order], k)
+    return index[order][kept], noisy[order][kept]
+
+
+def _largest(values: NDArray[np.int64], number: int) -> NDArray[np.int64]:
+    """Return the positions of so many of the largest values, ascending."""
+    last = len(values) - number
+    return np.sort(np.argpartition(values, last)[last:]) if last > 0 else np.arange(len(values))
+
+
+def to_bounded_steps(counts: BoundedCounts, bits: int) -> BoundedCounts:
+    """Convert counts and their bounds to grid steps, in which bounds are bounds, too."""
+
+    def exact_steps(positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        return exact_noise.place(counts.exact(positions), bits)
+
+    upper, likely = (exact_noise.place(each, bits) for each in (counts.upper, counts.likely))
+    return BoundedCounts(upper, exact_steps, likely)
 
 
 _LN2 = Fraction(7, 10)
@@ -240,12 +285,16 @@ class NoisyOrder(Mechanism[R]):
     resolution: int
 
     def order(
-        self, values: NDArray[np.int64] | SparseCounts, source: NoiseSource
+        self, values: NDArray[np.int64] | SparseCounts | BoundedCounts, source: NoiseSource
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the k largest of values + noise, best first, and their gaps; all in grid steps."""
         law = (self.noise, self.scale, self.resolution)
         if isinstance(values, SparseCounts):
             return order_sparse(values, self.k, law, source)
+        if isinstance(values, BoundedCounts):
+            near, noisy = bounded_leaders(values, self.k, source.draw(*law, len(values.upper)))
+            chosen, gaps = select(noisy, source.ranks(len(near)), self.k)
+            return near[chosen], gaps
         if values.ndim == 2:
             noisy = source.draw(*law, values.shape)
             noisy += values

@@ -14,6 +14,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     SYSTEM,
     Noise,
     NoiseSource,
+    as_bounded_counts,
     as_counts,
     as_sparse_counts,
     firsts,
@@ -22,7 +23,7 @@ from dpsql.kernel.mechanisms.mechanism import (
 )
 from dpsql.kernel.mechanisms.noisy_order import ascending
 from dpsql.kernel.mechanisms.sparse_vector_plan import Hits, SparseVector, SparseVectorPlan, hits_of
-from dpsql.kernel.public_order import OrderedCounts, SparseCounts
+from dpsql.kernel.public_order import BoundedCounts, OrderedCounts, SparseCounts
 
 _BLOCK = 1 << 15
 """Counts of a trial that are compared at once, before it is known whether the scan goes on."""
@@ -146,6 +147,14 @@ class AdaptiveSparseVector(SparseVectorPlan):
             if listed.values.ndim != 1:
                 raise ValueError("sparse counts are of one run")
             return 1, True, hits_of(self, listed, int(self.threshold_noise(1, source)[0, 0]), source)
+        if isinstance(counts, OrderedCounts) and isinstance(counts.values, BoundedCounts):
+            known = as_bounded_counts(counts.values, self.groups)
+            if self.bounded:
+                most = ((self.hits - 1) << (len(self.scales) - 1)) + 1
+                first = 3 * (min(most, self.limit or most) + 1) // 2
+                at = int(self.threshold_noise(1, source)[0, 0])
+                return 1, True, self.bounded_hits(known, at, first, source)
+            counts = OrderedCounts(known.complete())
         array = in_order(counts, self.groups, trials=True)
         rows = np.atleast_2d(array)
         level = self.threshold_noise(len(rows), source)
@@ -213,6 +222,11 @@ class SparseVectorByRounds(SparseVectorPlan):
     """
 
     ordered = True
+
+    @property
+    def bounded(self) -> bool:
+        """Whether bounds are enough: all groups that are scanned are counted."""
+        return False
 
     @classmethod
     def plan(
@@ -355,13 +369,24 @@ class HybridSparseVector(SparseVectorPlan):
         full = hit.sum(axis=-1, keepdims=True) == self.hits
         return np.where(full, np.maximum(least, smallest + 0.5**self.resolution), least)
 
-    def run(self, counts: ArrayLike, source: NoiseSource = SYSTEM) -> SparseVector:
+    def run(self, counts: ArrayLike | BoundedCounts, source: NoiseSource = SYSTEM) -> SparseVector:
         """Choose from counts in any order; the largest noisy count is released first."""
+        if isinstance(counts, BoundedCounts):
+            known = as_bounded_counts(counts, self.groups)
+            if self.bounded:
+                level = int(self.threshold_noise(1, source)[0, 0])
+                first, _ = self.bounded_hits(known, level, self.groups, source)
+                return self._largest(first, 1, source, single=True)
+            counts = known.complete()
         array = as_counts(counts, self.groups, trials=True)
         rows = np.atleast_2d(array)
         hits = self.passing(rows, self.threshold_noise(len(rows), source), source)
+        return self._largest(hits, len(rows), source, single=array.ndim == 1)
+
+    def _largest(self, hits: Hits, trials: int, source: NoiseSource, *, single: bool) -> SparseVector:
+        """Return the result of the largest hits of each trial, of equal ones those of the larger rank."""
         ranks = source.ranks(len(hits.trial))
         hits = hits.take(ascending(hits.steps, ranks)[::-1])
         hits = hits.take(np.argsort(hits.trial, kind="stable"))
         hits = hits.take(np.arange(len(ranks)) - firsts(hits.trial) < self.hits)
-        return self.make_result(hits, np.bincount(hits.trial, minlength=len(rows)), single=array.ndim == 1)
+        return self.make_result(hits, np.bincount(hits.trial, minlength=trials), single=single)

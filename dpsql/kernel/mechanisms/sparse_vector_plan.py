@@ -36,7 +36,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     whole,
 )
 from dpsql.kernel.mechanisms.noisy_order import skipping
-from dpsql.kernel.public_order import SparseCounts
+from dpsql.kernel.public_order import BoundedCounts, SparseCounts
 
 MOST_BRANCHES = 16
 """Most branches: each further one halves the budget of a hit."""
@@ -226,6 +226,38 @@ class SparseVectorPlan(Mechanism[SparseVector]):
             steps[where] = flat[where] + noise
         hit = np.flatnonzero(branch >= 0)
         return Hits(*np.divmod(hit, counts.shape[1]), branch[hit], steps[hit])
+
+    @property
+    def bounded(self) -> bool:
+        """Whether groups above the threshold are looked for."""
+        return not self.below
+
+    def bounded_hits(
+        self, counts: BoundedCounts, level: int, first: int, source: NoiseSource
+    ) -> Iterator[Hits]:
+        """Try the counts of a single run that are known from above, as `passing` does, in two parts.
+
+        A group whose bound passes no branch with its noise has a count that passes none: it needs no count.
+        Of the others the `first` ones are counted, then the rest if the run goes on.
+        """
+        above = to_steps(counts.upper, self.resolution, negated=False) - level
+        drawn = [
+            source.draw_reaching(self.noise, scale, self.resolution, cutoff - above)
+            for scale, cutoff in zip(self.scales, self.cutoffs, strict=True)
+        ]
+        places = np.unique(np.concatenate([where for where, _ in drawn]))
+        noise = np.zeros((len(drawn), len(places)), dtype=np.int64)
+        reached = np.zeros(noise.shape, dtype=np.bool_)
+        for j, (where, its) in enumerate(drawn):
+            at = np.searchsorted(places, where)
+            noise[j, at], reached[j, at] = its, True
+        for part in (slice(0, first), slice(first, None)):
+            steps = to_steps(counts.exact(places[part]), self.resolution, negated=False) - level
+            noisy = steps + noise[:, part]
+            passed = reached[:, part] & (noisy >= np.array(self.cutoffs)[:, None])
+            hit = np.flatnonzero(passed.any(axis=0))
+            branch = len(drawn) - 1 - np.argmax(passed[::-1, hit], axis=0)
+            yield Hits(np.zeros_like(hit), places[part][hit], branch, noisy[branch, hit])
 
     def make_result(self, hits: Hits, units: NDArray[np.int64], *, single: bool) -> SparseVector:
         """Return the result of a run, or of trials; the hits of each are in the order of release."""

@@ -17,6 +17,7 @@ from dpsql.kernel.mechanisms.mechanism import (
     Noise,
     NoiseSource,
     Result,
+    as_bounded_counts,
     as_counts,
     as_sparse_counts,
     bound,
@@ -28,8 +29,14 @@ from dpsql.kernel.mechanisms.mechanism import (
     to_steps,
     whole,
 )
-from dpsql.kernel.mechanisms.noisy_order import NoisyOrder, TopK, skipping, to_sparse_steps
-from dpsql.kernel.public_order import SparseCounts
+from dpsql.kernel.mechanisms.noisy_order import (
+    NoisyOrder,
+    TopK,
+    skipping,
+    to_bounded_steps,
+    to_sparse_steps,
+)
+from dpsql.kernel.public_order import BoundedCounts, SparseCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +113,23 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
             return self.groups < 2
         return min(self.k, self.groups - 1) * taken.span <= part.epsilon * self.scale
 
-    def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> TopK[NoisyTopK]:
+    @property
+    def bounded(self) -> bool:
+        """Whether there is something to choose, and the largest are chosen."""
+        return bool(self.scale) and not self.lowest
+
+    def run(
+        self, counts: ArrayLike | SparseCounts | BoundedCounts, source: NoiseSource = SYSTEM
+    ) -> TopK[NoisyTopK]:
         """Choose from counts in any order; groups of sparse ones are named by their positions."""
         if isinstance(counts, SparseCounts):
             return self._run_sparse(counts, source)
+        if isinstance(counts, BoundedCounts):
+            known = as_bounded_counts(counts, self.groups)
+            if not self.bounded:
+                return self.run(known.complete(), source)
+            index, gaps = self.order(to_bounded_steps(known, self.resolution), source)
+            return TopK(self, index, in_counts(gaps, self.resolution))
         array = as_counts(counts, self.groups, trials=True)
         if not self.scale:
             return TopK(self, np.zeros(array.shape, dtype=np.int64), np.zeros((*array.shape[:-1], 0)))
@@ -223,27 +243,54 @@ class HybridTopK(NoisyOrder[Hybrid]):
             return PrivacyLoss()
         return PrivacyLoss.of(self.loss.charge.epsilon * units / self.k)
 
-    def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> Hybrid:
+    @property
+    def bounded(self) -> bool:
+        """Whether there is something to choose, and the largest are chosen."""
+        return self.k > 0 and not self.below
+
+    def run(self, counts: ArrayLike | SparseCounts | BoundedCounts, source: NoiseSource = SYSTEM) -> Hybrid:
         """Choose from counts in any order; groups of sparse ones are named by their positions."""
         if isinstance(counts, SparseCounts):
             listed = as_sparse_counts(counts, self.groups)
-            return self._chosen(listed.values, listed.positions, source)
-        return self._chosen(as_counts(counts, self.groups, trials=True), None, source)
+            values = self._with_level(listed.values)
+            every = SparseCounts(values, np.concatenate([[0], listed.positions + 1]), self.groups + 1)
+            return self._chosen(every, source, listed.values.shape[:-1])
+        if isinstance(counts, BoundedCounts):
+            known = as_bounded_counts(counts, self.groups)
+            if self.bounded:
+                return self._chosen(self._bounded_with_level(known), source, ())
+            counts = known.complete()
+        array = as_counts(counts, self.groups, trials=True)
+        return self._chosen(self._with_level(array), source, array.shape[:-1])
+
+    def _with_level(self, array: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the threshold, then counts, in grid steps."""
+        values = np.empty((*array.shape[:-1], array.shape[-1] + 1), dtype=np.int64)
+        values[..., 0] = self.level
+        values[..., 1:] = to_steps(array, self.resolution, negated=self.below)
+        return values
+
+    def _bounded_with_level(self, counts: BoundedCounts) -> BoundedCounts:
+        """Return the same of counts that are known from above."""
+
+        def exact_steps(places: NDArray[np.int64]) -> NDArray[np.int64]:
+            found, groups = np.full(len(places), self.level), places > 0
+            found[groups] = to_steps(counts.exact(places[groups] - 1), self.resolution, negated=False)
+            return found
+
+        upper, likely = map(self._with_level, (counts.upper, counts.likely))
+        return BoundedCounts(upper, exact_steps, likely)
 
     def _chosen(
-        self, array: NDArray[np.int64], positions: NDArray[np.int64] | None, source: NoiseSource
+        self,
+        taking_part: NDArray[np.int64] | SparseCounts | BoundedCounts,
+        source: NoiseSource,
+        shape: tuple[int, ...],
     ) -> Hybrid:
-        """Choose from the counts of all groups, or of those at some positions where the others are empty."""
-        shape = array.shape[:-1]
+        """Choose among the threshold, which is the first item, and counts, all in grid steps."""
         if not self.k:
             index, gap = np.zeros((*shape, 0), dtype=np.int64), np.zeros((*shape, 0))
             return Hybrid(self, index, gap, np.ones(shape, dtype=np.bool_), np.full(shape, np.nan))
-        values = np.empty((*shape, array.shape[-1] + 1), dtype=np.int64)
-        values[..., 0] = self.level
-        values[..., 1:] = to_steps(array, self.resolution, negated=self.below)
-        taking_part: NDArray[np.int64] | SparseCounts = values
-        if positions is not None:
-            taking_part = SparseCounts(values, np.concatenate([[0], positions + 1]), self.groups + 1)
         items, steps = self.order(taking_part, source)
         gaps = in_counts(steps, self.resolution)
         before = np.cumsum(items == 0, axis=-1) == 0
@@ -323,10 +370,19 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
         """
         return pays_for(self, taken.span, min(self.k, self.groups - 1))
 
-    def run(self, counts: ArrayLike | SparseCounts, source: NoiseSource = SYSTEM) -> TopK[PeeledTopK]:
+    @property
+    def bounded(self) -> bool:
+        """Whether there is something to choose, and the largest are chosen."""
+        return bool(self.scale) and not self.lowest
+
+    def run(
+        self, counts: ArrayLike | SparseCounts | BoundedCounts, source: NoiseSource = SYSTEM
+    ) -> TopK[PeeledTopK]:
         """Choose from counts in any order; groups of sparse ones are named by their positions."""
         if isinstance(counts, SparseCounts):
             return self._run_sparse(as_sparse_counts(counts, self.groups), source)
+        if isinstance(counts, BoundedCounts):
+            return self._run_bounded(as_bounded_counts(counts, self.groups), source)
         left = as_counts(counts, self.groups, trials=True)
         place = np.broadcast_to(np.arange(self.groups), left.shape)
         chosen, gaps = [], []
@@ -352,6 +408,18 @@ class PeeledTopK(NoisyOrder["TopK[PeeledTopK]"]):
             left, taken = left.without(int(found.index[0])), np.sort(np.concatenate(chosen))
         if len(taken) < self.k:
             chosen.append(skipping(np.arange(left.size), taken))  # at most one group is left
+        return TopK(self, np.concatenate(chosen), np.concatenate(gaps))
+
+    def _run_bounded(self, counts: BoundedCounts, source: NoiseSource) -> TopK[PeeledTopK]:
+        left = np.arange(self.groups)
+        chosen, gaps = [left[:0]], [np.zeros(0)]
+        for turn in range(min(self.k, self.groups - 1)):
+            found = self._round(self.groups - turn).run(counts.take(left), source)
+            chosen.append(left[found.index])
+            gaps.append(found.gap)
+            left = np.delete(left, found.index)
+        if sum(map(len, chosen)) < self.k:
+            chosen.append(left)  # at most one group is left
         return TopK(self, np.concatenate(chosen), np.concatenate(gaps))
 
     def _round(self, groups: int) -> NoisyTopK:

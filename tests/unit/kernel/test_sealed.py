@@ -259,8 +259,9 @@ def test_numbers_of_several_groups_are_not_joined() -> None:
 # --- the sources of dpsql -----------------------------------------------------------------------------------
 
 DOORS = {"unseal", "_CONTENTS", "exact", "Exact", "positions_of", "released_at", "level_of", "split_level"}
+DOORS |= {"groups_of", "numbers_at", "open_numbers", "counted_later", "FewCounts"}
 """What reads sealed contents, or makes rows and levels: names of modules of the kernel."""
-SEALED = {f"dpsql.kernel.{name}" for name in ("sealed", "counts", "release", "kept", "levels")}
+SEALED = {f"dpsql.kernel.{name}" for name in ("sealed", "counts", "release", "kept", "levels", "rows_first")}
 
 
 def opened(source: str) -> list[str]:

@@ -1,0 +1,117 @@
+"""Counting few groups on DuckDB: rows of all groups first, then the units of those that may be selected.
+
+Whatever the engine raises for one of these queries is no failure of the statement: the certified query is
+counted under the same charge, and its failure alone is the statement's. A cancellation and the end of the
+statement's time are no errors of a query. They end it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dpsql.analysis import CompiledQuery
+from dpsql.analysis.compiled_query import confirm
+from dpsql.errors import InternalError
+from dpsql.kernel.rows_first import CANDIDATES, RowsFirst, seal_few
+from dpsql.kernel.tree import duckdb_sql
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from dpsql.engines.duckdb.unit_bits import Attempt, UnitBits
+    from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.kernel.counts import Counts
+    from dpsql.kernel.rows_first import KeptFew
+    from dpsql.policy import Policy
+
+ROWS_FIRST = True
+"""Whether rows are counted first; tests set it."""
+FEWEST_GROUPS = 64
+"""Of so many groups all units are counted: with bits that takes little longer than to count rows."""
+_FAILED = 1000
+"""How many sets of tables and groups are kept that are not tried again."""
+
+
+class FewGroups:
+    """How an engine counts statements that select few groups."""
+
+    def __init__(self, policy: Policy, schema: SchemaDatabase, bits: UnitBits) -> None:
+        self._policy = policy
+        self._schema = schema
+        self._bits = bits
+        # Where a query failed: it would again.
+        self._failed: set[tuple[object, ...]] = set()
+
+    def count(
+        self,
+        compiled: CompiledQuery,
+        attempt: Attempt,
+        fetch: Callable[[duckdb.DuckDBPyConnection, str], pa.Table],
+        every: Callable[[], Counts],
+        check: Callable[[], None],
+        kept: KeptFew | None,
+        *,
+        counts_only: bool,
+    ) -> Counts | None:
+        """Return counts of which `every` counts all groups if need be; None if all are to be counted.
+
+        `check` is called whenever groups were counted, and raises if the tables have changed. With what is
+        `kept` of an earlier statement, rows are not counted again.
+        """
+        groups = compiled.groups
+        queries = RowsFirst.of(compiled.query) if ROWS_FIRST and _has_many_groups(compiled) else None
+        facts = None if queries is None else self._bits.facts_of_many_rows(compiled, attempt)
+        if queries is None or groups is None or facts is None:
+            return None
+        tried = (compiled.tables, groups.shape)
+        try:
+            upper, few = queries.upper_sql, queries.few(compiled.keys)
+            plain = [confirm(self._schema, sql, self._policy) for sql in (upper, duckdb_sql(few))]
+        except InternalError:  # the engine's binder does not understand them as they are meant
+            return None
+        if tried in self._failed:
+            return None
+        counts_only = counts_only and all(plain)
+        # A query that the statement's time ends is not tried again either: so this is written before.
+        if len(self._failed) >= _FAILED:
+            self._failed.clear()
+        self._failed.add(tried)
+
+        def ask(candidates: pa.Table) -> Mapping[str, Any] | None:
+            self._failed.add(tried)
+            size = candidates.num_rows
+            text = self._bits.write(compiled, (queries.few(), few), size, attempt)
+
+            def work(cursor: duckdb.DuckDBPyConnection) -> Mapping[str, Any] | None:
+                cursor.register(CANDIDATES, candidates)
+                if text is None:
+                    return cursor.execute(duckdb_sql(queries.few())).fetchnumpy()
+                return text.count(lambda sql: cursor.execute(sql).fetchnumpy(), compiled.counts)
+
+            found = attempt(work, counts_only=counts_only)
+            if found is not None:
+                self._failed.discard(tried)
+            check()
+            return found
+
+        def ask_all() -> Counts:
+            found = every()
+            check()
+            return found
+
+        table = kept or attempt(lambda cursor: fetch(cursor, upper), counts_only=counts_only)
+        if table is None:
+            return None
+        self._failed.discard(tried)
+        order = None if compiled.order is None else compiled.order.terms
+        return seal_few(table, queries, compiled.places, compiled.certificate, order, facts, (ask, ask_all))
+
+
+def _has_many_groups(compiled: CompiledQuery) -> bool:
+    """Whether a query counts each unit in all of many groups, over rows that may be read again."""
+    groups = compiled.groups
+    if groups is None or groups.size is None or groups.most is not None or groups.outside:
+        return False
+    return groups.size > FEWEST_GROUPS and groups.rows.alike and not groups.rows.by_row

@@ -1,0 +1,343 @@
+"""Counts of few groups: rows of all groups are counted first, and units only where they may matter.
+
+A group has at least as many rows as units, and rows are counted much faster. Most selections need the exact
+counts of few groups, given the noise (`mechanisms.noisy_order`), so that these alone are counted, by a query
+over the rows of the certified one. `RowsFirst` writes both queries, and `FewCounts` is what is sealed.
+
+*Claim 1:* what `RowsFirst.upper` counts is at least what the certified query does. *Proof:* it is that query
+with COUNT(*) in the place of each COUNT(DISTINCT x), over the same rows and groups, and with the condition of
+x where it has one. Each different value is in a row that meets it.
+
+*Claim 2:* the numbers that `RowsFirst.few` counts of a candidate are those of its group. *Proof:* it has the
+aggregates of the certified query, over the rows that it has, joined with the candidates by IS NOT DISTINCT
+FROM. Candidates are keys of different groups, so a row is joined with one at most. `FewCounts` takes the
+numbers only if the rows of each candidate are as many as were counted first, and its units no more than they.
+
+Whatever is missing, wrong or fails on this way is no failure: the certified query is counted. Which groups
+are candidates is private. Their keys are handed to the engine as a table beside a text that does not depend
+on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsql.errors import InternalError
+from dpsql.kernel.check.certificate import Certificate
+from dpsql.kernel.counts import Counts, Exact, Order, Wanted, exact
+from dpsql.kernel.faster import UnitFacts, condition_of, rows_of, units_at_most
+from dpsql.kernel.kept import KeptCopy, open_numbers
+from dpsql.kernel.public_order import BoundedCounts, ranks
+from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
+from dpsql.kernel.tree import (
+    Aggregate,
+    Binary,
+    Cast,
+    Column,
+    Constant,
+    Derived,
+    Expr,
+    Item,
+    Join,
+    OnDomain,
+    Query,
+    Scan,
+    Select,
+    Source,
+    Weighted,
+    columns,
+    conjunction,
+    duckdb_sql,
+    items,
+)
+from dpsql.kernel.tree.exact import whole
+from dpsql.types import BIGINT, NULL
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from dpsql.types import SqlType
+
+    Integers = NDArray[np.int64]
+
+    Fetch = Callable[[pa.Table], Mapping[str, Any] | None]
+    """Returns the columns of `RowsFirst.few` for a table of candidates; None if there are none."""
+
+CANDIDATES = "§candidates"
+"""The name of the table of candidates: names of declared tables are ASCII."""
+_OTHERS = "the groups of a domain are not those that were there before"
+_PLACE = "j"
+"""The column of the places of candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFirst:
+    """The queries by which few groups of a domain are counted in the place of a certified query.
+
+    Attributes
+    ----------
+    upper
+        The groups as the certified query has them, with rows in the place of each number.
+    rows
+        What counts the groups that have rows in the certified query.
+    """
+
+    upper: OnDomain
+    rows: Select
+
+    @classmethod
+    def of(cls, query: Query) -> RowsFirst | None:
+        """Write the queries; None if a number of the groups of a domain is not that of different units."""
+        if not isinstance(query, OnDomain) or query.outside or not isinstance(query.counts, Weighted):
+            return None
+        rows = rows_of(query)
+        bounds = None if rows is None else _bounds(rows.items[query.keys :])
+        if rows is None or bounds is None:
+            return None
+        return cls(replace(query, counts=replace(rows, items=(*rows.items[: query.keys], *bounds))), rows)
+
+    @property
+    def upper_sql(self) -> str:
+        """The text that counts the rows of all groups."""
+        return duckdb_sql(self.upper)
+
+    def few(self, types: Sequence[SqlType] | None = None) -> Select:
+        """Return the query of the numbers of candidates; with types of keys, of no candidates of these types.
+
+        Its columns are the place `j` of a candidate, its rows `r0`, .. and its numbers `n0`, ..
+        """
+        own = self.rows
+        many = self.upper.keys
+        source: Source = Scan(CANDIDATES, "c")
+        if types is not None:
+            none = items("k", (Cast(Constant(None, NULL), kind, safe=False) for kind in types))
+            source = Derived(Select((*none, Item(Cast(whole(0), BIGINT, safe=False), _PLACE))), "c")
+        same = map(_same, columns("s", "k", many), columns("c", "k", many))
+        assert own.source is not None  # noqa: S101  `rows_of` has the rows of `Weighted`
+        joined = Join(own.source, "", source, conjunction(same))
+        place, numbers = Column("c", _PLACE), own.items[many:]
+        bounds = _bounds(numbers, "r") or ()
+        return replace(own, items=(Item(place), *bounds, *numbers), source=joined, group=(place,))
+
+
+def _same(one: Expr, other: Expr) -> Expr:
+    return Binary("IS NOT DISTINCT FROM", one, other)
+
+
+def _bounds(numbers: Sequence[Item], prefix: str = "n") -> tuple[Item, ...] | None:
+    """Return the rows of which each number has different units; None if there is any other number."""
+    conditions = [condition_of(number.expr) for number in numbers]
+    known = [there for there in conditions if there is not None]
+    if len(known) < len(conditions):
+        return None
+    return items(prefix, (Aggregate("COUNT", (), filter=conjunction(there)) for there in known))
+
+
+class CountedSoFar:
+    """The numbers of all groups as far as they are counted; several statements may count them."""
+
+    __slots__ = ("_all", "_asked", "_fetch", "_whole", "keys", "n", "units", "upper")
+
+    def __init__(
+        self,
+        keys: pa.Table,
+        upper: tuple[Integers, ...],
+        n: Sequence[Integers],
+        units: int | None,
+        ask: tuple[Fetch, Callable[[], Counts]],
+    ) -> None:
+        """Take the rows that bound each number, and the numbers: -1 in groups that are not counted."""
+        self.keys, self.upper, self.n, self.units = keys, upper, [*n], units
+        self._fetch, self._all = ask
+        self._asked = 0
+        self._whole: tuple[Integers, ...] | None = None
+
+    def count(self, keys_at: Callable[[Integers], list[pa.Array]], positions: Integers) -> None:
+        """Count groups that are not known; all, if those asked for have more than half of the rows."""
+        lacking = np.unique(positions[self.n[0][positions] < 0])
+        if not len(lacking):
+            return
+        rows = self.upper[0]
+        self._asked += int(rows[lacking].sum())
+        if 2 * self._asked > int(rows.sum()) or not self._count_few(keys_at(lacking), lacking):
+            self.complete()
+
+    def _count_few(self, keys: list[pa.Array], positions: Integers) -> bool:
+        """Count the groups at some positions; return whether their numbers are all there and are possible."""
+        import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+        size, width = len(positions), len(self.n)
+        places = pa.array(range(size), pa.int64())
+        found = self._fetch(pa.table([*keys, places], names=[*self.keys.column_names, _PLACE]))
+        named = [_PLACE, *(f"r{i}" for i in range(width)), *(f"n{i}" for i in range(width))]
+        if found is None or [*found] != named or not all(map(_is_plain, found.values())):
+            return False
+        at = found[_PLACE]
+        if len(np.unique(at)) < len(at) or (len(at) and not 0 <= at.min() <= at.max() < size):
+            return False
+        numbers, counted = np.zeros((2, width, size), dtype=np.int64)
+        for i, rows in enumerate(self.upper):
+            numbers[i, at], counted[i, at] = found[f"n{i}"], found[f"r{i}"]
+            there = (counted[i] == rows[positions]) & (numbers[i] >= 0) & (numbers[i] <= counted[i])
+            if not there.all():
+                return False
+        for n, its in reversed([*zip(self.n, numbers, strict=True)]):  # who sees the first one has all
+            n[positions] = its
+        return True
+
+    def complete(self) -> tuple[Integers, ...]:
+        """Return the certified numbers of all groups, at the positions that they have here."""
+        if self._whole is None:
+            every = exact(self._all())
+            rows = _match_groups(self.keys, every.keys)
+            numbers = tuple(n[rows] for n in every.n)
+            if any((n > upper).any() for n, upper in zip(numbers, self.upper, strict=True)):
+                raise InternalError("a group has more units than rows: they were replaced meanwhile")
+            self._whole, self.n = numbers, [*numbers]
+        return self._whole
+
+
+class FewCounts:
+    """What is sealed in counts of groups of which rows were counted first; it is filled as one asks for more.
+
+    Attributes
+    ----------
+    groups
+        The groups, without numbers.
+    """
+
+    __slots__ = ("_counting", "_numbers", "groups")
+
+    def __init__(self, groups: Exact, counting: CountedSoFar, numbers: tuple[int, ...]) -> None:
+        """Take groups, and which of the numbers that are counted of them."""
+        self.groups, self._counting, self._numbers = groups, counting, numbers
+
+    def __repr__(self) -> str:
+        return "FewCounts(...)"  # they are exact: no message shows them
+
+    @property
+    def upper(self) -> tuple[Integers, ...]:
+        """The rows that bound each number."""
+        return tuple(self._counting.upper[i] for i in self._numbers)
+
+    def bound(self, place: int) -> BoundedCounts:
+        """Return one of the numbers of all groups, with what bounds it."""
+        upper, units = self.upper[place], self._counting.units
+        likely = upper if units is None else _expect_units(upper, units)
+        return BoundedCounts(upper, lambda some: self.at(place, some), likely)
+
+    def at(self, place: int, positions: Integers) -> Integers:
+        """Return one of the exact numbers of the groups at some positions."""
+        self._counting.count(self.groups.keys_at, positions)
+        return self._counting.n[self._numbers[place]][positions]
+
+    def complete(self) -> Exact:
+        """Return the certified counts of all groups."""
+        numbers = self._counting.complete()
+        return replace(self.groups, n=tuple(numbers[i] for i in self._numbers))
+
+    def take(self, wanted: Wanted) -> FewCounts:
+        """Return what another query counts of these."""
+        numbers = tuple(self._numbers[place] for place in wanted.numbers)
+        return FewCounts(self.groups.take_groups(wanted), self._counting, numbers)
+
+    def keep(self, limit: int) -> KeptCopy | None:
+        """Copy what is counted, and will be, into memory that is overwritten; None if it takes more bytes."""
+        own = self._counting
+        numbers = (*own.upper, *own.n)
+        copy = KeptCopy.of_numbers(self.groups.keys, numbers, self.groups.places, limit)
+        if copy is not None and own._whole is None:  # noqa: SLF001  its own module
+            own.n = open_numbers(copy)[len(own.upper) :]
+        return copy
+
+
+def _expect_units(rows: Integers, units: int) -> Integers:
+    """Return how many units are expected to have so many rows of a group if each row is of any unit."""
+    expected: Integers = np.floor(-units * np.expm1(-rows / max(units, 1))).astype(np.int64)
+    return np.minimum(expected, rows)
+
+
+class KeptFew(Sealed):
+    """What is kept of counts of few groups, while a statement uses it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, copy: KeptCopy, wanted: Wanted) -> KeptFew:
+        """Open the copy of a query of which all is `wanted`."""
+        own = exact(copy.take(wanted)), open_numbers(copy)[len(wanted.numbers) :]
+        return seal(cls(), own)
+
+
+def seal_few(
+    table: pa.Table | KeptFew,
+    queries: RowsFirst,
+    places: Sequence[str],
+    certificate: Certificate,
+    order: Order | None,
+    facts: Sequence[UnitFacts],
+    ask: tuple[Fetch, Callable[[], Counts]],
+) -> Counts | None:
+    """Seal what `queries.upper` has returned, or what is kept of it; None if a column is missing, or NULL.
+
+    `places`, `certificate` and `order` are those of the certified query. `facts` are those of its tables, as
+    far as they are known. `ask` counts some groups, and all of them by the certified query.
+    """
+
+    def work() -> Counts | None:
+        keys, width = queries.upper.keys, queries.upper.numbers
+        if isinstance(table, KeptFew):
+            upper, n = unseal(table)
+        else:
+            found = Counts.of_table(table, keys, width, places, certificate, order)
+            if found is None:
+                return None
+            upper = exact(found)
+            n = [np.full(upper.size, -1, dtype=np.int64) for _ in range(width)]
+        counting = CountedSoFar(upper.keys, upper.n, n, units_at_most(facts), ask)
+        return seal(Counts(), FewCounts(replace(upper, n=()), counting, (*range(width),)))
+
+    return without_frames(work)
+
+
+def is_few(counts: Counts) -> bool:
+    """Return whether few groups of counts are counted."""
+    return counted_later(counts) is not None
+
+
+def keep_few(counts: Counts, limit: int) -> KeptCopy | None:
+    """Keep a copy of counts of few groups; None if they are none, or take more than so many bytes."""
+    few = counted_later(counts)
+    return None if few is None else few.keep(limit)
+
+
+def counted_later(counts: Counts) -> FewCounts | None:
+    """Return what is sealed in counts of groups that are not all counted; None if they are."""
+    found = unseal(counts)
+    return found if isinstance(found, FewCounts) else None
+
+
+def _is_plain(column: object) -> bool:
+    """Whether a column has whole numbers, and no NULL."""
+    return type(column) is np.ndarray and column.dtype == np.int64
+
+
+def _match_groups(keys: pa.Table, others: pa.Table) -> Integers:
+    """Return where the groups of some keys are among others, which have the same groups."""
+    import pyarrow as pa  # noqa: PLC0415  loaded when rows are
+
+    size, both = keys.num_rows, [*zip(keys.columns, others.columns, strict=True)]
+    if keys.schema.types != others.schema.types or size != others.num_rows:
+        raise InternalError(_OTHERS)
+    by = [ranks(pa.chunked_array([*one.chunks, *two.chunks], one.type)) for one, two in both]
+    one, two = (np.lexsort([each[part] for each in by[::-1]]) for part in (slice(size), slice(size, None)))
+    if any((each[:size][one] != each[size:][two]).any() for each in by):
+        raise InternalError(_OTHERS)
+    found = np.empty_like(two)
+    found[one] = two
+    return found
