@@ -37,6 +37,7 @@ CORE = BASE | {
     "kernel.counts",
     "kernel.kept",
     "kernel.faster",
+    "kernel.filled_domains",
     "kernel.release",
     "kernel.parted",
     "kernel.charged_work",
@@ -94,6 +95,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "kernel.kept": {"kernel.changes", "kernel.counts", "kernel.sealed"},
     "kernel.faster": {"kernel.sealed", "kernel.tree", "types"},
+    "kernel.filled_domains": {"kernel.check", "kernel.counts", "kernel.sealed", "kernel.tree", "types"},
     "kernel.release": {
         "errors",
         "kernel.changes",
@@ -132,6 +134,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.counts",
         "kernel.facts",
         "kernel.faster",
+        "kernel.filled_domains",
         "kernel.kept",
         "kernel.ledger",
         "kernel.tree",
