@@ -141,6 +141,10 @@ class FilledDomain:
 
         found: dict[str, pa.ChunkedArray] = {}
         places: dict[str, Integers] = {}
+        if self._node.outside:
+            last = np.zeros(prod(sizes) + 1, dtype=np.int64)
+            last[-1] = 1
+            places[f"o{self._node.keys}"] = last
         for i, part in enumerate(self._parts):
             below, above = prod(sizes[i + 1 :]), prod(sizes[:i])
             digit = np.arange(part.size)
@@ -151,10 +155,6 @@ class FilledDomain:
                 if part.null is not None:
                     place[digit == part.size - 1] = part.null
                 places[f"o{i}"] = np.append(place, 0) if self._node.outside else place
-        if self._node.outside:
-            last = np.zeros(prod(sizes) + 1, dtype=np.int64)
-            last[-1] = 1
-            places[f"o{self._node.keys}"] = last
         return pa.table(found), places
 
 
