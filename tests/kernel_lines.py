@@ -32,6 +32,7 @@ READING = {
     "kept": "copies of counts, which are overwritten",
     "faster": "texts with the same numbers that an engine runs faster",
     "rows_first": "counts of few groups, of which rows are counted first",
+    "filled_domains": "counts of ranges, of which an engine has the groups with rows",
     "levels": "numbers that a further release goes on from",
     "release": "the steps that run mechanisms on counts",
     "parted": "steps in each of several partitions, and numbers that follow from a search of bounds",

@@ -20,7 +20,8 @@
                        those of which not all groups are counted; ``group_rules`` how many, and of which
                        units
 ``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
-                       and the kernel certifies it, with ``column_types`` by ``type_rules``
+                       once for all constants of its ``plan_shapes``, and the kernel certifies it, with
+                       ``column_types`` by ``type_rules``
 ``grids``              the steps of sums; ``bound_ladders`` the bounds among which one is searched, and kept
                        ones
 ``statement_plan``     the plan; ``cut_contributions`` and ``whole_tables`` what its bounds leave out

@@ -17,6 +17,7 @@ from dpsql.analysis.column_types import give_types
 from dpsql.analysis.compiler import split_words
 from dpsql.analysis.counting_query import CountedGroups
 from dpsql.analysis.large_domains import SparseDomain
+from dpsql.analysis.plan_shapes import is_moment, shape_of
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.errors import InternalError
 from dpsql.kernel import tree
@@ -48,8 +49,8 @@ _PLAIN_PLANS = split_words(
 )
 
 
-_STATEMENTS_KEPT = 32
-"""How many checked statements a schema database remembers: a release is compiled several times."""
+_STATEMENTS_KEPT = 256
+"""How many checked statements a schema database remembers, by their shapes."""
 
 
 def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
@@ -63,9 +64,11 @@ def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
         Whether the plan only counts, joins, compares and chooses. Then it may run with the optimizer that
         uses the minimum and maximum of columns: no expression that the optimizer evaluates on them can fail.
     """
-    known = catalog.confirmed.get(sql)
-    if known is not None:
-        return known
+    shape = shape_of(sql)
+    for text in (shape, sql):
+        known = catalog.confirmed.get(text)
+        if known is not None:
+            return known
     plan: object = None
     with suppress(ValueError):
         plan = catalog.plan(sql)
@@ -75,7 +78,7 @@ def confirm(catalog: Catalog, sql: str, policy: Policy) -> bool:
     checker.visit(plan)
     if len(catalog.confirmed) >= _STATEMENTS_KEPT:
         catalog.confirmed.clear()
-    catalog.confirmed[sql] = checker.counts_only
+    catalog.confirmed[sql if checker.reads_constants else shape] = checker.counts_only
     return checker.counts_only
 
 
@@ -87,6 +90,8 @@ class _PlanChecker:
         self.vocabulary = catalog.vocabulary
         self.tables = tables
         self.counts_only = True
+        self.reads_constants = False
+        """Whether the plan was found right by the value of a constant, so that it holds for this one."""
 
     def visit(self, plan: object) -> None:
         waiting = [plan]
@@ -147,6 +152,9 @@ class _PlanChecker:
         if is_lossless(before, after):
             return
         if child["expression_class"] == "BOUND_CONSTANT" and isinstance(value.get("value"), str):
+            if is_moment(after["id"], value["value"]):
+                return
+            self.reads_constants = True
             try:
                 self.catalog.evaluate(f"CAST({literal_sql(value['value'])} AS {after['id']})")
             except ValueError:

@@ -38,6 +38,7 @@ CORE = BASE | {
     "kernel.kept",
     "kernel.faster",
     "kernel.rows_first",
+    "kernel.filled_domains",
     "kernel.release",
     "kernel.parted",
     "kernel.charged_work",
@@ -107,6 +108,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.tree",
         "types",
     },
+    "kernel.filled_domains": {"kernel.check", "kernel.counts", "kernel.sealed", "kernel.tree", "types"},
     "kernel.release": {
         "errors",
         "kernel.changes",
@@ -147,6 +149,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.counts",
         "kernel.facts",
         "kernel.faster",
+        "kernel.filled_domains",
         "kernel.kept",
         "kernel.ledger",
         "kernel.rows_first",

@@ -12,6 +12,7 @@ import duckdb
 import numpy as np
 
 from dpsql.analysis import CompiledQuery, check_sealed, quote
+from dpsql.analysis.compiled_query import confirm
 from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.duckdb.few_groups import FewGroups
@@ -21,10 +22,11 @@ from dpsql.engines.duckdb.unit_bits import UnitBits, integer_unit
 from dpsql.engines.process_storage import Scratch
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import UNCHARGED
-from dpsql.errors import OperationalError, PolicyError
+from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.kernel.charged_work import CANCELLED, FAILED
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.faster import UnitFacts
+from dpsql.kernel.filled_domains import FilledDomain
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.kernel.rows_first import KeptFew
 from dpsql.kernel.tree import duckdb_sql
@@ -49,6 +51,8 @@ _FIRST, _SECOND, _SCHEMA = Fraction(1, 2), Fraction(1, 3), Fraction(1, 6)
 """How the databases of an engine share its memory: most statements run in the one that is opened first."""
 
 
+FILLS_DOMAINS = True
+"""Whether the groups without rows of ranges are filled in; tests set it."""
 _INCOMPLETE = 1000
 """How many faster texts an engine remembers not to run again."""
 _ROWS = 1_000_000
@@ -155,22 +159,36 @@ class DuckDBEngine:
             # A relation is planned twice, which takes longer than to copy a few numbers.
             return cursor.execute(sql).fetchnumpy()
 
-        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table | dict[str, NDArray[np.int64]]:
+        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table | dict[str, NDArray[np.int64]] | Counts:
             for sql, cell in compiled.faster:
                 if sql not in self._incomplete:
                     if (found := _count_faster(cursor, sql, cell, compiled.counts)) is not None:
                         return found
                     self._incomplete.add(sql)
+            if filled is not None and (counts := _fill_domain(cursor, filled, compiled)) is not None:
+                return counts
             return fetch(cursor, compiled.sql)
 
         if len(self._incomplete) > _INCOMPLETE:
             self._incomplete.clear()
+        filled = self._write_filled(compiled)
         rows = self._bits.count(compiled, self._attempt, fetch, counts_only=counts_only)
         if rows is None:
             rows = self._run(work, CANCELLED, counts_only=counts_only)
         if rows is None:
             raise OperationalError(FAILED)
-        return _seal_counts(rows, compiled)
+        return rows if isinstance(rows, Counts) else _seal_counts(rows, compiled)
+
+    def _write_filled(self, compiled: CompiledQuery) -> FilledDomain | None:
+        """Write the text of the groups with rows of a domain; None if there is none, or it does not bind."""
+        filled = FilledDomain.of(compiled.certificate) if FILLS_DOMAINS else None
+        if filled is None:
+            return None
+        try:
+            counts_only = confirm(self.schema_database, filled.text, self._policy)
+        except InternalError:  # the engine's binder does not understand it as it is meant
+            return None
+        return filled if counts_only or not compiled.counts_only else None
 
     def count_few(
         self, compiled: CompiledQuery, check: Callable[[], None], kept: KeptFew | None = None
@@ -344,6 +362,19 @@ def _count_faster(
         return None
     made = [each for each in found.values() if type(each) is np.ndarray and each.dtype == np.int64]
     return found if len(made) == len(found) == counts and not (found["n0"] >= cell).any() else None
+
+
+def _fill_domain(
+    cursor: duckdb.DuckDBPyConnection, filled: FilledDomain, compiled: CompiledQuery
+) -> Counts | None:
+    """Return the counts of a domain of which the engine has the groups with rows; None if that fails."""
+    try:
+        rows = cursor.execute(filled.text).fetchnumpy()
+    except duckdb.InterruptException:
+        raise
+    except duckdb.Error:
+        return None
+    return filled.seal_counts(rows, None if compiled.order is None else compiled.order.terms)
 
 
 def _batch_rows(compiled: CompiledQuery) -> int:
