@@ -40,7 +40,7 @@ sys.exit(int.from_bytes(link.recv(1), "big") if link.recv(1) else 70)
 LOADED = [
     "cli.batch",
     "cli.budget",
-    "cli.check",
+    "cli.check_and_audit",
     "cli.demo",
     "cli.init",
     "cli.narrate",

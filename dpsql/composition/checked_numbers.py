@@ -27,8 +27,7 @@ from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedCheck, PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.composition.release_words import round_up
 from dpsql.errors import ProgrammingError
-from dpsql.kernel.mechanisms import CheckStreamPlan
-from dpsql.kernel.release import Statistic
+from dpsql.kernel.mechanisms import CheckStreamPlan, Statistic
 from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, copy_tree, write_name
 from dpsql.lazy_dataclass import dataclass
 

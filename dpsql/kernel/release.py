@@ -43,6 +43,7 @@ from dpsql.kernel.mechanisms import (
     Refinement,
     RungBins,
     StableSet,
+    Statistic,
 )
 from dpsql.kernel.public_order import OrderedCounts
 from dpsql.kernel.rows_first import counted_later
@@ -98,16 +99,6 @@ def _rows(found: _Positions) -> Rows:
 def _of(rows: Rows) -> _Positions:
     found: _Positions = unseal(rows)
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class Statistic:
-    """How far numbers of a group are from what is expected: the largest of some terms.
-
-    A term is a number's place, a public factor of it, and a public amount that is added.
-    """
-
-    terms: tuple[tuple[int, Fraction, Fraction], ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,14 @@ output and changes nothing else: each group has independent noise of the same la
 random ranks.
 """
 
-from dpsql.kernel.mechanisms.check_stream import ANSWERS, CheckStream, CheckStreamPlan, Direction, Off
+from dpsql.kernel.mechanisms.check_stream import (
+    ANSWERS,
+    CheckStream,
+    CheckStreamPlan,
+    Direction,
+    Off,
+    Statistic,
+)
 from dpsql.kernel.mechanisms.exponential import Exponential, GumbelChoice, GumbelTopK
 from dpsql.kernel.mechanisms.gaussian import Gaussian, GaussianMeasured
 from dpsql.kernel.mechanisms.guess_and_check import Checked, GuessAndCheck, GuessAndCheckPlan, Misses
@@ -116,6 +123,7 @@ __all__ = [
     "SparseVectorByRounds",
     "StabilityTests",
     "StableSet",
+    "Statistic",
     "TopK",
     "TopStable",
     "best_share",

@@ -36,6 +36,16 @@ Direction = Literal["BOTH", "UP", "DOWN"]
 """Which way the statistics of a stream move when a unit is added: any way, or all of them one way."""
 
 
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """How far numbers of a group are from what is expected: the largest of some terms.
+
+    A term is a number's place, a public factor of it, and a public amount that is added.
+    """
+
+    terms: tuple[tuple[int, Fraction, Fraction], ...]
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Off(Result["CheckStreamPlan"]):
     """The checks of a run that were off: their places, and how far beyond the threshold, in bounds."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from dpsql.analysis import CompiledQuery
 from dpsql.engines import Cancelled
-from dpsql.engines.duckdb import few_groups, unit_bits
+from dpsql.engines.duckdb import duckdb_engine, few_groups, unit_bits
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.duckdb.few_groups import FewGroups
 from dpsql.errors import InternalError, StatementFailed
@@ -434,6 +434,7 @@ def test_only_the_certified_query_fails_a_statement(
     with opened(tmp_path) as session:
         prepared, (engine, _) = session.prepare(TOP), engine_and_query(session, TOP)
         failing(monkeypatch, engine, 2, raising(duckdb.OutOfMemoryException("no")))
+        monkeypatch.setattr(duckdb_engine, "FILLS_DOMAINS", False)
         object.__setattr__(private(prepared).counting.plan.compiled, "sql", "SELECT nothing")
         with pytest.raises(StatementFailed) as caught:
             session.execute(prepared)
