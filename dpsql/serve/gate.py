@@ -18,7 +18,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.limits import LoginEnded
 
 if TYPE_CHECKING:
-    from dpsql.serve.scram import ScramKeys, Verifier
+    from dpsql.login.scram import ScramKeys, Verifier
     from dpsql.serve.users import User, Users
 
 

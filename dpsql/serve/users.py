@@ -30,9 +30,9 @@ from dpsql.errors import PolicyError
 from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import draw_key, draw_text
+from dpsql.login.scram import MOST_KEYS, SALT_BYTES, ScramKeys, Verifier
 from dpsql.policy.names import key_path, wrong
 from dpsql.policy.toml_values import Section
-from dpsql.serve.scram import MOST_KEYS, SALT_BYTES, ScramKeys, Verifier
 
 __all__ = ["User", "Users", "token_hash"]
 

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import CANCEL, GSS, TLS, draw_number
+from dpsql.login.scram import ScramError, ScramServer, ScramViolationError
 from dpsql.serve.gate import network
 from dpsql.serve.limits import DecodingBudget, LimitExceeded, MemoryAccounts, size_of
-from dpsql.serve.scram import ScramError, ScramServer, ScramViolationError
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.messages import (
     MAX_PASSWORD,
