@@ -56,7 +56,7 @@ class ScramRejectedError(ScramError):
 
 @dataclass(frozen=True, slots=True)
 class ScramKeys:
-    """What is stored of one password: it checks a proof, and proves the server to the client."""
+    """The stored keys of one password: they check a client's proof, and prove the server to the client."""
 
     stored: bytes
     server: bytes

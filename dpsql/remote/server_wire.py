@@ -231,7 +231,7 @@ class ServerWire:
         return reply
 
     def _note(self, kind: bytes, body: MessageBody) -> bool:
-        """Take what a server may say at any time; return whether the message was such."""
+        """Read a notice, setting or notification, which may come at any time; return whether it was one."""
         if kind == b"N":
             fields = _read_fields(body)
             hint = f"\nHint: {fields['H']}" if "H" in fields else ""
