@@ -69,7 +69,7 @@ def statements_of(names: Sequence[str]) -> str | None:
 
 
 def fit_listing(names: Sequence[str], columns: list[TextColumn], style: Style) -> list[TextColumn]:
-    """Fit the columns of a listing, such as SHOW RELEASES, to the style's width; leave other results alone."""
+    """Fit the columns of a listing, such as SHOW RELEASES, to the style's width; leave others as they are."""
     if list(names) == _EXPLAINED and style.columns is not None:
         return _break_values(columns, style)
     if list(names) == _RELEASES:
