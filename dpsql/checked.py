@@ -84,7 +84,7 @@ class _Stream:
 
     @property
     def open(self) -> bool:
-        """Whether counts may be asked: it has not ended, and this process opened it."""
+        """Whether counts may be asked of the stream: it has not ended, and this process opened it."""
         return self._run.open
 
     def close(self) -> None:

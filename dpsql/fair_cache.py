@@ -49,7 +49,7 @@ class FairCache(Generic[_Key, _Value]):
         return self._sizes.total()
 
     def get(self, key: _Key) -> _Value | None:
-        """Return what is kept under a key; None if nothing is."""
+        """Return the value that is kept under a key; None if there is none."""
         with self._lock:
             found = self._kept.get(key)
             if found is None:
@@ -86,7 +86,7 @@ class FairCache(Generic[_Key, _Value]):
             self._sizes.clear()
 
     def _drop_oldest(self, taken: Counter[str]) -> None:
-        """Drop the oldest entry of one of those owners who take most."""
+        """Drop the oldest entry of an owner who takes most of the cache."""
         most = max(taken.values())
         self._drop(next(key for key, entry in self._kept.items() if taken[entry.owner] == most))
 

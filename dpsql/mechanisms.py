@@ -414,7 +414,7 @@ def laplace(
     sensitivity: Number = 1,
     **options: Any,  # noqa: ANN401  as `release_all`
 ) -> Measured:
-    """Release each of given counts with noise of this scale: k c/epsilon for k counts."""
+    """Release each of k counts with Laplace noise of scale k c/epsilon, for counts of sensitivity c."""
     size = max(np.shape(counts)[-1:], default=0)
     epsilon = max(size, 1) * bound(sensitivity) / positive(scale, "scale")
     return release_all(counts, epsilon, sensitivity=sensitivity, **options)

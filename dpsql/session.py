@@ -143,7 +143,7 @@ class Session:
 
     @contextmanager
     def statement(self, running: RunningStatement | None = None) -> Iterator[None]:
-        """Run one statement in this block, which `cancel` stops and others wait for.
+        """Open a block in which one statement runs, which `cancel` stops and others wait for.
 
         It is `running`, if that is given: then it may also be cancelled before the block begins.
         """

@@ -80,7 +80,7 @@ class _NeighbourCopy:
         """Table -> the condition on the unit's rows; parents stand before their children."""
 
     def without(self, table: Table, unit: str | None) -> Neighbour:
-        """Remove a unit of this table."""
+        """Remove a unit of a table, and all its rows, from the copy of the data."""
         root = table
         while isinstance(root.unit, UnitVia):
             root = self._table(root.unit.table)

@@ -77,7 +77,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Charged:
-    """The condition that the run charged this epsilon."""
+    """The condition that a run of the mechanism charged a given epsilon."""
 
     epsilon: float
 

@@ -205,10 +205,10 @@ class GroupSequentialTest:
         return min(1.0, 2 * least)
 
     def backward(self, epsilon: float) -> float:
-        """Return the p-value of the same hypothesis with the inputs exchanged."""
+        """Return the p-value of the test with the two inputs exchanged."""
         least = min(p_value(c2, c1, n, epsilon, self.at, delta=self.delta) for c1, c2, n in self.counts)
         return min(1.0, 2 * least)
 
     def lower_bound(self, alpha: float) -> float:
-        """Return the largest epsilon that is refuted at this level, and 0 if none is."""
+        """Return the largest epsilon that the counts refute at level alpha, and 0 if none."""
         return max(lower_bound(c1, c2, n, alpha / 2, self.at, delta=self.delta) for c1, c2, n in self.counts)

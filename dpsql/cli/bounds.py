@@ -95,7 +95,7 @@ def _draw_kept(found: Sequence[KeptBound], style: Style) -> str:
 
 
 def draw_ladders(found: Sequence[KeptBound], style: Style) -> str:
-    """Draw ladders that were measured, one below the other."""
+    """Draw the ladders that `dpsql bounds` has measured, one below the other."""
     return "\n".join(_draw_ladder(each, style) for each in found)
 
 

@@ -401,7 +401,7 @@ class _Curve:
     total: tuple[int, ...]
 
     def cut(self, bound: int) -> int:
-        """Return twice what is beyond a bound, in 2^-20 steps."""
+        """Return twice the estimated amount that a bound cuts from all units, in steps of 2^-20."""
         least = bound << _PLACES
         first = bisect_right(self.sizes, least)
         return self.total[first] - least * self.above[first]
@@ -427,7 +427,7 @@ def _middles(most: int) -> list[int]:
 
 
 def _divisor(groups: int, *, given_back: bool, even: bool) -> int:
-    """Return by what the square of all that is cut exceeds that of a group's error, on average over groups.
+    """Return the ratio of (all that bounds cut)^2 to (a group's error)^2, on average over groups.
 
     Of d groups of one size it would be d^2, and where few have nearly all, about d: it is between, d^(3/2).
     What is given back leaves half of the error.

@@ -116,7 +116,7 @@ class Linear:
 
     @property
     def value(self) -> NDArray[np.float64]:
-        """The number of each row, as it was measured."""
+        """The measured number of each row."""
         return np.asarray(sum(weight * each.value for weight, each in self.terms), dtype=np.float64)
 
     def scale(self, factor: float) -> Linear:
@@ -176,7 +176,7 @@ def join_laws(first: Made | None, second: Made | None) -> Made | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberNoise:
-    """What is known of a number of a release, one value a row.
+    """The noise of a released number: its measurement or formula, and standard deviation, one value a row.
 
     Attributes
     ----------

@@ -251,7 +251,7 @@ def laplace_stddev(weights: tuple[float, ...]) -> float:
 
 @lru_cache(maxsize=1024)
 def laplace_half_width(weights: tuple[float, ...], confidence: float) -> float:
-    """Return the x that the absolute value of such a sum exceeds with probability 1 - confidence.
+    """Return the x that a sum of Laplace noises exceeds in absolute value with probability 1 - confidence.
 
     >>> round(laplace_half_width((3.0, 0.0), 0.95), 3), round(laplace_half_width((1.0, 1.0), 0.95), 3)
     (8.987, 4.113)
@@ -288,7 +288,7 @@ def laplace_half_widths(weights: NDArray[np.float64], confidence: float) -> NDAr
 
 @lru_cache(maxsize=1024)
 def gaussian_half_width(variance: float, confidence: float) -> float:
-    """Return half the width of an interval of one count, whose error has this variance.
+    """Return half the width of an interval of one count whose error is Gaussian with a given variance.
 
     >>> round(gaussian_half_width(4, 0.95), 2)
     3.92
@@ -302,7 +302,7 @@ def gaussian_half_width(variance: float, confidence: float) -> float:
 
 @lru_cache(maxsize=1024)
 def gaussian_simultaneous_half_width(counts: int, own: float, shared: float, confidence: float) -> float:
-    """Return half the width of intervals that cover all counts at once.
+    """Return half the width of intervals that cover all counts with Gaussian noise at once.
 
     Errors are X_i + Z, X_i of variance `own` and one Z of variance `shared`. Given Z they are independent.
 

@@ -185,7 +185,7 @@ def shared_noise(mechanism: Box | Gaussian, place: int) -> BoxNoise | GaussianNo
 
 
 def stddev(mechanism: Box | Gaussian | Laplace, place: int = 0) -> float:
-    """Return the standard deviation of one count, in counts.
+    """Return the standard deviation of one count that a planned measurement gives, in counts.
 
     >>> round(stddev(Box.plan(10, 1)), 2), round(stddev(Box.plan(10, 1, monotone=False)), 2)
     (4.77, 6.63)

@@ -50,7 +50,7 @@ class Report:
         self.findings.append(Finding(level, place, text))
 
     def locate(self, text: str) -> None:
-        """Add the lines of the policy, whose text this is, to what is not ok."""
+        """Add to each finding that is not ok the line of the policy's text that it is about."""
         self.findings = [
             each if each.level == "ok" else replace(each, line=find_line(text, each.place))
             for each in self.findings

@@ -274,7 +274,7 @@ def release_ladders(
 
 
 def _certify_ends(database: Database, measure: UnitMeasure, epsilon: Fraction, *, values: bool) -> None:
-    """Compile what is counted for a ladder, for the smallest and the largest that it may be, uncharged.
+    """Compile and certify a ladder's counting queries for the smallest and the largest bound, uncharged.
 
     What is not certified then is no reason to charge anything.
     """

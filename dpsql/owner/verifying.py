@@ -137,7 +137,7 @@ def _examine_catalog(report: Report, policy: Policy, tools: OwnerTools) -> None:
 
 @contextmanager
 def _report_problems(report: Report, table: Table, said: str) -> Iterator[None]:
-    """Add what the block finds wrong with a table; what is said if it finds nothing."""
+    """Report the `PolicyError` of the block as wrong with a table; without one, report `said` as ok."""
     try:
         yield
     except PolicyError as problem:

@@ -193,7 +193,7 @@ def to_arrow(table: pa.Table, release: Release | None) -> bytes:
 
 
 def from_arrow(data: bytes | bytearray) -> tuple[pa.Table, Release | None]:
-    """Read rows and release back; raises `ValueError` if the bytes are no such answer."""
+    """Read the rows and the release that `to_arrow` wrote; raises `ValueError` for other bytes."""
     import pyarrow as pa  # noqa: PLC0415  loaded by the time there is an answer, never by `import dpsql`
 
     source = pa.BufferReader(data)

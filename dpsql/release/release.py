@@ -219,7 +219,7 @@ class Release:
 
     @property
     def line(self) -> str:
-        """What the answer leaves out, in one line, such as `in no group shown: 1,714 ± 30 rows`; or empty."""
+        """One line on what the answer leaves out, such as `in no group shown: 1,714 ± 30 rows`; or empty."""
         from dpsql.render.readable import line  # noqa: PLC0415
 
         return line(self)

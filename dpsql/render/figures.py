@@ -27,7 +27,7 @@ def show_spent(amount: Fraction) -> str:
 
 
 def show_left(amount: Fraction) -> str:
-    """Write what is left, rounded down.
+    """Write a remaining epsilon or delta, rounded down.
 
     >>> from fractions import Fraction
     >>> show_left(Fraction(1, 3)), show_left(Fraction(99999, 10000))

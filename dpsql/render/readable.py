@@ -68,7 +68,7 @@ class HasSentences(Protocol):
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """Further facts, among them the sentences."""
+        """Further facts of a release by name, among them the sentences of its line."""
 
     @property
     def has_intervals(self) -> bool:
@@ -80,7 +80,7 @@ class HasSentences(Protocol):
 
 
 def sentences(release: HasSentences, *, pm: str = "±") -> list[str]:
-    """Return the sentences of a release in order; of one that was computed from others, theirs."""
+    """Return the sentences of a release's line in order; of a result computed from releases, theirs."""
     every = [release, *release.parts]
     found = [text for name in SLOTS for each in every if (text := _sentence_of(each, name, pm))]
     if not release.has_intervals:

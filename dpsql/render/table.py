@@ -69,7 +69,7 @@ def statements_of(names: Sequence[str]) -> str | None:
 
 
 def fit_listing(names: Sequence[str], columns: list[TextColumn], style: Style) -> list[TextColumn]:
-    """Return the columns as they are drawn in the style's width; those of other results stay as they are."""
+    """Fit the columns of a listing, such as SHOW RELEASES, to the style's width; leave others as they are."""
     if list(names) == _EXPLAINED and style.columns is not None:
         return _break_values(columns, style)
     if list(names) == _RELEASES:

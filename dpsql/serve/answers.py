@@ -81,7 +81,7 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The rows of a statement, and what is said beside them."""
+    """The rows of a statement, with the notices and warnings that are sent beside them."""
 
     columns: tuple[AnswerColumn, ...]
     table: pa.Table
@@ -222,7 +222,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(eq=False, slots=True)
 class Planned:
-    """A prepared statement, whose price is not looked at, and what is found out about it later."""
+    """A prepared statement that is kept to be run again, without its price, which may change."""
 
     prepared: PreparedPrivate | PreparedComposed | PreparedPublic
     names_epsilon: bool | None = None

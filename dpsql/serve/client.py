@@ -164,13 +164,13 @@ class Client(StatementService):
         return await self.beside(max(len(priced.sql), AT_ONCE + 1), work)
 
     async def beside(self, size: int, work: Callable[[], _T]) -> _T:
-        """Do work on a text of this size: a long one beside the event loop, in turn with other analysts."""
+        """Do work on a text of `size` characters: a long one in a thread, in turn with other analysts."""
         if size <= AT_ONCE:
             return work()
         return await asyncio.wrap_future(self._shared.planning_pool(size).submit(self.user.analyst, work))
 
     def cancel(self) -> None:
-        """Stop what is asked or sent now, from any thread; what was charged stays charged."""
+        """Stop the statements that run and the rows that are sent, from any thread; charges stay."""
         with self._lock:
             active = list(self._active)
         for each in active:
@@ -191,7 +191,7 @@ class Client(StatementService):
     # -- one statement
 
     async def _in_turn(self, work: Coroutine[object, object, _T]) -> _T:
-        """Wait for the statements before; cancel this one when its program gives up, and see it end."""
+        """Run a statement after those before it; cancel it when its program gives up, and see it end."""
         async with self._turn:
             task = asyncio.ensure_future(work)
             try:
@@ -241,7 +241,7 @@ class Client(StatementService):
         return await active.await_free_work(pool, run.generation, lambda: request.step(run))
 
     async def _run_pending(self, active: ActiveStatement, generation: Generation, pending: Pending) -> Answer:
-        """Run what is left of a statement in its pool."""
+        """Run the charged or free part of a statement in its pool of threads, after its first step."""
         heavy = pending.pool == "heavy"
 
         def work() -> Answer:
@@ -332,7 +332,7 @@ class Client(StatementService):
     # -- the catalogue
 
     def _facts(self) -> SessionFacts:
-        """Return what the catalogue says of this connection, and of the analyst's others."""
+        """Return what `pg_stat_activity` and the like say of the analyst's connections."""
         return SessionFacts(
             self.user.name,
             self.number,

@@ -18,7 +18,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.serve.limits import LoginEnded
 
 if TYPE_CHECKING:
-    from dpsql.serve.scram import ScramKeys, Verifier
+    from dpsql.login.scram import ScramKeys, Verifier
     from dpsql.serve.users import User, Users
 
 
@@ -86,7 +86,7 @@ class Throttle:
         return count if self._clock() - last < WINDOW else 0
 
     def _forget(self) -> None:
-        """Drop what is too old, and the oldest of too many."""
+        """Forget failed logins that are too old, and the oldest ones where there are too many."""
         while self._failures:
             key, (_, last) = next(iter(self._failures.items()))
             if self._clock() - last < WINDOW and len(self._failures) <= _ENTRIES:

@@ -152,12 +152,12 @@ def amounts(charge: Charge, *, up: bool = True) -> JsonObject:
 
 
 def left_of(budget: Budget) -> JsonObject:
-    """Return what is left of a budget, rounded down."""
+    """Return the remaining epsilon and delta of a budget as numbers, rounded down."""
     return amounts(budget.remaining, up=False)
 
 
 def budget_facts(budget: Budget) -> JsonObject:
-    """Return what may be spent, what is spent and what is left, as numbers."""
+    """Return the total, spent and remaining amounts of a budget as numbers, rounded against the analyst."""
     return {
         "total": amounts(budget.total, up=False),
         "spent": amounts(budget.spent),

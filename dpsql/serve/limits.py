@@ -195,7 +195,7 @@ class MemoryAccount:
                 each.used += size
 
     def give(self, size: int) -> None:
-        """Count bytes as freed: in this account, and in those above it."""
+        """Count bytes as freed, in this memory account and in the accounts above it."""
         levels = self._levels()
         with self._lock:
             for each in levels:
@@ -214,7 +214,7 @@ class MemoryAccount:
             )
 
     def _levels(self) -> list[MemoryAccount]:
-        """Return this account and those above it."""
+        """Return this memory account and the accounts above it."""
         return [self] if self._above is None else [self, *self._above._levels()]  # noqa: SLF001  as above
 
 
@@ -266,7 +266,7 @@ class DecodingBudget:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Give back what was taken; what is kept is counted by who keeps it."""
+        """Give back the bytes that decoding took; values that are kept are counted by who keeps them."""
         account, self._account = self._account, None  # a thread that nobody awaits any more takes nothing
         if account is not None:
             account.give(self._taken)

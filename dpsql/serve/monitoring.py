@@ -103,7 +103,7 @@ class Log:
 
 
 class _Lines:
-    """Lines that wait for a thread which writes them; `dropped` makes the line that counts the others.
+    """Lines of the log that wait for a thread to write them; `dropped` writes how many found no room.
 
     The thread begins with the first line and ends with the process: it may wait for a reader for ever.
     """

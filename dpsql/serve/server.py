@@ -163,7 +163,7 @@ class Server:
         await asyncio.gather(self._wire.connections.wait_closed(), *(front.stop() for front in self._fronts))
 
     async def reload(self) -> None:
-        """Read policy, users and certificate again; if anything is wrong, go on with what is known."""
+        """Read policy, users and certificate again; if anything is wrong, go on with those read before."""
         async with self._reloading:
             if self._told.is_set():
                 return
@@ -245,14 +245,14 @@ LONGEST = 3_000
 
 
 def shorten_collections() -> None:
-    """Let searches leave out what is there now, which stays, and be short from now on."""
+    """Let the garbage collector leave out the present objects, and make short searches from now on."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
 
 
 async def collect_when_idle(is_idle: Callable[[], bool]) -> None:
-    """Search all that was made since the server was ready: when it is idle, every ten minutes.
+    """Collect garbage every ten minutes, when the server is idle, among all objects made since it was ready.
 
     If statements always run, it is searched every hour.
     """

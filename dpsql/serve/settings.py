@@ -131,7 +131,7 @@ class Settings:
         return self._changes(before)
 
     def begin(self) -> None:
-        """Begin a transaction: what is set from now on can be undone."""
+        """Begin a transaction: settings that change from now on can be undone."""
         self._before = self._values
 
     @property
@@ -157,7 +157,7 @@ class Settings:
         return tuple(pair for pair in self.reported_values() if pair not in before)
 
     def _check(self, setting: Setting, value: str) -> str:
-        """Return a value as it is shown; raise if the setting cannot have it."""
+        """Return a setting's value as SHOW writes it; raise `SettingError` if the setting cannot have it."""
         if setting.check is None:
             raise SettingError(f'parameter "{setting.name}" cannot be changed', "55P02")
         try:

@@ -116,7 +116,7 @@ class FairPool:
         return job.future
 
     def _admit(self, analyst: str) -> None:
-        """Raise `QueueFull` if the queues are full, and a thread is not free for this work at once."""
+        """Raise `QueueFull` if the queues are full and no thread is free for this analyst's work."""
         own = len(self._queues.get(analyst, ()))
         everyone = sum(map(len, self._queues.values()))
         free = len(self._threads) - self._running.total()
@@ -139,7 +139,7 @@ class FairPool:
                 del self._queues[job.analyst]
 
     def _next(self) -> _PoolJob[Any] | None:
-        """Return the work whose turn it is, and move its analyst behind the others; None if none may run."""
+        """Return the next piece of work, and move its analyst behind the others; None if none may run."""
         for analyst in self._queues:
             if self._running[analyst] < self._each:
                 queue = self._queues.pop(analyst)
@@ -337,7 +337,7 @@ class SharedByClients:
             self._clients[client.number] = client
 
     def forget(self, client: ConnectedClient) -> None:
-        """Take a client from the list; of one that is not there, nothing."""
+        """Remove a client from the list of connected clients, if it is there."""
         with self._lock:
             if self._clients.get(client.number) is client:
                 del self._clients[client.number]

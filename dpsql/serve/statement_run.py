@@ -66,7 +66,7 @@ Kind = Literal["data", "catalogue", "probe", "public", "command", "stored", "pri
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """What is left to do for a statement, and in which pool."""
+    """The rest of the work on a statement, after its first step, and the pool in which it runs."""
 
     pool: Literal["free", "heavy"]
     work: Callable[[], Answer]

@@ -78,7 +78,7 @@ class StatementService(ABC):
 
     @abstractmethod
     async def price(self, sql: str) -> Priced:
-        """Parse, analyse and price a statement; `run` takes what this returns."""
+        """Parse, analyse and price a statement; `run` runs the result."""
 
     @abstractmethod
     async def run(self, priced: Priced, most: Charge) -> Answer | StatementResult:
@@ -212,12 +212,12 @@ class Confirmations:
         return f"{end}-{number}-{self._signature(question, end, number)}"
 
     def check(self, confirm: str, question: PricedQuestion) -> None:
-        """Raise `PriceNotAgreed` unless the confirmation was issued for this and can be used now."""
+        """Raise `PriceNotAgreed` unless a confirmation was issued for this statement and can be used now."""
         with self._lock:
             self._verify(confirm, question)
 
     def redeem(self, confirm: str, question: PricedQuestion) -> None:
-        """Use a confirmation up; raise `PriceNotAgreed` unless it was issued for this and can be used now."""
+        """Use a confirmation up; raise `PriceNotAgreed` unless it is for this statement and can be used."""
         with self._lock:
             end, number = self._verify(confirm, question)
             self._used = {each: until for each, until in self._used.items() if until > self._clock()}
@@ -258,7 +258,7 @@ class SpendingRule:
         return price.epsilon > self._limit or price.delta > 0
 
     def needs_person(self, price: Charge) -> bool:
-        """Whether a person is asked as well, where that is possible."""
+        """Whether a person must agree to a price as well, where the program can ask one."""
         return self.ask_person_above is not None and price.epsilon > self.ask_person_above
 
     @property

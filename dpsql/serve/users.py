@@ -30,9 +30,9 @@ from dpsql.errors import PolicyError
 from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import draw_key, draw_text
+from dpsql.login.scram import MOST_KEYS, SALT_BYTES, ScramKeys, Verifier
 from dpsql.policy.names import key_path, wrong
 from dpsql.policy.toml_values import Section
-from dpsql.serve.scram import MOST_KEYS, SALT_BYTES, ScramKeys, Verifier
 
 __all__ = ["User", "Users", "token_hash"]
 
@@ -94,7 +94,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is stored of a token."""
+    """A token as the users file stores it: its name, its hash and its last day."""
 
     id: str
     sha256: str
@@ -126,7 +126,7 @@ class Account:
         return "active" if self.password is not None or self.live_tokens(day) else "expired"
 
     def verifiers(self, day: date | None) -> tuple[Verifier, ...]:
-        """Return what is accepted as a password on a day; None: ever."""
+        """Return the verifiers of password and tokens that are accepted on a day; None: on any day."""
         tokens = self.tokens if day is None else self.live_tokens(day)
         own = () if self.password is None else (self.password,)
         return (*own, *(token.scram for token in tokens))
@@ -166,7 +166,7 @@ class Account:
 
 
 def token_hash(text: str) -> str:
-    """Return what is stored of a token: it has 256 random bits, so a slow hash would add nothing."""
+    """Return the hash of a token that is stored: it has 256 random bits, so a slow hash would add nothing."""
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from dpsql.login.scram import Verifier
 from dpsql.serve import state
 from dpsql.serve.gate import Gate
-from dpsql.serve.scram import Verifier
 from dpsql.serve.service import Service
 from dpsql.serve.users import Account, User, Users
 from dpsql.serve.wire import WireProtocol

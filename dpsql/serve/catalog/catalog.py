@@ -318,7 +318,7 @@ def _show_cell(text: str) -> str:
 
 
 def _get_or_make(kept: FairCache[_Key, _Kept], key: _Key, text: str, make: Callable[[], _Kept]) -> _Kept:
-    """Return what is kept of a statement; else make it, and keep it unless its text is long."""
+    """Return the kept translation of a statement; else make one, and keep it unless the text is long."""
     found = kept.get(key)
     if found is None:
         found = make()

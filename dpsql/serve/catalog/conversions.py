@@ -88,7 +88,7 @@ def cast_to(node: exp.Expr, oid: int) -> exp.Cast:
 
 
 def replace_node(node: exp.Expr, build: Callable[[exp.Expr], exp.Expr]) -> None:
-    """Put what is built of a node in the node's place."""
+    """Replace a node of the tree by the one that is built of it."""
     place = exp.Placeholder()
     node.replace(place)
     place.replace(build(node))
@@ -159,7 +159,7 @@ class Conversions:
         return None if None in known else postgres.common_type(oid for oid in known if oid is not None)
 
     def meet(self, values: Sequence[TypedNode]) -> int | None:
-        """Give values that are not decided, in their places, the type in which all meet; return it."""
+        """Return the type in which all values meet, and give it to those whose type is still open."""
         oid = self.common(value.type for value in values)
         self._settle_all(values, oid)
         return oid

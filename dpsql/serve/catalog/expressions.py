@@ -101,7 +101,7 @@ class Calls(Conversions):
         return TypedNode(node, self.meet(self.values(node.expressions, scope)))
 
     def null_if(self, node: exp.Expr, scope: SelectScope) -> TypedNode:
-        """Translate `nullif(x, y)`."""
+        """Translate PostgreSQL's `nullif(x, y)`, whose type is that of x, to DuckDB's SQL."""
         return TypedNode(node, self.alike(self.values(node.expressions, scope))[0].type)
 
     def row(self, node: exp.Expr, scope: SelectScope) -> TypedNode:

@@ -293,7 +293,7 @@ _SIGNAL = re.compile(
 
 
 def signal(text: str, parameters: Sequence[object]) -> Signal | None:
-    """Return what a statement of one of these shapes asks for; None for every other statement.
+    """Return which connection a call of `pg_cancel_backend` or `pg_terminate_backend` is about; else None.
 
     ``SELECT pg_cancel_backend(4711)`` and ``SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE
     pid = 4711``, also with a parameter for the number.
@@ -365,7 +365,7 @@ def check_size(tree: exp.Expr) -> None:
 
 
 def _copies_of(node: exp.Expr) -> int:
-    """Return how often DuckDB copies what is in a node, at most."""
+    """Return how many copies of a node's content DuckDB makes at most when it plans the question."""
     match node:
         case exp.Anonymous():
             return _COPIES.get(node.name.lower(), 2)

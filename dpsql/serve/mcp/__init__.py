@@ -44,7 +44,7 @@ _ID = b"mcp-session-id"
 
 
 class SessionsOfUsers:
-    """An ASGI application around that of MCP; `user_of` returns the name of a bearer token's user."""
+    """An ASGI application that limits the MCP sessions of each user; `user_of` returns a token's user."""
 
     def __init__(
         self,

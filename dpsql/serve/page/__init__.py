@@ -44,9 +44,9 @@ from dpsql.serve.statement_service import Confirmations, SpendingRule
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from dpsql.login.scram import ScramKeys
     from dpsql.policy import Address, HttpConfig
     from dpsql.serve.gate import Gate, Login
-    from dpsql.serve.scram import ScramKeys
     from dpsql.serve.service import Service
     from dpsql.serve.state import State
 

@@ -419,7 +419,7 @@ def write_file(release: Release, form: str, *, spreadsheet: bool = False) -> byt
 
 
 def hash_secret(secret: str) -> bytes:
-    """Return what is kept, and compared, of a cookie or a key: its SHA-256."""
+    """Return the SHA-256 of a cookie or a key, which is kept and compared in its place."""
     return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()
 
 

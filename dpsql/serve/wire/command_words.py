@@ -31,7 +31,7 @@ class Transaction:
 
     @property
     def tag(self) -> str:
-        """The tag of CommandComplete."""
+        """The tag of the message CommandComplete that answers the command."""
         return "ROLLBACK" if self.kind == "ROLLBACK TO" else self.kind
 
 
@@ -76,7 +76,7 @@ class Discard:
 
     @property
     def tag(self) -> str:
-        """The tag of CommandComplete."""
+        """The tag of the message CommandComplete that answers the command."""
         return f"DISCARD {self.what}"
 
 
@@ -88,7 +88,7 @@ class Deallocate:
 
     @property
     def tag(self) -> str:
-        """The tag of CommandComplete."""
+        """The tag of the message CommandComplete that answers the command."""
         return "DEALLOCATE ALL" if self.name is None else "DEALLOCATE"
 
 
@@ -135,7 +135,7 @@ class CloseCursor:
 
     @property
     def tag(self) -> str:
-        """The tag of CommandComplete."""
+        """The tag of the message CommandComplete that answers the command."""
         return "CLOSE CURSOR ALL" if self.name is None else "CLOSE CURSOR"
 
 

@@ -65,7 +65,7 @@ class KeptByName(MutableMapping[str, _One]):
             raise WireError("54000", f"a connection has at most {self.most:,} {self.what}s")
 
     def find(self, name: str) -> _One:
-        """Return what is kept under a name; raise `WireError` if nothing is."""
+        """Return the statement or portal that is kept under a name; raise `WireError` if there is none."""
         if name not in self:
             raise WireError(self.missing, f'there is no {self.what} "{name}"')
         return self[name]

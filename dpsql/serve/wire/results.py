@@ -71,7 +71,7 @@ class SentStatement:
         return may_be_command(self.text)
 
     def question(self, found: Command | None) -> SentStatement | None:
-        """Return what is answered: the statement, or the query inside DECLARE or COPY; None for a command."""
+        """Return the text to answer: the statement, or the query in DECLARE or COPY; None for a command."""
         match found:
             case None:
                 return self

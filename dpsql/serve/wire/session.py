@@ -304,7 +304,7 @@ class WireSession:
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of the results that are kept: of cursors, of portals, and what is being sent."""
+        """Bytes of the results that a connection keeps: of cursors, of portals, and of the one being sent."""
         return self.cursors.held_bytes + self.portals.held_bytes + self._sending
 
     @contextmanager

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from dpsql.lazy_dataclass import dataclass
 from dpsql.login import CANCEL, GSS, TLS, draw_number
+from dpsql.login.scram import ScramError, ScramServer, ScramViolationError
 from dpsql.serve.gate import network
 from dpsql.serve.limits import DecodingBudget, LimitExceeded, MemoryAccounts, size_of
-from dpsql.serve.scram import ScramError, ScramServer, ScramViolationError
 from dpsql.serve.wire import messages
 from dpsql.serve.wire.messages import (
     MAX_PASSWORD,
@@ -162,7 +162,7 @@ class Connections:
         return True
 
     def shutdown(self) -> None:
-        """End all idle connections, the others behind what they run, and let no one in any more."""
+        """End all idle connections, the others after their statements, and let no one in any more."""
         self._closing = True
         for connection in list(self._live.values()):
             connection.end(FatalError("57P01", _SHUTTING_DOWN))
@@ -263,7 +263,7 @@ class Startup:
 
     @property
     def version(self) -> int:
-        """The version that is spoken, as the protocol writes it."""
+        """The version of PostgreSQL's protocol that is spoken, as a number: major << 16 | minor."""
         return MAJOR << 16 | self.minor
 
     @property

@@ -15,7 +15,7 @@ import pytest
 
 from dpsql.cli import main
 from dpsql.cli.narrate import ExitCode
-from dpsql.serve.scram import Verifier
+from dpsql.login.scram import Verifier
 from dpsql.serve.users import Users
 
 POLICY = """

@@ -12,10 +12,10 @@ import pytest
 
 from dpsql.errors import Error, OperationalError, ProgrammingError, QueryRefused, QuerySyntaxError
 from dpsql.login import message
+from dpsql.login.scram import ScramServer, Verifier
 from dpsql.remote import Target
 from dpsql.remote.outgoing_statement import OutgoingStatement, SentText
 from dpsql.remote.server_wire import ServerWire, write_text
-from dpsql.serve.scram import ScramServer, Verifier
 
 PASSWORD = "correct horse battery"
 VERIFIER = Verifier.of(PASSWORD, b"salt" * 4)

@@ -15,8 +15,8 @@ import pytest
 
 from dpsql.errors import PolicyError
 from dpsql.login import PLAIN
+from dpsql.login.scram import ScramRejectedError, ScramServer, Verifier
 from dpsql.serve import users as users_file
-from dpsql.serve.scram import ScramRejectedError, ScramServer, Verifier
 from dpsql.serve.users import Account, Token, User, Users, token_hash
 
 SALT = b"0123456789abcdef"

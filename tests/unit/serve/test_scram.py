@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dpsql.login import PLAIN, PLUS, hash_key, prepare_password
-from dpsql.serve.scram import (
+from dpsql.login.scram import (
     MOST_KEYS,
     ScramError,
     ScramKeys,
@@ -246,10 +246,10 @@ def test_as_many_keys_are_tried_whatever_the_user_has(
     for verifier in (VERIFIER, many, Verifier.mock(b"secret", "nobody")):
         client, server = scram_client("not it at all"), ScramServer(verifier, None)
         final = client.final(server.first(PLAIN, client.first()))
-        monkeypatch.setattr("dpsql.serve.scram.hash_key", counted)
+        monkeypatch.setattr("dpsql.login.scram.hash_key", counted)
         tried.clear()
         with pytest.raises(ScramRejectedError):
             server.final(final)
         counts.append(len(tried))
-        monkeypatch.setattr("dpsql.serve.scram.hash_key", hash_key)
+        monkeypatch.setattr("dpsql.login.scram.hash_key", hash_key)
     assert counts == [MOST_KEYS] * 3

@@ -22,6 +22,7 @@ import pytest
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.loss import Charge
 from dpsql.ledger import Budget
+from dpsql.login.scram import Verifier
 from dpsql.policy import Address, Policy, ServeConfig
 from dpsql.serve import monitoring
 from dpsql.serve import server as process
@@ -29,7 +30,6 @@ from dpsql.serve import state as read_files
 from dpsql.serve import state as states
 from dpsql.serve import users as users_file
 from dpsql.serve.monitoring import Figures, Log
-from dpsql.serve.scram import Verifier
 from dpsql.serve.server import Server, notify
 from dpsql.serve.state import State, listen
 from dpsql.serve.users import Account, User, Users

@@ -264,7 +264,7 @@ _BINARY_WRITERS: dict[str, Callable[[pa.Array], pa.Array]] = {
 
 
 def _binary_arrays(values: pa.ListArray, element: WireType, *, vector: bool) -> pa.Array:
-    """Write lists of one dimension; the index of the first element is 1, in the two vector types 0."""
+    """Encode arrays in binary, of one dimension; the first index is 1, in `int2vector` and `oidvector` 0."""
     offsets = values.offsets.to_pylist()
     inner = [
         b"\xff\xff\xff\xff" if cell is None else struct.pack("!i", len(cell)) + cell

@@ -242,7 +242,7 @@ def _is_tie(digits: str, power: int, x: np.floating) -> bool:
 
 
 def _untied_digits(x: np.floating, enough: int) -> tuple[str, int]:
-    """Return the shortest decimal that is nearer to a positive number than to any other, and no tie."""
+    """Return the digits of the shortest decimal that reads back as a positive float, and is no tie."""
     for places in range(enough):
         decimal = f"{float(x):.{places}e}"
         digits, power = _split_digits(decimal)

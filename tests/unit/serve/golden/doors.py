@@ -30,13 +30,13 @@ from mcp_types import TextContent
 from dpsql import __version__
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.kernel.counts import Counts
+from dpsql.login.scram import Verifier
 from dpsql.noise import SeededEntropy
 from dpsql.policy import Address, HttpConfig, ServeConfig
 from dpsql.release import from_arrow
 from dpsql.serve.catalog.catalog import PgCatalog
 from dpsql.serve.mcp.tools import Tools, make_server
 from dpsql.serve.page import http_app
-from dpsql.serve.scram import Verifier
 from dpsql.serve.service import Service
 from dpsql.serve.statement_service import Confirmations, SpendingRule
 from dpsql.serve.users import Account, User, Users
