@@ -89,8 +89,8 @@ def asking(tmp_path: Path, accounting: str) -> Iterator[Asking]:
 
 def truth(folder: Path, sql: str) -> dict[object, tuple[float, ...]]:
     """The exact numbers by group; of a statement without groups under None."""
-    with duckdb.connect() as plain:
-        plain.execute(f"CREATE VIEW visits AS SELECT * FROM '{folder / 'visits.parquet'}'")
+    with duckdb.cursor() as plain:
+        plain.execute(f"CREATE TEMP VIEW visits AS SELECT * FROM '{folder / 'visits.parquet'}'")
         plain_sql = sql.partition(" ORDER BY")[0]
         found = plain.execute(f"SELECT {plain_sql}").fetchall()
     keyed = sql.startswith("clinic")

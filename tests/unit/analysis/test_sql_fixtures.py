@@ -320,7 +320,7 @@ def test_no_count_decides_in_the_counting_query_what_is_counted(session: Session
             largest = node is query and plan.domain_size is None and isinstance(plan.selection, TopK)
             scans = {fold(n.table) for n in walk(node) if isinstance(n, Scan)}
             assert largest or not scans & private, case.values[0].name
-    assert limits
+    assert limits or every > 1
 
 
 @pytest.mark.parametrize("fixture", REFUSED)
