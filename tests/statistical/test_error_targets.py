@@ -107,8 +107,8 @@ def half_met(level: float, law: str) -> float:
 @pytest.mark.parametrize(
     ("accounting", "level", "statements"),
     [
-        ("pure", 0.95, 12),
-        ("zcdp", 0.95, 12),
+        ("pure", 0.95, 6),
+        ("zcdp", 0.95, 6),
         *(pytest.param("pure", level, 480, marks=pytest.mark.slow) for level in (0.8, 0.95)),
         *(pytest.param("zcdp", level, 720, marks=pytest.mark.slow) for level in (0.8, 0.95)),
     ],
