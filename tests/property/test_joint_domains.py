@@ -213,7 +213,7 @@ def campaign(seed: int, folder: Path, statements: int) -> None:
 
 
 def test_no_group_is_lost_and_none_is_crossed(tmp_path: Path) -> None:
-    campaign(1, tmp_path, 12)
+    campaign(1, tmp_path, 20)
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def counting() -> Counting:
     return Counting()
 
 
-@pytest.mark.parametrize("rounds", [4, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [7, pytest.param(1000, marks=pytest.mark.slow)])
 def test_what_is_weighed_moves_as_it_is_claimed(counting: Counting, rounds: int) -> None:
     rng, reached = Random(rounds), set[type[Counted]]()
     for _ in range(rounds):
