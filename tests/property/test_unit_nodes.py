@@ -163,6 +163,7 @@ def sampled(rng: Random) -> Query:
 
 
 @pytest.mark.parametrize("draw_query", [first_groups, sampled])
+@pytest.mark.sampled(2)
 def test_what_units_keep_is_few(counting: Counting, draw_query: Callable[[Random], Query]) -> None:
     rng, reached, most = Random(7), set[int](), set[int]()
     for _ in range(6):

@@ -76,6 +76,7 @@ def spent(session: Session) -> Fraction:
         "SELECT page, COUNT(*) AS n FROM visits WHERE ms > (SELECT AVG(ms) FROM visits) GROUP BY page ORDER BY 1",
     ],
 )
+@pytest.mark.sampled(3)
 def test_the_answer_is_that_of_plain_sql(session: Session, sql: str) -> None:
     session.run(LOUD)
     found = [tuple(row.values()) for row in session.run(sql).table.to_pylist()]

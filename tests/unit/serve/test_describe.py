@@ -125,6 +125,7 @@ I32, I64, F64, TEXT = pa.int32(), pa.int64(), pa.float64(), pa.string()
         ("SELECT region FROM patients GROUP BY region LIMIT $1", [I64], [2]),
     ],
 )
+@pytest.mark.sampled(4)
 def test_parameters_have_types_and_do_not_change_the_columns(
     client: Client, text: str, types: list[pa.DataType] | None, values: list[object]
 ) -> None:
