@@ -37,7 +37,7 @@ CASES: dict[str, tuple[str, str, str, float]] = {
     "top 10, power law": (f"item, {UNITS} AS n", "item", "ORDER BY n DESC LIMIT 10", 0.35),
     "argmax": (f"item, {UNITS} AS n", "item", "ORDER BY n DESC LIMIT 1", 0.35),
     "threshold": (f"item, {UNITS} AS n", "item", f"HAVING {UNITS} > {{above}} LIMIT 10", 0.35),
-    "top 10 of texts, power law": (f"name, {UNITS} AS n", "name", "ORDER BY n DESC LIMIT 10", 0.35),
+    "top 10 of texts, power law": (f"name, {UNITS} AS n", "name", "ORDER BY n DESC LIMIT 10", 0.4),
     "top 10 of 1,000 equal groups": (f"thousand, {UNITS} AS n", "thousand", "ORDER BY n DESC LIMIT 10", 0.35),
     "top 10 of 100 equal groups": (f"hundred, {UNITS} AS n", "hundred", "ORDER BY n DESC LIMIT 10", 1.15),
 }
