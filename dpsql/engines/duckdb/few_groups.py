@@ -41,7 +41,7 @@ class FewGroups:
         self._policy = policy
         self._schema = schema
         self._bits = bits
-        # Where a query failed: it would again.
+        # Where a query failed, or all groups were counted in the end: it would be so again.
         self._failed: set[tuple[object, ...]] = set()
 
     def count(
@@ -97,6 +97,7 @@ class FewGroups:
             return found
 
         def ask_all() -> Counts:
+            self._failed.add(tried)  # rows were counted for nothing, and would be again
             found = every()
             check()
             return found

@@ -71,8 +71,8 @@ def made(setting: Setting) -> Path:
     path = folder / "rows.parquet"
     if not path.exists():
         keys = "user_id, item, format('item {:07}', item) AS name, "
-        keys += "CAST(hash(user_id, item, 1) % 100 AS BIGINT) AS hundred, "
-        keys += "CAST(hash(user_id, item, 2) % 1000 AS BIGINT) AS thousand"
+        keys += "CAST(floor(100 * random()) AS BIGINT) AS hundred, "
+        keys += "CAST(floor(1000 * random()) AS BIGINT) AS thousand"
         duckdb.sql(f"COPY (SELECT {keys} FROM '{setting.events.events()}') TO '{path}'")
         names = f"SELECT format('item {{:07}}', i) AS name FROM range({last + 1}) r(i)"
         duckdb.sql(f"COPY ({names}) TO '{folder / 'names.parquet'}'")
