@@ -8,7 +8,7 @@ The schema database, in which private tables are empty, answers everything publi
 ``schema_database``   the binder, the catalog and the engine of public statements
 ``public_queries``    where those run, and queries over released rows, which run there too
 ``declared_domains``  declared domains as small public tables
-``duckdb``            the default engine
+``duckdb``            the default engine; there, ``unit_bits`` and ``few_groups`` count faster
 ``remote_engine``     the base class of the others: ``postgres``, ``spark``
 ``writer``            the query tree as another engine's SQL
 ``exact_queries``     exact queries of the owner, on every engine
