@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import field
+from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 from dpsql.analysis import CompiledQuery, check_sealed, is_alike, merge_queries
@@ -153,6 +154,17 @@ def _are_counted_next(compiled: CompiledQuery) -> bool:
         return any(each is not compiled and is_alike(compiled, each) for each in statement.beside)
 
 
+def tell_version(policy: Policy, versions: Versions, table: str) -> Stamps | None:
+    """Return stamps of all that a table's rows and their units are read from.
+
+    None: equal ones would not say that the rows are the same. It has no handle of the database, which an
+    engine would keep from being closed.
+    """
+    tables = tables_read(policy, [table])
+    stamps = versions.stamps(tables)
+    return stamps if stamps and versions.tell(tables) and is_settled(stamps) else None
+
+
 class _User(Protocol):
     """What uses a database and is closed with it: a session."""
 
@@ -202,7 +214,8 @@ class Database:
         """Open the engines; open them again if a file that they keep open changed meanwhile."""
         for _ in range(_ATTEMPTS):
             stamps, held = self.versions.stamps(), self.versions.held_stamps()
-            engine = open_engine(self.policy, self._memory, background=self._background)
+            tell = partial(tell_version, self.policy, self.versions)
+            engine = open_engine(self.policy, self._memory, background=self._background, version=tell)
             kept = KeptCounts(self.policy.keep)
             stored = self.ledger.ladders()
             if stored:

@@ -33,6 +33,8 @@ READING = {
     "faster": "texts with the same numbers that an engine runs faster",
     "rows_first": "counts of few groups, of which rows are counted first",
     "filled_domains": "counts of ranges, of which an engine has the groups with rows",
+    "unweighted": "the same of sums and counts of rows, where few units have many",
+    "unit_tables": "the same of searches of bounds and what they bound, by what units have",
     "levels": "numbers that a further release goes on from",
     "release": "the steps that run mechanisms on counts",
     "parted": "steps in each of several partitions, and numbers that follow from a search of bounds",

@@ -111,11 +111,18 @@ class Engine(Protocol):
         """Close the connections to the data."""
 
 
-def open_engine(policy: Policy, memory: int | None = None, *, background: bool = False) -> Engine:
+def open_engine(
+    policy: Policy,
+    memory: int | None = None,
+    *,
+    background: bool = False,
+    version: Callable[[str], object] = lambda table: None,
+) -> Engine:
     """Open the private engine of a policy, with its schema database; imports the one engine that it names.
 
     `memory` is the most bytes that DuckDB's databases take together; None: the engine's own limits. In the
-    `background` the threads that they start give way to the others of this process.
+    `background` the threads that they start give way to the others of this process. `version` tells what is
+    equal while the rows of a table are the same; None: nothing tells it.
     """
     from dpsql.engines.duckdb.duckdb_settings import interruptible  # noqa: PLC0415  heavy
 
@@ -131,7 +138,7 @@ def open_engine(policy: Policy, memory: int | None = None, *, background: bool =
                 return SparkEngine(policy)
         from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine  # noqa: PLC0415  heavy
 
-        return DuckDBEngine(policy, memory, background=background)
+        return DuckDBEngine(policy, memory, background=background, version=version)
 
 
 class OwnerCatalog(Protocol):

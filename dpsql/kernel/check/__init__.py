@@ -115,6 +115,7 @@ def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
         fine=groups.fine,
         derivation=tuple(proof.steps),
         seal=_SEAL,
+        rows_of=groups.rows_of,
     )
 
 

@@ -178,6 +178,9 @@ class Certificate:
         those of the node, and what a unit adds to them in its row is what the node claims.
     derivation
         The steps of the proof, each after those on which it rests.
+    rows_of
+        A private table: each unit has at most as many rows among those that are counted as it has there.
+        None: no such table is known.
     """
 
     query: Query = field(repr=False)
@@ -197,6 +200,7 @@ class Certificate:
     fine: int | None
     derivation: tuple[Step, ...]
     seal: InitVar[object]
+    rows_of: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
@@ -292,7 +296,7 @@ class Groups:
         Numbers of which it is known what a unit changes all of them by.
     every
         Whether each group of a public domain is there: with cells in at least one row.
-    bounds, fine
+    bounds, fine, rows_of
         As in `Certificate`.
     """
 
@@ -309,6 +313,7 @@ class Groups:
     every: bool = False
     bounds: tuple[int, ...] = ()
     fine: int | None = None
+    rows_of: str | None = None
 
 
 class Relation(NamedTuple):
@@ -338,6 +343,8 @@ class Relation(NamedTuple):
     table
         The declared table whose rows these are, all of them, and its alias; of parents the table and its key,
         whose column is unique.
+    rows_of
+        Of owned rows: a declared table in which each unit has at least as many rows; None: none is known.
     """
 
     kind: Kind
@@ -350,6 +357,7 @@ class Relation(NamedTuple):
     few: tuple[tuple[Names, int], ...] = ()
     groups: Groups | None = None
     table: tuple[str, str] | None = None
+    rows_of: str | None = None
 
     @property
     def outside(self) -> bool:

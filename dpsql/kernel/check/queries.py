@@ -424,4 +424,5 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
         unique=frozenset(unique),
         depends=tuple((a, b) for a, b in depends if not b <= a),
         few=tuple((a, most) for a, most in few if a),
+        rows_of=source.rows_of,
     )

@@ -266,6 +266,7 @@ def _grouped(
         unique=unique,
         depends=tuple((a, b) for a, b in depends if not b <= a),
         few=tuple(few),
+        rows_of=source.rows_of,
     )
 
 

@@ -160,7 +160,8 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
     made_of = relation_of_numbers(proof, rows, rule.reader, keys, numbers, declared=not node.keys)
     groups = made_of.groups
     assert groups is not None  # noqa: S101  as it is made
-    return made_of._replace(groups=replace(groups, together=tuple(rule.together())))
+    groups = replace(groups, together=tuple(rule.together()), rows_of=rows.rows_of)
+    return made_of._replace(groups=groups)
 
 
 class _Rule:
