@@ -33,7 +33,7 @@ from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger, Reservation
-from dpsql.policy import Policy, Table, load
+from dpsql.policy import Policy, Table, UnitColumn, UnitParts, load, same_name
 from dpsql.policy.model import declared_facts_of
 from dpsql.release import source_version, tables_read
 from dpsql.release.kept_ladders import LedgerLadders
@@ -251,6 +251,43 @@ class Database:
             for table in map(self.policy.table, names):
                 if table is not None and not table.public and not table.trust_source:
                     self._vet(engines, table)
+                    parts = self.policy.unit_parts
+                    if parts is not None and parts.moves == "refuse" and same_name(parts.table, table.name):
+                        self._compare_units(engines, table, parts)
+
+    def _compare_units(self, engines: Engines, table: Table, parts: UnitParts) -> None:
+        """Check, once for each version of the data, that no unit has moved to another part since the last."""
+        from dpsql.release.moved_units import MovedUnits, PeriodsOfUnits, days_of  # noqa: PLC0415  seldom
+
+        engine, unit, budgets = engines.engine, table.unit, self.ledger.parts
+        if budgets is None or not isinstance(unit, UnitColumn):
+            raise InternalError("versions of these data are not compared")
+        kept, declared = MovedUnits(self.ledger, self.policy.budget.ledger), budgets.declared
+        version, column = source_version(self.policy, table, self.versions), unit.column
+        if kept.is_known(declared, version):
+            return
+        key = kept.key()
+
+        def compare() -> bool | None:
+            rows = engine.read_dates(table.name, column, parts.column)
+            if rows is None:
+                return None
+            units, days = rows.column("u").to_pylist(), days_of(rows.column("d"))
+            return kept.compare(declared, version, PeriodsOfUnits.of(units, days, key, parts.period))
+
+        self.on_vetting(table.name)
+        with running_statement() as statement, statement.untimed():
+            found = run_sealed(compare, otherwise=None)
+        self.on_vetting(None)
+        if found is None:
+            raise OperationalError(f"the {parts.every}s of {table.name} cannot be read")
+        if not found:
+            raise OperationalError(
+                f"table {table.name} waits for its owner: since the last version of the data the"
+                f" {parts.every} of a {parts.kind} has changed, or a row is gone (`dpsql budget --moved` goes on)"
+            )
+        if not engines.is_unchanged(tables_read(self.policy, [table.name])):
+            raise OperationalError(CHANGING)
 
     def _vet(self, engines: Engines, table: Table) -> None:
         engine, name = engines.engine, table.name

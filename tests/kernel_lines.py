@@ -19,6 +19,7 @@ import dpsql
 KERNEL = Path(dpsql.__file__).parent / "kernel"
 
 READING = {
+    "unit_parts": "parts of units by a date",
     "facts": "what the owner declares",
     "tree": "what is counted",
     "check": "why one unit moves a number by at most so much",
@@ -45,7 +46,7 @@ READING = {
 """The parts of the kernel in the order to read them, and what they are about; some are there later."""
 
 DECIDES = (
-    *("facts", "check", "exact_bounds", "loss", "public_order"),
+    *("unit_parts", "facts", "check", "exact_bounds", "loss", "public_order"),
     *("sealed", "changes", "counts", "kept", "levels", "release", "parted"),
 )
 """The parts that decide what may be released, and what it costs."""

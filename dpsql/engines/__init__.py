@@ -41,6 +41,8 @@ from dpsql.kernel.rows_first import KeptFew
 from dpsql.policy import Policy, Table, engine_kind
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dpsql.engines.duckdb import source_schemas
 
 __all__ = [
@@ -100,6 +102,12 @@ class Engine(Protocol):
 
     def vet(self, table: str) -> bool:
         """Read a private table once and test its declared unique facts; return whether both succeed."""
+
+    def read_dates(self, table: str, unit: str, column: str) -> pa.Table | None:
+        """Return the units of a private table as texts, each with the day of a column; None if that fails.
+
+        They are private: they are read to be compared with those of another version of the data.
+        """
 
     def within_length_limit(self, table: str) -> bool:
         """Whether `vet` found no value of a private table beyond the length limit: its scan need not test."""

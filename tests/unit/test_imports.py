@@ -18,12 +18,13 @@ PACKAGE = Path(dpsql.__file__).parent
 ROOT = "dpsql"
 LONGEST = 451
 
-BASE = {"errors", "places", "kernel.loss", "types"}
+BASE = {"errors", "places", "kernel.loss", "kernel.unit_parts", "types"}
 ANYWHERE = {"lazy_dataclass", "package_version"}
 """Modules that all packages may import."""
 
 CORE = BASE | {
     "kernel.exact_bounds",
+    "kernel.unit_parts",
     "kernel.noise",
     "kernel.public_order",
     "kernel.sealed",
@@ -66,11 +67,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "kernel": set(),
     "kernel.exact_bounds": set(),
-    "kernel.loss": {"errors", "kernel.exact_bounds"},
+    "kernel.unit_parts": {"errors"},
+    "kernel.loss": {"errors", "kernel.exact_bounds", "kernel.unit_parts"},
     "kernel.noise": {"kernel.exact_bounds"},
     "kernel.public_order": set(),
     "kernel.sealed": {"errors"},
-    "kernel.changes": {"errors"},
+    "kernel.changes": {"errors", "kernel.unit_parts"},
     "kernel.mechanisms": {"kernel.changes", "kernel.loss", "kernel.noise", "kernel.public_order"},
     # Mechanisms and noise by themselves, for research and audits: no statement comes here.
     "mechanisms": {
@@ -86,9 +88,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "kernel.tree": {"errors", "types"},
     "kernel.levels": {"errors", "kernel.mechanisms", "kernel.sealed", "kernel.tree"},
-    "kernel.facts": {"errors", "types"},
-    "kernel.ledger": {"errors", "kernel.facts", "kernel.levels", "kernel.loss"},
-    "kernel.check": {"errors", "kernel.facts", "kernel.tree", "types"},
+    "kernel.facts": {"errors", "kernel.unit_parts", "types"},
+    "kernel.ledger": {"errors", "kernel.facts", "kernel.levels", "kernel.loss", "kernel.unit_parts"},
+    "kernel.check": {"errors", "kernel.facts", "kernel.tree", "kernel.unit_parts", "types"},
     "kernel.counts": {
         "errors",
         "kernel.changes",
@@ -135,8 +137,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.release",
         "kernel.sealed",
         "kernel.tree",
+        "kernel.unit_parts",
     },
-    "kernel.charged_work": {"errors", "kernel.check", "kernel.ledger", "kernel.levels", "kernel.loss"},
+    "kernel.charged_work": {
+        "errors",
+        "kernel.check",
+        "kernel.ledger",
+        "kernel.levels",
+        "kernel.loss",
+        "kernel.unit_parts",
+    },
     "render": {"errors", "kernel.loss", "places"},
     "fair_cache": set(),
     # The core, in the order in which a statement passes through it.

@@ -334,6 +334,17 @@ class DuckDBEngine:
         self.assume_within_length_limit(table, held and short)
         return held
 
+    def read_dates(self, table: str, unit: str, column: str) -> pa.Table | None:
+        """Return the units of a table as texts, each with the day of a column; None if that fails."""
+        reader = self.readers[table]
+        cell, day = f"CAST({quote(unit)} AS VARCHAR)", f"TRY_CAST({quote(column)} AS DATE)"
+        sql = f"SELECT {cell} AS u, {day} AS d FROM ({reader.sql}) AS r WHERE {quote(unit)} IS NOT NULL"
+
+        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+            return cursor.sql(sql).to_arrow_table()
+
+        return self._run(work, UNCHARGED, counts_only=not reader.converted)
+
     def _reopen(self) -> None:
         """Open the databases again when they are next used: some engine errors leave them unusable.
 

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import Column, Expr, Node, Query, duckdb_sql
+from dpsql.kernel.unit_parts import PartSet
 
 _SEAL = object()
 _SHOWN = 200
@@ -201,6 +202,8 @@ class Certificate:
     derivation: tuple[Step, ...]
     seal: InitVar[object]
     rows_of: str | None = field(default=None, kw_only=True)
+    parts: PartSet | None = field(default=None, kw_only=True)
+    """The part set: what is counted does not depend on units of other parts; None: nothing is known."""
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
@@ -345,6 +348,10 @@ class Relation(NamedTuple):
         whose column is unique.
     rows_of
         Of owned rows: a declared table in which each unit has at least as many rows; None: none is known.
+    parts
+        A part set (`part_sets`): no unit of another part owns a row; of groups, changes one. None: all parts.
+    home, padded
+        Columns that hold the date of the row's unit, and those that hold it or NULL.
     """
 
     kind: Kind
@@ -358,6 +365,9 @@ class Relation(NamedTuple):
     groups: Groups | None = None
     table: tuple[str, str] | None = None
     rows_of: str | None = None
+    parts: PartSet | None = None
+    home: Names = NONE
+    padded: Names = NONE
 
     @property
     def outside(self) -> bool:
@@ -413,4 +423,6 @@ def under(relation: Relation, alias: str) -> Relation:
         unique=frozenset(map(rename, relation.unique)),
         depends=tuple((rename(a), rename(b)) for a, b in relation.depends),
         few=tuple((rename(a), most) for a, most in relation.few),
+        home=rename(relation.home),
+        padded=rename(relation.padded),
     )

@@ -45,6 +45,7 @@ from functools import lru_cache
 from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of, under
 from dpsql.kernel.check.derive import exact
 from dpsql.kernel.check.orders import conjuncts
+from dpsql.kernel.check.part_sets import parts_of_join, relation_at_home
 from dpsql.kernel.check.proof import (
     Proof,
     equal_columns,
@@ -119,12 +120,13 @@ def _scan(proof: Proof, scan: Scan) -> Relation:
             return Relation(Kind.PUBLIC, columns, unique=unique)
         case ByRow():
             proof.note("scan of row units", f"each row of {table.name} is one {table.kind}")
-            return Relation(Kind.OWNED, columns, by_row=True, unique=frozenset((NONE,)), table=here)
+            made = Relation(Kind.OWNED, columns, by_row=True, unique=frozenset((NONE,)), table=here)
+            return relation_at_home(proof, made, *here)
         case ByColumn(column):
             unit = Column(alias, column, stored=True)
             proof.note("scan", f"a row of {table.name} belongs to the {table.kind} in {column}")
             facts = ((NONE, frozenset((f"{alias}.{column}",))),)
-            return Relation(
+            made = Relation(
                 Kind.OWNED,
                 columns,
                 frozenset((unit,)),
@@ -134,6 +136,7 @@ def _scan(proof: Proof, scan: Scan) -> Relation:
                 table=here,
                 rows_of=table.name,
             )
+            return relation_at_home(proof, made, *here)
         case ByParent():
             return Relation(Kind.CHILDREN, columns, unique=unique, table=here)
     return proof.refuse("an unknown kind of unit", scan)
@@ -292,7 +295,8 @@ def _join_public(proof: Proof, a: Relation, kind: str, b: Relation, conditions: 
     proof.note("join with public rows", f"each row keeps its unit in the {kind} JOIN with public rows")
     repeated = kind not in ("SEMI", "ANTI") and not _has_one_partner(proof, a, b, conditions)
     of = None if repeated else a.rows_of
-    return made._replace(kind=Kind.OWNED, unit=a.unit, by_row=a.by_row, strays=strays, rows_of=of)
+    made = made._replace(kind=Kind.OWNED, unit=a.unit, by_row=a.by_row, strays=strays, rows_of=of)
+    return parts_of_join(proof, a, kind, None, conditions, made)
 
 
 def _join_units(
@@ -323,7 +327,8 @@ def _join_units(
             unit = frozenset(
                 Call(name, (x, y)) for x in a.unit for y in b.unit for name in ("COALESCE", "coalesce")
             )
-    return made._replace(kind=Kind.OWNED, unit=unit, strays=strays)
+    made = made._replace(kind=Kind.OWNED, unit=unit, strays=strays)
+    return parts_of_join(proof, a, kind, b, conditions, made)
 
 
 def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
