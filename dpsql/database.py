@@ -284,7 +284,8 @@ class Database:
         if not found:
             raise OperationalError(
                 f"table {table.name} waits for its owner: since the last version of the data the"
-                f" {parts.every} of a {parts.kind} has changed, or a row is gone (`dpsql budget --moved` goes on)"
+                f" {parts.every} of a {parts.kind} has changed, or a row is gone"
+                " (`dpsql budget --moved` goes on)"
             )
         if not engines.is_unchanged(tables_read(self.policy, [table.name])):
             raise OperationalError(CHANGING)
