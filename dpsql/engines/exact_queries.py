@@ -191,6 +191,24 @@ class ExactQueries:
         )
         return row[0], row[1]
 
+    def count_shared_values(self, columns: Sequence[tuple[str, str]]) -> tuple[int, int]:
+        """Return how many values of columns of tables, taken together, belong to several units, and how many rows
+        have one of these.
+        """
+        parts = []
+        for table, column in columns:
+            unit, source = self._find_unit(table)
+            cell = f"c.{self.quote(column)}"
+            parts.append(
+                f"SELECT {self.as_text(cell)} AS v, {self.as_text(unit)} AS u FROM {source} "
+                f"WHERE {unit} IS NOT NULL AND {cell} IS NOT NULL"
+            )
+        row = self._fetch_one(
+            f"SELECT COUNT(*), COALESCE(SUM(n), 0) FROM (SELECT COUNT(*) AS n FROM ({' UNION ALL '.join(parts)}) "
+            "AS a GROUP BY v HAVING COUNT(DISTINCT u) > 1) AS r"
+        )
+        return row[0], int(row[1])
+
     def count_units(self, kind: str) -> int:
         """Return how many units of a kind there are."""
         return int(self._fetch_one(f"SELECT COUNT(DISTINCT u) FROM ({self._all_units(kind)}) AS r")[0])

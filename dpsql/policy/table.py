@@ -81,6 +81,8 @@ class Table:
     not_null: tuple[str, ...] = ()
     zone: Mapping[str, str] = field(default_factory=Names)
     cut: Cut | None = None
+    same_unit: Mapping[str, tuple[str, str]] = field(default_factory=Names)
+    owned: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name):
@@ -96,6 +98,7 @@ class Table:
             self._check_unique(columns, f"{self.place()}.unique[{position}]")
         object.__setattr__(self, "not_null", tuple(self.not_null))
         self._check_not_null()
+        self._check_owned()
         domain = {}
         for column, values in check_names(self.domain, self.place("domain"), self._suggest_name).items():
             place = self.place("domain", column)
@@ -246,6 +249,25 @@ class Table:
             self.declared_type(column, place)
             if fold(column) in {fold(other) for other in self.not_null[:position]}:
                 raise wrong(place, f"names {column} twice")
+
+    def _check_owned(self) -> None:
+        """Check the columns whose values are each of one unit, in this table or in two."""
+        same = check_names(self.same_unit, self.place("same_unit"), self._suggest_name)
+        object.__setattr__(self, "same_unit", same)
+        object.__setattr__(self, "owned", tuple(self.owned))
+        places = [(c, self.place("same_unit", c)) for c in same]
+        places += [(c, f"{self.place()}.owned[{i}]") for i, c in enumerate(self.owned)]
+        for column, place in places:
+            if self.unit is None or isinstance(self.unit, UnitRow):
+                whom = (
+                    "a public table has no privacy unit" if self.public else "each row is a unit of its own"
+                )
+                raise wrong(place, whom, "leave it out")
+            sql_type = self.declared_type(column, place)
+            if sql_type is not None and not may_be_unit(sql_type):
+                raise wrong(place, f"rows are not joined on a column of type {sql_type}", "leave it out")
+        if len({fold(column) for column in self.owned}) < len(self.owned):
+            raise wrong(self.place("owned"), "names a column twice")
 
     def _check_unique(self, columns: tuple[str, ...], place: str) -> None:
         if not columns:

@@ -129,6 +129,19 @@ def _are_texts(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
+def _read_columns_of_tables(value: object, place: str, _: Path) -> dict[str, str]:
+    check_type(value, dict, place)
+    assert isinstance(value, dict)  # noqa: S101  just checked
+    for column, other in value.items():
+        if not isinstance(other, str) or not re.fullmatch(r"[^.]+\.(.|\n)+", other):
+            raise wrong(
+                f"{place}.{key_path(column)}",
+                f"expected a column of another table, found {describe(other)}",
+                'write same_unit = { rental_id = "rental.rental_id" }',
+            )
+    return dict(value)
+
+
 def _read_addresses(value: object, place: str, _: Path) -> tuple[Address, ...]:
     return tuple(Address.parse(text, place) for text in read_texts(value, place))
 
@@ -191,6 +204,9 @@ NULLS = ValueKind("a text, or a list of texts", {"anyOf": [_STRING, STRINGS]}, _
 RENAMED = ValueKind("a table of names", each(_STRING), _read_renames)
 ZONES = ValueKind("a table of names and time zones", each(_STRING))
 COLUMNS = ValueKind("a list of columns", STRINGS, _read_columns)
+COLUMNS_OF_TABLES = ValueKind(
+    "a table of columns, each with `TABLE.COLUMN`", each(_STRING), _read_columns_of_tables
+)
 SETS_OF_COLUMNS = ValueKind("lists of columns", {"type": "array", "items": STRINGS}, _read_sets_of_columns)
 
 

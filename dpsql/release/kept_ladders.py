@@ -75,6 +75,8 @@ _NOT_READ: dict[str, Any] = {
     "domain": {},
     "bounds": {},
     "not_null": (),
+    "same_unit": {},
+    "owned": (),
     "trust_source": False,
     **dict.fromkeys(("units_at_least", "rows_per_unit", "groups", "cut")),
 }

@@ -403,9 +403,6 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN ('a', 'b')
 -- R2604
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 3
 
--- R3901
-SELECT COUNT(DISTINCT s.user_id) FROM scans s JOIN goods g ON s.user_id = g.user_id
-
 -- R2605
 SELECT v.n - a.m AS more FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) v, (SELECT COUNT(*) AS m FROM users) a
 
