@@ -192,8 +192,9 @@ class ExactQueries:
         return row[0], row[1]
 
     def count_shared_values(self, columns: Sequence[tuple[str, str]]) -> tuple[int, int]:
-        """Return how many values of columns of tables, taken together, belong to several units, and how many rows
-        have one of these.
+        """Return how many values of columns, taken together, belong to several units, and in how many rows.
+
+        A column is named as its table and its name.
         """
         parts = []
         for table, column in columns:
@@ -203,10 +204,9 @@ class ExactQueries:
                 f"SELECT {self.as_text(cell)} AS v, {self.as_text(unit)} AS u FROM {source} "
                 f"WHERE {unit} IS NOT NULL AND {cell} IS NOT NULL"
             )
-        row = self._fetch_one(
-            f"SELECT COUNT(*), COALESCE(SUM(n), 0) FROM (SELECT COUNT(*) AS n FROM ({' UNION ALL '.join(parts)}) "
-            "AS a GROUP BY v HAVING COUNT(DISTINCT u) > 1) AS r"
-        )
+        every = " UNION ALL ".join(parts)
+        shared = f"SELECT COUNT(*) AS n FROM ({every}) AS a GROUP BY v HAVING COUNT(DISTINCT u) > 1"
+        row = self._fetch_one(f"SELECT COUNT(*), COALESCE(SUM(n), 0) FROM ({shared}) AS r")
         return row[0], int(row[1])
 
     def count_units(self, kind: str) -> int:

@@ -1,4 +1,4 @@
-"""The keys of the tables `[tables.NAME]` and `[tables.NAME.csv]` of a policy, as `policy_keys` has those of all."""
+"""The keys of `[tables.NAME]` and `[tables.NAME.csv]` in a policy; `policy_keys` has those of all tables."""
 
 from __future__ import annotations
 

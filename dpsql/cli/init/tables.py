@@ -169,9 +169,9 @@ class Tables:
 def _list_shared_keys(
     tables: list[DeclaredTable],
 ) -> Iterator[tuple[DeclaredTable, str, DeclaredTable, str]]:
-    """Yield the columns that name rows of another private table with units of one kind, but are no way to them.
+    """Yield the columns that name rows of another private table, though no rows find their unit by them.
 
-    The source says so of its foreign keys, or the names do.
+    The units are of one kind. The source says so of its foreign keys, or the names do.
     """
     private = [table for table in tables if table.unit not in (None, "ROW")]
     roots = {fold_name(table.name): _find_root(table, tables) for table in private}
@@ -183,7 +183,9 @@ def _list_shared_keys(
             (column, theirs) for column, source, theirs in table.found.parents if source == other.found.source
         }
         for column, theirs in product(table.found.columns, other.found.columns):
-            named = names_rows(column.name, other.name, theirs.name) or (column.name, theirs.name) in keys
+            same = fold_name(theirs.name) in (fold_name(column.name), "id")
+            named = same and names_rows(column.name, other.name, theirs.name)
+            named = named or (column.name, theirs.name) in keys
             own = {table.unit.column if isinstance(table.unit, Via) else table.unit, root.unit}
             if named and not {column.name, theirs.name} & {*own, theirs_of.unit}:
                 yield table, column.name, other, theirs.name

