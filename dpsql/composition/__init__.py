@@ -6,6 +6,7 @@
 ``statement_parts``       takes a statement apart into release blocks and an outer query, by the ``kinds``
                           of its blocks; ``equivalent_blocks`` and ``release_blocks`` put them into other
                           forms
+``value_types``           the types of values that releases read of earlier ones
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name

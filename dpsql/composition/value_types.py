@@ -1,0 +1,121 @@
+"""The values of earlier releases that a release reads as constants, and their types.
+
+The type of a value follows from the columns of the releases that it is computed from, so these are analysed
+first. A value that is a number is a DOUBLE, whatever SQL computes it as; the numbers of a list keep theirs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import field
+
+from sqlglot import exp
+
+from dpsql.analysis import Catalog, Plan, put_domains, write_engine_sql
+from dpsql.analysis.released_values import TYPES
+from dpsql.composition.kinds import Kinds, ReadValue, below
+from dpsql.composition.planned_count import columns_of
+from dpsql.engines import UnboundQuery
+from dpsql.errors import QueryRefused
+from dpsql.language import Query, copy_tree, find_nodes
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy
+from dpsql.types import BIGINT, DOUBLE, SqlType
+
+Columns = tuple[tuple[str, SqlType], ...]
+
+MARK = "\x00"
+"""The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
+
+_WHOLE = re.compile(r"U?(TINY|SMALL|BIG)?INT(EGER)?")
+_NUMBER = re.compile(rf"DOUBLE|FLOAT|{_WHOLE.pattern}|DECIMAL.*")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedValue:
+    """A value that releases read as a constant: one, or the list of IN."""
+
+    query: exp.Query
+    """SQL over the released relations and public tables, of one column; of one row, if it is no list."""
+    at: exp.Expr
+    """The subquery as it stands in the statement."""
+    type: SqlType
+    listed: bool = False
+
+    def has_type(self, found: str) -> bool:
+        """Return whether a column of an engine's type can be the value."""
+        return constant_type(found, listed=self.listed) == self.type
+
+
+def constant_type(found: str, *, listed: bool) -> SqlType | None:
+    """Return the type as which a released value of an engine's type is a constant; None if it is none.
+
+    >>> constant_type("INTEGER", listed=False), constant_type("INTEGER", listed=True)
+    (SqlType('DOUBLE'), SqlType('BIGINT'))
+    """
+    if listed and _WHOLE.fullmatch(found):
+        return BIGINT
+    if _NUMBER.fullmatch(found):
+        return DOUBLE
+    return next((each for each in TYPES if str(each) == found), None)
+
+
+@dataclass(slots=True)
+class ValueTypes:
+    """Finds the types of the values of one statement, release after release."""
+
+    query: Query
+    policy: Policy
+    catalog: Catalog
+    kinds: Kinds
+    plan: Callable[[Query], Plan]
+    """Analyses a release."""
+    marked: dict[str, Query] = field(default_factory=dict)
+    """The releases that were taken out so far, by the names that stand for them."""
+    judged: bool = False
+    """Whether the blocks are only listed, for a statement that was refused."""
+
+    def find_type(self, select: exp.Select, value: ReadValue) -> SqlType:
+        """Return the type that a value has as a constant: that of its column over the releases before it."""
+        made, types = copy_tree(select), dict[str, Columns]()
+        named = [table for table in find_nodes(made, exp.Table) if table.name.startswith(MARK)]
+        if not value.listed and all(self._is_one_number(self.marked.get(table.name)) for table in named):
+            return DOUBLE
+        for table in named:
+            name = f"r{table.name.removeprefix(MARK)}"
+            try:
+                types[name] = columns_of(self.plan(self.marked[table.name]))
+            except QueryRefused:
+                if not self.judged:
+                    raise
+                return DOUBLE  # it is refused where it is analysed
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=copy_tree(table.this)))
+            table.set("this", exp.to_identifier(name, quoted=True))
+        put_domains(made, self.query.source, self.policy, self.catalog)
+        found = self._describe(types, write_engine_sql(made))
+        constant = None if found is None else constant_type(found, listed=value.listed)
+        if constant is None:
+            raise below(self.query.source, value.subquery)
+        return constant
+
+    def _describe(self, types: Mapping[str, Columns], sql: str) -> str | None:
+        """Return the type of the only column of SQL over releases; None if it has others or does not bind."""
+        try:
+            columns = self.catalog.describe_over(types, sql)
+        except UnboundQuery:
+            return None
+        return columns[0][1] if len(columns) == 1 else None
+
+    def _is_one_number(self, query: Query | None) -> bool:
+        """Return whether a release is one row of numbers, so that what is computed of it is a number."""
+        if query is None:
+            return True
+        try:
+            select, of = query.tree, self.kinds.provenance
+            if not isinstance(select, exp.Select) or select.args.get("group") is not None:
+                return False
+            return of.is_numeric(select, of.list_ctes(select, ()))
+        except QueryRefused:
+            return True  # it is refused where it is analysed
