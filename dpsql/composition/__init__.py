@@ -10,6 +10,7 @@
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name
+``anchors``               reads MIN and MAX of a table's days
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation

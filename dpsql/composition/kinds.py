@@ -20,7 +20,7 @@ from dpsql.analysis.compiler import read_whole_number
 from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
-from dpsql.composition.equivalent_blocks import has_one_row, with_scalars
+from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scalars
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
@@ -295,7 +295,13 @@ class Kinds:
         """Return whether a query over released rows has one row, or at most one by its LIMIT."""
         limit = node.args.get("limit")
         first = None if limit is None else read_whole_number(limit.args.get("expression"))
-        return first == 1 or has_one_row(node, self.provenance.list_ctes(node, ctes))
+        inside = self.provenance.list_ctes(node, ctes)
+        if first == 1 or has_one_row(node, inside):
+            return True
+        source = node.args.get("from_")
+        inner = None if source is None or node.args.get("joins") else relation(source.this, inside)
+        plain = inner is not None and node.args.get("group") is None and isinstance(inner[0], exp.Select)
+        return plain and inner is not None and self._has_one_row(inner[0], inner[1])
 
     def _apart(self, item: exp.Expr, ctes: tuple[Cte, ...]) -> BlockKind | None:
         """Return the kind of an item of FROM, without adding its blocks; None if it is refused."""

@@ -22,6 +22,7 @@ from dpsql.analysis import (
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.rank_spellings import rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile
+from dpsql.composition.anchors import EPSILON, with_anchors, with_clock, with_covered
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, share_epsilon
 from dpsql.composition.derived import Asked, take_details
@@ -141,11 +142,17 @@ class _Splitter:
         filters: tuple[Filter, ...] = (),
     ) -> None:
         tree = copy_tree(query.tree)
-        tree = tree if query.inner else with_counts(tree, policy)
+        if query.options.as_of is not None:
+            tree = with_clock(tree, query.options.as_of)
+        tree = with_covered(tree if query.inner else with_counts(tree, policy), policy)
         self.query = with_existing(replace(query, tree=tree), policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters
         self.kinds = Kinds.of(self.query, policy, catalog)
+        anchored = with_anchors(self.query, self.kinds, policy, catalog, defaults)
+        if anchored is not None:
+            self.query = anchored
+            self.kinds = Kinds.of(anchored, policy, catalog)
         if len(self.kinds.releases) > MAX_BLOCKS:
             at = self.kinds.releases[MAX_BLOCKS].select
             raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)
@@ -209,12 +216,15 @@ class _Splitter:
         for value in self.kinds.values[len(self.values) :]:
             if value.after > releases:
                 break
-            select = value.subquery.unnest()
+            select, place = value.subquery.unnest(), len(self.values)
             assert isinstance(select, exp.Select)  # noqa: S101  so it was judged
-            alone, place = select_alone(select, tree, self.kinds), len(self.values)
+            alone = select_alone(select, tree, self.kinds)
             sql_type = self.types.find_type(alone, value)
+            at = value.subquery
+            if not sql_type.numeric and not value.listed:
+                at, alone, sql_type = self.types.find_widest(alone, value, sql_type)
             self.values.append(PlacedValue(alone, value.subquery, sql_type, value.listed))
-            value.subquery.replace(mark_value(place, sql_type, listed=value.listed))
+            at.replace(mark_value(place, sql_type, listed=value.listed))
 
     def _separate(self, release: ReleaseBlock, name: str) -> tuple[list[Query], exp.Select | None]:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
@@ -298,7 +308,11 @@ class _Splitter:
         for tree in (outer, *(value.query for value in self.values)):
             _name_releases(tree, marks, names)
             check_outer(self.query, self.policy, tree, names.values())
-        own = [blocks[i].query.options for i in kept]
+        shares = [blocks[i].release.select.meta.get(EPSILON) for i in kept]
+        own = [
+            blocks[i].query.options if part is None else replace(blocks[i].query.options, epsilon=part)
+            for i, part in zip(kept, shares, strict=True)
+        ]
         options = share_epsilon(self.written.total, self.defaults, own, self.filters)
         return Parts(
             tuple(

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import field
 
 from sqlglot import exp
 
 from dpsql.analysis import Catalog, Plan, put_domains, write_engine_sql
+from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.released_values import TYPES
 from dpsql.composition.kinds import Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.engines import UnboundQuery
 from dpsql.errors import QueryRefused
-from dpsql.language import Query, copy_tree, find_nodes
+from dpsql.language import Query, copy_tree, find_nodes, walk_tree
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
 from dpsql.types import BIGINT, DOUBLE, SqlType
@@ -61,6 +64,20 @@ def constant_type(found: str, *, listed: bool) -> SqlType | None:
     return next((each for each in TYPES if str(each) == found), None)
 
 
+_COMPUTED = (exp.Add, exp.Sub, exp.Paren, exp.Cast, exp.TryCast, exp.Anonymous)
+"""What may be computed of a value that is no number."""
+
+
+def _is_of_constants(node: exp.Expr, value: exp.Expr) -> bool:
+    """Return whether an expression has nothing but constants beside a value."""
+    beside = (exp.Column, exp.Query, exp.CurrentDate, exp.CurrentTimestamp, exp.SessionParameter, exp.Star)
+    names = ("now", "today", "current_date", "current_timestamp", "get_current_timestamp")
+    return aggregate_name(node) is None and not any(
+        (isinstance(n, beside) and n is not value) or (function_name(n) or "").lower() in names
+        for n in walk_tree(node, lambda n: n is value)
+    )
+
+
 @dataclass(slots=True)
 class ValueTypes:
     """Finds the types of the values of one statement, release after release."""
@@ -99,6 +116,29 @@ class ValueTypes:
         if constant is None:
             raise below(self.query.source, value.subquery)
         return constant
+
+    def find_widest(
+        self, select: exp.Select, value: ReadValue, sql_type: SqlType
+    ) -> tuple[exp.Expr, exp.Select, SqlType]:
+        """Return the largest expression that is made of a value and constants, its SQL and its type.
+
+        Then what is computed of the value is computed with released rows, and the constant is its result.
+        """
+        best: tuple[exp.Expr, exp.Select, SqlType] = (value.subquery, select, sql_type)
+        around = value.subquery.parent
+        while isinstance(around, _COMPUTED) and _is_of_constants(around, value.subquery):
+            made, at = copy_tree(around), [n is value.subquery for n in walk_tree(around)].index(True)
+            inner = exp.Subquery(this=copy_tree(select, "with_"))
+            walk_tree(made)[at].replace(inner)
+            whole = exp.Select(expressions=[made])
+            if (clause := select.args.get("with_")) is not None:
+                whole.set("with_", copy_tree(clause))
+            with suppress(QueryRefused):
+                found = self.find_type(whole, value)
+                if not found.numeric:
+                    best = around, whole, found
+            around = around.parent
+        return best
 
     def _describe(self, types: Mapping[str, Columns], sql: str) -> str | None:
         """Return the type of the only column of SQL over releases; None if it has others or does not bind."""

@@ -168,6 +168,7 @@ def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: 
     if table.public:
         return
     _verify_owned(report, inspector, table)
+    _verify_covers(report, inspector, table)
     if isinstance(table.unit, UnitColumn):
         _report_single(report, inspector, policy, table, table.unit.column)
     if table.cut == "NOISE_ONLY":
@@ -205,6 +206,20 @@ def _verify_owned(report: Report, inspector: ExactQueries, table: Table) -> None
             report.add("wrong", place, text)
         else:
             report.add("ok", place, f"each value of {named} belongs to one {kind}")
+
+
+def _verify_covers(report: Report, inspector: ExactQueries, table: Table) -> None:
+    """Report the days that rows are to begin and end with, where there are none or others beyond."""
+    for column, days in table.covers.items() if not isinstance(table.unit, UnitRow) else ():
+        place = table.place("covers", column)
+        first, last, beyond = inspector.count_at_days(table.name, column, *(day.isoformat() for day in days))
+        missing = [str(day) for day, rows in zip(days, (first, last), strict=True) if not rows]
+        if missing or beyond:
+            said = [f"no row on {' and '.join(missing)}"] if missing else []
+            said += [f"{number_of(beyond, 'row')} beyond"] if beyond else []
+            report.add("wrong", place, f"is not so: {', '.join(said)}")
+        else:
+            report.add("ok", place, "there are rows on both days, and none beyond")
 
 
 def _report_single(report: Report, inspector: ExactQueries, policy: Policy, table: Table, unit: str) -> None:

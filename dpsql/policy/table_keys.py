@@ -9,6 +9,7 @@ from dpsql.policy.toml_values import (
     FLAG,
     MOST,
     NULLS,
+    RANGES_OF_DAYS,
     RENAMED,
     SETS_OF_COLUMNS,
     TEXT,
@@ -79,6 +80,13 @@ TABLE_KEYS: dict[str, Key] = {
         "none",
         "columns each value of which belongs to one unit, as the owner declares, such as the number of an "
         "order with several rows: the table is then joined with itself on them. No guarantee depends on it",
+    ),
+    "covers": Key(
+        RANGES_OF_DAYS,
+        "none",
+        "columns of dates with the first and the last day that rows have, as the owner declares: there are "
+        "rows on both, and none beyond. `covers = { visit_date = [2023-01-01, 2024-12-31] }`: MIN and MAX of "
+        "the column over the whole table are these days, free. They are never to be taken from the rows",
     ),
     "not_null": Key(
         COLUMNS,

@@ -280,9 +280,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER
 -- R541
 SELECT 'c' AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
 
--- R41
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (5) GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R37
 SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
 
@@ -396,9 +393,6 @@ SELECT AVG(m) FROM (SELECT note, MAX(day) - DATE '2024-01-01' AS m FROM visits W
 
 -- R2601
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 12 > ms
-
--- R2602
-SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN ('a', 'b')
 
 -- R2604
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 3
