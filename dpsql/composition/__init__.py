@@ -11,6 +11,7 @@
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name
 ``anchors``               reads MIN and MAX of a table's days
+``rank_quantiles``        reads ranks that stand for quantiles
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation

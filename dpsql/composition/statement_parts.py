@@ -29,6 +29,7 @@ from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_counts, with_existing
 from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
+from dpsql.composition.rank_quantiles import with_quantiles
 from dpsql.composition.release_blocks import (
     everything,
     fuse,
@@ -145,6 +146,7 @@ class _Splitter:
         if query.options.as_of is not None:
             tree = with_clock(tree, query.options.as_of)
         tree = with_covered(tree if query.inner else with_counts(tree, policy), policy)
+        tree = with_quantiles(replace(query, tree=tree))
         self.query = with_existing(replace(query, tree=tree), policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters

@@ -11,6 +11,7 @@ import duckdb
 import pytest
 
 from dpsql.analysis import list_marks, put_values
+from dpsql.analysis.released_values import Known
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.session import Session
@@ -161,7 +162,7 @@ def test_a_day_is_found_although_noise_hides_a_few_units(session: Session) -> No
         assert LAST - timedelta(days=3) <= day <= LAST
 
 
-VALUES = {
+VALUES: dict[str, list[Known]] = {
     "day >= (SELECT MAX(day) FROM visits)": [None, date(2024, 2, 3), date.min, date.max],
     "day >= (SELECT MAX(day) FROM visits) - INTERVAL 30 DAY": [
         None,
