@@ -12,6 +12,7 @@
                           what they name
 ``anchors``               reads MIN and MAX of a table's days
 ``rank_quantiles``        reads ranks that stand for quantiles
+``found_values``          makes lists of private values releases
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation

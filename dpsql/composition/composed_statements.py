@@ -23,6 +23,7 @@ from dpsql.composition.derived import (
     with_details,
 )
 from dpsql.composition.existence import describe_existence, leaves_out, with_groups
+from dpsql.composition.found_values import put_least
 from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
     compare_half_way,
@@ -91,7 +92,7 @@ def compose(
     sql = write_engine_sql(copy_tree(outer))
     with _binding(query):
         names = database.bind_over(types, sql)
-    values = tuple(_value(query, each, relations, policy, database, steps) for each in parts.values)
+    values = tuple(_value(query, each, relations, distinct, policy, steps) for each in parts.values)
     known = {relation.name: relation.release for relation in relations}
     decided = tuple(Existence(known[name], places, windows) for name, places, windows in parts.existence)
     plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), (), values)
@@ -123,12 +124,15 @@ def _value(
     query: Query,
     placed: PlacedValue,
     relations: Sequence[OuterRelation],
+    parts: Sequence[PreparedPrivate],
     policy: Policy,
-    database: SchemaDatabase,
     steps: ColumnSteps,
 ) -> ReleasedValue:
     """Return a value that releases read; refuse one that cannot be a constant of its type."""
-    made = copy_tree(placed.query)
+    made, database = copy_tree(placed.query), parts[0].counting.engines.schema_database
+    used = {fold(table.name) for table in find_nodes(made, exp.Table)}
+    of = next((parts[r.release] for r in relations if fold(r.name) in used), parts[0])
+    note = put_least(made, of.plan, of.method.quote.scale)
     compare_half_way(made, steps)
     put_domains(made, query.source, policy, database)
     named = {fold(table.name) for table in find_nodes(made, exp.Table)}
@@ -137,8 +141,8 @@ def _value(
         columns = database.describe_over({relation.name: relation.columns for relation in relations}, sql)
     if len(columns) != 1 or not placed.has_type(columns[0][1]):
         raise below(query.source, placed.at)
-    of = frozenset(r.release for r in relations if fold(r.name) in named)
-    return ReleasedValue(sql, of, placed.type, placed.listed)
+    read = frozenset(r.release for r in relations if fold(r.name) in named)
+    return ReleasedValue(sql, read, placed.type, placed.listed, note)
 
 
 def _with_bars(
@@ -252,7 +256,8 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
         "parts": releases,
     }
     together = _join_facts(prepared, releases)
-    own["warnings"] = (*together.warnings, *describe_existence(prepared, releases), *errors.notes)
+    notes = dict.fromkeys(value.note for value in prepared.values if value.note)
+    own["warnings"] = (*notes, *together.warnings, *describe_existence(prepared, releases), *errors.notes)
     return replace(together, **own)
 
 

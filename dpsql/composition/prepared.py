@@ -163,6 +163,8 @@ class ReleasedValue:
     """The places of the releases that it reads, among the parts."""
     type: SqlType = DOUBLE
     listed: bool = False
+    note: str = ""
+    """What the answer says of it."""
 
 
 @dataclass(frozen=True, slots=True)

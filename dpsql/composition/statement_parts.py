@@ -28,6 +28,7 @@ from dpsql.composition.block_clauses import Written, share_epsilon
 from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_counts, with_existing
 from dpsql.composition.existence import EXISTENCE, readers
+from dpsql.composition.found_values import with_found_values
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
 from dpsql.composition.rank_quantiles import with_quantiles
 from dpsql.composition.release_blocks import (
@@ -147,7 +148,8 @@ class _Splitter:
             tree = with_clock(tree, query.options.as_of)
         tree = with_covered(tree if query.inner else with_counts(tree, policy), policy)
         tree = with_quantiles(replace(query, tree=tree))
-        self.query = with_existing(replace(query, tree=tree), policy, catalog)
+        query = with_found_values(replace(query, tree=tree), policy, catalog)
+        self.query = with_existing(query, policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters
         self.kinds = Kinds.of(self.query, policy, catalog)

@@ -381,18 +381,6 @@ WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(DISTINCT user_id) FROM v
 -- hint: WHERE a.user_id = b.user_id
 SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM pages p LEFT JOIN visits v ON v.page = p.page WHERE v.user_id IS NULL) GROUP BY city ORDER BY n DESC LIMIT 2
 
--- R38 IN on another column
--- error: IN over a private table compares only privacy units
--- at: page #2
--- hint: WHERE user_id IN (SELECT user_id FROM
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM visits WHERE country = 'DE') GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R39 IN: the inner column is not the unit
--- error: IN over a private table compares only privacy units
--- at: user_id #2
--- hint: WHERE user_id IN (SELECT user_id FROM
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT age FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R41 IN: an aggregate of units
 -- error: MAX of the privacy unit over many units is not released
 -- at: MAX
@@ -552,7 +540,7 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT v.user_id, v.page, ROW_NU
 
 -- R4321 a list of whole rows
 -- error: IN takes a subquery of one column
--- at: SELECT #2
+-- at: page #2
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page, category FROM pages)
 
 -- R4322 rows of a release that may be many, where one value stands
@@ -561,8 +549,8 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page, cate
 -- hint: write page = $value, and give it what this returns as
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page = (SELECT page FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) WHERE m > 2)
 
--- R4323 a released list beside the key that it would choose
+-- R4323 a released list in a key
 -- error: a release cannot choose private rows: what is counted would
--- at: page #3
+-- at: page #2
 -- hint: write page IN ($value), and give it what this returns as
-SELECT page IN (SELECT page FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) WHERE m > 2) AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN (SELECT page FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) WHERE m > 2)
+SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN (SELECT page FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) WHERE m > 2)
