@@ -13,6 +13,7 @@
 ``anchors``               reads MIN and MAX of a table's days
 ``rank_quantiles``        reads ranks that stand for quantiles
 ``found_values``          makes lists of private values releases
+``distinct_rows``         counts different rows as different texts
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation
