@@ -25,6 +25,7 @@ from dpsql.analysis.released.released_calls import is_quantile
 from dpsql.composition.anchors import EPSILON, with_anchors, with_clock, with_covered
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, share_epsilon
+from dpsql.composition.chosen_public_rows import with_chosen_public_rows
 from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.distinct_rows import with_distinct_rows
 from dpsql.composition.equivalent_blocks import with_counts, with_existing
@@ -150,6 +151,7 @@ class _Splitter:
         tree = with_covered(tree if query.inner else with_counts(tree, policy), policy)
         tree = with_quantiles(replace(query, tree=tree))
         tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
+        tree = with_chosen_public_rows(replace(query, tree=tree), policy, catalog)
         query = with_found_values(replace(query, tree=tree), policy, catalog)
         self.query = with_existing(query, policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
