@@ -46,7 +46,7 @@ LIKE_SQL = [
     f"SELECT COUNT(*) AS n FROM item WHERE item_id NOT IN {OUT}",
     f"SELECT COUNT(*) AS n FROM item WHERE item_id IN {OUT} AND film_id > 2",
     f"SELECT f.film_id, COUNT(*) AS n FROM film f JOIN item i ON i.film_id = f.film_id WHERE i.item_id NOT IN {OUT} GROUP BY 1 ORDER BY 1 ASC",
-    f"SELECT f.kind, COUNT(*) AS n FROM film f JOIN item i ON i.film_id = f.film_id WHERE i.item_id IN {OUT} AND f.film_id < 6 GROUP BY f.kind ORDER BY n DESC",
+    f"SELECT f.kind, COUNT(*) AS n FROM film f JOIN item i ON i.film_id = f.film_id WHERE i.item_id IN {OUT} AND f.film_id < 6 GROUP BY f.kind ORDER BY f.kind",
     f"SELECT kind, n FROM (SELECT f.kind, COUNT(*) AS n FROM film f, item i WHERE i.film_id = f.film_id AND i.item_id NOT IN {OUT} GROUP BY f.kind) ORDER BY kind",
 ]
 
