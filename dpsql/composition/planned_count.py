@@ -184,7 +184,6 @@ class PlannedCount:
         ]
         if not self.engines.is_unchanged(reads):
             raise Cancelled(_CHANGED)
-        return counts
 
 
 def columns_of(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
