@@ -11,13 +11,15 @@ answer says so.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
-from dpsql.analysis import Catalog
+from dpsql.analysis import Catalog, write_public_sql
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.errors import Error
-from dpsql.language import MARK, Query, copy_tree, find_nodes
+from dpsql.language import MARK, Clause, Options, Query, copy_tree, find_nodes
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 
@@ -46,7 +48,7 @@ def with_chosen_public_rows(query: Query, policy: Policy, catalog: Catalog) -> e
         found = _read(select, policy)
         if found is None or provenance.find_unit(found.listed, ()) is None:
             continue
-        if not _is_found_once(found, catalog):
+        if not _is_found_once(query, found, policy, catalog):
             continue
         made = _write(found)
         if made is not None and select is tree:
@@ -99,14 +101,23 @@ def _is_public(select: exp.Select, policy: Policy) -> bool:
     return bool(items)
 
 
-def _is_found_once(found: _Chosen, catalog: Catalog) -> bool:
+def _is_found_once(query: Query, found: _Chosen, policy: Policy, catalog: Catalog) -> bool:
     """Return whether each value of the column stands in one public row; these rows are public."""
-    rows = exp.Select(expressions=[copy_tree(found.column)])
+    rows = exp.Select(expressions=[exp.alias_(copy_tree(found.column), "x", quoted=True)])
     _copy_rows(found, rows)
+    x = exp.column("x", quoted=True)
+    several = exp.GT(
+        this=exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]), expression=exp.Literal.number(1)
+    )
+    made = exp.Select(expressions=[x])
+    made.set("from_", exp.From(this=_named(rows, "s")))
+    made.set("where", exp.Where(this=exp.Not(this=exp.Is(this=copy_tree(x), expression=exp.Null()))))
+    made.set("group", exp.Group(expressions=[copy_tree(x)]))
+    made.set("having", exp.Having(this=several))
+    made.set("limit", exp.Limit(expression=exp.Literal.number(1)))
+    public = replace(query, tree=made, inner={}, options=Options(), clause=Clause(), has_options=False)
     try:
-        text = str(rows.sql("duckdb", comments=False)).replace(MARK, "")
-        several = f"SELECT 1 FROM ({text}) AS s(x) WHERE x IS NOT NULL GROUP BY x HAVING COUNT(*) > 1 LIMIT 1"
-        return bool(catalog.run(several).num_rows == 0)
+        return bool(catalog.run(write_public_sql(public, policy, catalog)).num_rows == 0)
     except (Error, ValueError):
         return False
 

@@ -47,8 +47,8 @@ def with_found_values(query: Query, policy: Policy, catalog: Catalog) -> Query:
         select = listed.unnest() if isinstance(listed, exp.Subquery) else listed
         if around is None or not isinstance(select, exp.Select) or set(_given(select)) - _READ:
             continue
-        ctes = _ctes_of(select, provenance)
         try:
+            ctes = _ctes_of(select, provenance)
             unit = _find_speakers(node, select, around, provenance, ctes)
         except QueryRefused:
             continue

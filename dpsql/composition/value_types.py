@@ -13,7 +13,7 @@ from dataclasses import field
 
 from sqlglot import exp
 
-from dpsql.analysis import Catalog, Plan, put_domains, write_engine_sql
+from dpsql.analysis import Catalog, Plan, check_outer, put_domains, write_engine_sql
 from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import function_name
 from dpsql.analysis.released_values import TYPES
@@ -110,6 +110,7 @@ class ValueTypes:
             if not table.alias:
                 table.set("alias", exp.TableAlias(this=copy_tree(table.this)))
             table.set("this", exp.to_identifier(name, quoted=True))
+        check_outer(self.query, self.policy, made, types)
         put_domains(made, self.query.source, self.policy, self.catalog)
         found = self._describe(types, write_engine_sql(made))
         constant = None if found is None else constant_type(found, listed=value.listed)

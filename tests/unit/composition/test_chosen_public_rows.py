@@ -88,3 +88,31 @@ def test_what_is_left_out_is_told(session: Session) -> None:
 def test_other_public_rows_are_not_chosen_by_private_values(session: Session, sql: str) -> None:
     with pytest.raises(QueryRefused):
         session.prepare(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT COUNT(*) FROM item WHERE item_id NOT IN {OUT} AND film_id IN (SELECT 1 FROM read_csv('/etc/passwd'))",
+        f"SELECT COUNT(*) FROM item WHERE item_id NOT IN {OUT} AND length(getenv('HOME')) > 0",
+        "SELECT COUNT(DISTINCT user_id) FROM rental WHERE item_id IN (SELECT item_id FROM (SELECT item_id, COUNT(DISTINCT user_id) AS n FROM rental GROUP BY item_id), read_csv('/etc/passwd'))",
+        "SELECT COUNT(DISTINCT user_id) FROM rental WHERE item_id IN (SELECT item_id FROM (SELECT item_id, COUNT(DISTINCT user_id) AS n FROM rental GROUP BY item_id) WHERE length(getenv('HOME')) > n)",
+    ],
+)
+def test_nothing_runs_that_is_not_checked_first(
+    session: Session, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking for what is public or of which type a value is binds no function that a statement may not call."""
+    database = session.database.engines().schema_database
+    asked = list[str]()
+    for name in ("run", "describe_over"):
+        ask = getattr(database, name)
+        monkeypatch.setattr(
+            database,
+            name,
+            lambda *given, ask=ask: asked.extend(map(str, given)) or ask(*given),
+            raising=False,
+        )
+    with pytest.raises(QueryRefused):
+        session.prepare(sql)
+    assert not any(word in text for text in asked for word in ("read_csv", "getenv"))
