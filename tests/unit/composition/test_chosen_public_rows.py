@@ -115,4 +115,4 @@ def test_nothing_runs_that_is_not_checked_first(
         )
     with pytest.raises(QueryRefused):
         session.prepare(sql)
-    assert not any(word in text for text in asked for word in ("read_csv", "getenv"))
+    assert not any(word in text.lower() for text in asked for word in ("read_csv", "getenv"))
