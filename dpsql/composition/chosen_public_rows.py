@@ -19,7 +19,7 @@ from dpsql.analysis import Catalog, write_public_sql
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.errors import Error
-from dpsql.language import MARK, Clause, Options, Query, copy_tree, find_nodes
+from dpsql.language import MARK, Clause, Options, Query, copy_tree, find_nodes, title_of
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy, fold
 
@@ -151,7 +151,8 @@ def _write(found: _Chosen) -> exp.Select | None:
     for item in items:
         node, name = item.unalias(), item.alias_or_name
         if _is_count(node):
-            shown.append(exp.alias_(exp.column("n", table="b"), name or "count_star()", quoted=True))
+            title = name if isinstance(item, exp.Alias) else title_of(node)
+            shown.append(exp.alias_(exp.column("n", table="b"), title, quoted=True))
         elif node.sql() in texts:
             column = exp.column(f"k{texts.index(node.sql())}", table="b", quoted=False)
             shown.append(exp.alias_(column, name, quoted=True))

@@ -70,6 +70,11 @@ def test_the_answer_is_that_of_sql_without_null(session: Session, sql: str) -> N
         assert row[-1] == pytest.approx(true[-1], abs=0.5)
 
 
+def test_columns_are_named_as_they_are_written(session: Session) -> None:
+    sql = LIKE_SQL[2].replace("COUNT(*) AS n", "COUNT(*)")
+    assert session.run(sql).table.column_names == ["film_id", "COUNT(*)"]
+
+
 def test_what_is_left_out_is_told(session: Session) -> None:
     said = " ".join(present(session.run(LIKE_SQL[2]).release).warnings)
     assert "NOT IN: rows without a item_id are left out; with one, SQL's NOT IN is empty" in said
