@@ -147,6 +147,13 @@ def test_the_day_is_told_with_its_price(session: Session) -> None:
     assert "the last day was taken as 2024-09-06 (epsilon 0.125)" in release.warnings
 
 
+def test_explain_says_which_release_reads_which(session: Session) -> None:
+    rows = session.run(f"EXPLAIN {SINCE}").table.to_pylist()
+    shown = "\n".join(f"{row['property']}: {row['value']}" for row in rows)
+    assert "as a constant" in shown
+    assert "the last day was taken as the day that is found" in shown
+
+
 def test_a_day_is_found_although_noise_hides_a_few_units(session: Session) -> None:
     """At epsilon 1 each day has 200 units, a little less than the threshold: the day found is never after the last."""
     for i in range(20):
