@@ -201,6 +201,8 @@ class Fix:
     """The part of `text` that nobody said, and that the analyst should think about."""
     asks: str = ""
     """What the changed statement asks, if that is something else."""
+    provided: str = ""
+    """On which condition the changed statement asks the same, if nobody has said that it holds."""
     also: tuple[Fix, ...] = ()
 
 

@@ -10,7 +10,19 @@ import duckdb
 from dpsql.language import split_script
 
 FOLDER = Path(__file__).parent / "sql"
-TABLES = ("visits", "users", "pages", "baskets", "goods", "parcels", "scans", "prices", "readings", "moments")
+TABLES = (
+    "visits",
+    "users",
+    "pages",
+    "baskets",
+    "goods",
+    "parcels",
+    "scans",
+    "refunds",
+    "prices",
+    "readings",
+    "moments",
+)
 
 
 @dataclass(frozen=True)

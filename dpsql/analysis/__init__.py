@@ -11,7 +11,7 @@
 ``from_tables``        items of FROM, ``from_joins`` their joins
 ``scalar_rules``       scalar expressions: ``call_rules`` and ``syntax_rules`` more of them, and the table
                        of all; ``scalar_functions`` and ``total_forms`` the allowed functions,
-                       ``conversions``
+                       ``conversions``, and ``released_values`` constants of earlier releases
 ``compiler``           the state of one statement's compilation: ``typed_expression`` and
                        ``compiled_relation`` are what it makes
 ``facts_of_values``    bounds of an expression, its grain of time, NULL; ``row_conditions`` what holds on
@@ -47,7 +47,7 @@ from dpsql.analysis import select_blocks
 from dpsql.analysis.advice import RefusedStatement, advise
 from dpsql.analysis.advice.survey import Surveyor, adapt_hints, order_obstacles
 from dpsql.analysis.bound_ladders import Contribution, CutValues, Kept, KeptLadders, LeftOut
-from dpsql.analysis.call_rules import RULES_BY_NODE, find_values, mark_value, put_values
+from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, PublicOrder, check_sealed, is_alike, merge_queries
 from dpsql.analysis.compiler import function_name
 from dpsql.analysis.cut_contributions import (
@@ -91,6 +91,7 @@ from dpsql.analysis.public_statements import (
 )
 from dpsql.analysis.released.quantiles import CellRows, Quantile
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
+from dpsql.analysis.released_values import find_values, list_marks, mark_value, put_values
 from dpsql.analysis.schema_catalog import Catalog, Vocabulary
 from dpsql.analysis.selection import NOT_COUNTED
 from dpsql.analysis.statement_plan import (
@@ -156,6 +157,7 @@ __all__ = [
     "is_laplace_less",
     "is_private",
     "is_selection_of_all",
+    "list_marks",
     "list_obstacles",
     "mark_value",
     "merge_queries",

@@ -1,16 +1,9 @@
-"""Rules for constants, function calls, JSON paths and values of earlier releases; the table of all rules.
-
-A statement is compiled before its releases run, so a value has a place and no number then. The analysis
-knows nothing of the number: it narrows no bound, is no key, and declares no group. When the value is known,
-only its constant is put into the compiled query, and the rest stays what was proved, priced and explained.
-The release is private for every value that the constant may have, so the losses of both add up.
-"""
+"""Rules for constants, function calls and JSON paths; the table of all rules."""
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -18,17 +11,15 @@ from decimal import Decimal
 from sqlglot import exp
 
 from dpsql.analysis import scalar_functions
-from dpsql.analysis.compiled_query import CompiledQuery, with_query
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
 from dpsql.analysis.conversions import cast, unify
 from dpsql.analysis.facts_of_values import bounds_of_greatest, hull_of_bounds
 from dpsql.analysis.nested_queries import SUBQUERY_RULES
 from dpsql.analysis.public_domains import make_literal_domain
+from dpsql.analysis.released_values import VALUE_RULES
 from dpsql.analysis.scalar_functions import is_failing_on_samples
 from dpsql.analysis.scalar_rules import RULES, build_typed, compile_condition, convert_to_common
-from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.statement_plan import Plan
 from dpsql.analysis.syntax_rules import SYNTAX_RULES, ZONE_RULES, compile_lambda_call, compile_timezone_call
 from dpsql.analysis.typed_expression import Literal, Typed, bounds_of_constant, make_constant
 from dpsql.analysis.window_functions import WINDOW_RULES
@@ -40,18 +31,12 @@ from dpsql.kernel.tree import (
     Case,
     Cast,
     Constant,
-    Expr,
     Interval,
-    Item,
     Paren,
-    ScalarQuery,
-    Select,
     duckdb_sql,
-    replaced,
 )
 from dpsql.kernel.tree.forms import LONGEST, concatenated
-from dpsql.language import call_end, explain_unclear, find_nodes
-from dpsql.policy import Policy
+from dpsql.language import call_end, explain_unclear
 from dpsql.types import (
     BIGINT,
     BOOLEAN,
@@ -260,63 +245,6 @@ CALL_RULES = (
     Rule(exp.CurrentDate, _clock, frozenset()),
     Rule(exp.CurrentTimestamp, _clock, frozenset()),
 )
-
-_META = "released"
-
-
-def mark_value(place: int) -> exp.Expr:
-    """Return the parser's node for a value that is not known yet; no parsed text has a node with its mark."""
-    made = exp.SessionParameter(this=exp.Literal.number(place))
-    made.meta[_META] = place
-    return made
-
-
-def find_values(tree: exp.Expr) -> tuple[int, ...]:
-    """Return the places of the values that a release block reads."""
-    found = {n.meta[_META] for n in find_nodes(tree, exp.SessionParameter) if _META in n.meta}
-    return tuple(sorted(found))
-
-
-def put_values(plan: Plan, values: Mapping[int, float | None], policy: Policy, catalog: Catalog) -> Plan:
-    """Return a plan in whose compiled queries the constants of released values are these values."""
-    known = {_unknown_value(place): _known_value(value) for place, value in values.items()}
-
-    def filled(compiled: CompiledQuery) -> CompiledQuery:
-        query = replaced(compiled.query, lambda n: known.get(n, n) if isinstance(n, ScalarQuery) else n)
-        return with_query(compiled, query, catalog, policy)
-
-    ladders = tuple(replace(each, compiled=filled(each.compiled)) for each in plan.ladders)
-    return replace(plan, compiled=filled(plan.compiled), ladders=ladders)
-
-
-def _unknown_value(place: int) -> ScalarQuery:
-    text = Cast(Constant(f"released value {place + 1}", VARCHAR), DOUBLE, bounded=True)
-    return _scalar_query(text)
-
-
-def _known_value(value: float | None) -> ScalarQuery:
-    if value is None:
-        return _scalar_query(Cast(Constant(None, NULL), DOUBLE, bounded=True))
-    if not math.isfinite(value):
-        return _scalar_query(
-            Cast(Constant("nan" if math.isnan(value) else repr(value), VARCHAR), DOUBLE, bounded=True)
-        )
-    return _scalar_query(Constant(value + 0.0, DOUBLE))
-
-
-def _scalar_query(node: Expr) -> ScalarQuery:
-    """Return a constant as a scalar subquery: no rule takes this for a literal, or knows its bounds."""
-    return ScalarQuery(Select((Item(node),)))
-
-
-def _compile_released_value(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    place = node.meta.get(_META)
-    if place is None:
-        raise compiler.source.refuse("variables of a session are not supported", node)
-    return Typed(_unknown_value(place), DOUBLE)
-
-
-VALUE_RULES = (Rule(exp.SessionParameter, _compile_released_value, frozenset({"this", "kind"})),)
 
 RULES_BY_NODE: dict[type[exp.Expr], Rule] = {
     rule.node: rule

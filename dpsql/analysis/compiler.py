@@ -197,6 +197,8 @@ class StatementCompiler:
             )
         for note in value.notes:
             self.assume(note)
+        if "assumed" in node.meta:
+            self.assume(node.meta["assumed"])
         if value.size > MAX_NODES:
             self.count(value.size, node)
         self.count(1, node)

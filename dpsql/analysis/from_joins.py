@@ -306,8 +306,8 @@ def _own_names(origin: Origin) -> list[str]:
 def is_tied_by_units(pairs: Iterable[tuple[Typed, Typed]]) -> bool:
     """Return whether equated columns are units, or unique keys of one table: then rows of one unit meet.
 
-    Equal keys belong to one unit if the owner's declaration is true. The unit equality, which is added
-    beside, then changes nothing; if it is false, no rows of different units meet.
+    Equal keys belong to one unit if the owner's declaration is true (`policy.owned_keys`). The unit equality,
+    which is added beside, then changes nothing; if it is false, no rows of different units meet.
     """
     return any((a.unit.held and b.unit.held) or (a.link and a.link == b.link) for a, b in pairs)
 

@@ -50,7 +50,7 @@ from dpsql.kernel.tree import (
     guarded,
 )
 from dpsql.language import StatementText, replace_name
-from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, fold, path_of, zones
+from dpsql.policy import Policy, Table, UnitColumn, UnitRow, UnitVia, find_owned_keys, fold, path_of, zones
 from dpsql.types import BOOLEAN, TIMESTAMP, TIMESTAMPTZ, SqlType
 
 NODES_PER_TABLE = 25
@@ -190,7 +190,8 @@ def _compile_declared_table(compiler: StatementCompiler, table: Table, at: exp.E
     source = Scan(table.name, "b")
     facts = table.unique if table.unit is not None else compiler.catalog.unique(table.name)
     unique = frozenset(frozenset(places[fold(c)] for c in fact) for fact in facts)
-    links = _find_links(compiler.policy, table)
+    owned = find_owned_keys(compiler.policy.tables)
+    links = {column: key for (name, column), key in owned.items() if name == fold(table.name)}
     columns = tuple(_describe_column(compiler, table, name, sql_type, links) for name, sql_type in declared)
     match table.unit:
         case None:
@@ -324,28 +325,6 @@ def _describe_column(
 def _find_span(catalog: Catalog, table: Table, name: str) -> Span | None:
     days = catalog.span(table.name, name)
     return Span.of_days(*days, f"the declared range of {table.name}.{name}") if days else None
-
-
-def _find_links(policy: Policy, table: Table) -> dict[str, str]:
-    """Return the names of the unique columns that columns of a table are or refer to, by their own names."""
-    units = [other.unit for other in policy.tables.values()]
-    parents = [u.column for u in units if isinstance(u, UnitVia) and fold(u.table) == fold(table.name)]
-    alone = [fact[0] for fact in table.unique if len(fact) == 1]
-    own = [table.unit.via] if isinstance(table.unit, UnitVia) else []
-    return {fold(column): _find_link(policy, table, column) for column in (*parents, *alone, *own)}
-
-
-def _find_link(policy: Policy, table: Table, column: str) -> str:
-    """Return the name of the unique column that a column is, or refers to in one hop or several.
-
-    A key may itself refer to a parent's key, as in a table with one row for each row of its parent.
-    """
-    for parent in path_of(policy.tables, table):
-        unit = table.unit
-        if not isinstance(unit, UnitVia) or fold(unit.via) != fold(column):
-            break
-        table, column = parent, unit.column
-    return fold(f"{table.name}.{column}")
 
 
 def _read_unnest(node: exp.Unnest) -> exp.Values | None:

@@ -18,6 +18,7 @@ from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, li
 from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import hull_of_bounds
 from dpsql.analysis.from_joins import compile_from, find_equalities, is_tied_by_units
+from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common, make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole
 from dpsql.errors import QueryRefused
@@ -62,7 +63,8 @@ def _compile_in(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Ty
     block = _block_around(compiler, node, scope)
     value = compiler.expression(node.this, scope)
     inner = subquery.this if isinstance(subquery, exp.Subquery) else subquery
-    relation = compiler.query(inner, block.ctes, block.depth + 1)
+    mark = find_mark(subquery)
+    relation = relation_of_list(mark) if mark else compiler.query(inner, block.ctes, block.depth + 1)
     alias = compiler.alias()
     if len(relation.columns) != 1:
         raise compiler.source.refuse("IN takes a subquery of one column", subquery)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field, replace
+from datetime import datetime, time
 
 from dpsql.analysis import select_blocks
 from dpsql.analysis.bound_ladders import Contribution
@@ -103,6 +104,8 @@ class Draft:
             query.source, policy, catalog, RULES_BY_NODE, select_blocks.compile_query
         )
         compiler.places_found = found
+        if options.as_of is not None:
+            compiler.now = datetime.combine(options.as_of, time())
         return Draft(query, policy, catalog, options, compiler)
 
 

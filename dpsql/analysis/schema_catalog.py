@@ -129,6 +129,11 @@ class Catalog(Protocol):
         since 1970, of timestamps microseconds; NaN and infinity do not count.
         """
 
+    def describe_over(
+        self, types: Mapping[str, tuple[tuple[str, SqlType], ...]], sql: str
+    ) -> tuple[tuple[str, str], ...]:
+        """Return names and types of the columns of SQL over released relations with these columns."""
+
     def unique(self, table: str) -> tuple[tuple[str, ...], ...]:
         """Return the column sets of a public table that were verified to be unique."""
 

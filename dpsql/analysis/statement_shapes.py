@@ -325,6 +325,11 @@ class Provenance:
                     return exp.column(name, table=origin.alias, quoted=True)
         return None
 
+    def read_values(self, select: exp.Select, value: exp.Expr, ctes: tuple[Cte, ...]) -> tuple[bool, bool]:
+        """Return whether values of a block are each of one unit, and whether they are declared."""
+        found = self.make_compiler().expression(value, self._scope(select, ctes))
+        return bool(found.link) or found.unit is not UnitRole.NONE, found.domain is not None
+
     def is_numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
         """Return whether no aggregate of a block has values that are no numbers, such as the latest day."""
         scope = self._scope(select, ctes)

@@ -6,9 +6,15 @@
 ``statement_parts``       takes a statement apart into release blocks and an outer query, by the ``kinds``
                           of its blocks; ``equivalent_blocks`` and ``release_blocks`` put them into other
                           forms
+``value_types``           the types of values that releases read of earlier ones
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name
+``anchors``               reads MIN and MAX of a table's days
+``rank_quantiles``        reads ranks that stand for quantiles
+``found_values``          makes lists of private values releases
+``distinct_rows``         counts different rows as different texts
+``chosen_public_rows``    counts public rows that private values choose
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation

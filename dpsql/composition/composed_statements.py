@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
 from dpsql.analysis import Output, Plan, put_domains, write_engine_sql
+from dpsql.analysis.released_values import Known
 from dpsql.composition.derived import (
     Errors,
     fill_details,
@@ -22,6 +23,7 @@ from dpsql.composition.derived import (
     with_details,
 )
 from dpsql.composition.existence import describe_existence, leaves_out, with_groups
+from dpsql.composition.found_values import put_least
 from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
     compare_half_way,
@@ -31,6 +33,7 @@ from dpsql.composition.half_way_thresholds import (
 )
 from dpsql.composition.hidden_columns import HIDDEN, Traced, trace
 from dpsql.composition.kinds import below
+from dpsql.composition.planned_count import columns_of
 from dpsql.composition.prepared import (
     DerivedColumn,
     ErrorBar,
@@ -43,6 +46,7 @@ from dpsql.composition.prepared import (
 from dpsql.composition.refusals import refuse_unbound
 from dpsql.composition.release_words import total_guarantee
 from dpsql.composition.statement_parts import Parts
+from dpsql.composition.value_types import PlacedValue
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge
@@ -51,7 +55,7 @@ from dpsql.places import DETAILS, FREE, Places, lay_out, make_distinct
 from dpsql.planning import COVERS_LESS, choose, to_doubles
 from dpsql.policy import Policy, fold
 from dpsql.release import Release, ends_of, hold_at_once, places_of
-from dpsql.types import BIGINT, DOUBLE, SqlType
+from dpsql.types import BIGINT, DOUBLE
 
 
 def compose(
@@ -88,7 +92,7 @@ def compose(
     sql = write_engine_sql(copy_tree(outer))
     with _binding(query):
         names = database.bind_over(types, sql)
-    values = tuple(_value(query, tree, at, relations, policy, database, steps) for tree, at in parts.values)
+    values = tuple(_value(query, each, relations, distinct, policy, steps) for each in parts.values)
     known = {relation.name: relation.release for relation in relations}
     decided = tuple(Existence(known[name], places, windows) for name, places, windows in parts.existence)
     plain = PreparedComposed(text, query, tuple(distinct), tuple(relations), sql, sql, names, (), (), values)
@@ -118,40 +122,27 @@ def _binding(query: Query) -> Iterator[None]:
 
 def _value(
     query: Query,
-    tree: exp.Query,
-    at: exp.Expr,
+    placed: PlacedValue,
     relations: Sequence[OuterRelation],
+    parts: Sequence[PreparedPrivate],
     policy: Policy,
-    database: SchemaDatabase,
     steps: ColumnSteps,
 ) -> ReleasedValue:
-    """Return a value that releases read; refuse one that is no number."""
-    made = copy_tree(tree)
+    """Return a value that releases read; refuse one that cannot be a constant of its type."""
+    made, database = copy_tree(placed.query), parts[0].counting.engines.schema_database
+    used = {fold(table.name) for table in find_nodes(made, exp.Table)}
+    of = next((parts[r.release] for r in relations if fold(r.name) in used), parts[0])
+    note = put_least(made, of.plan, of.method.quote.scale)
     compare_half_way(made, steps)
     put_domains(made, query.source, policy, database)
     named = {fold(table.name) for table in find_nodes(made, exp.Table)}
     sql = write_engine_sql(made)
     with _binding(query):
         columns = database.describe_over({relation.name: relation.columns for relation in relations}, sql)
-    if len(columns) != 1 or not re.fullmatch(
-        r"DOUBLE|FLOAT|U?(TINY|SMALL|BIG)?INT(EGER)?|DECIMAL.*", columns[0][1]
-    ):
-        raise below(query.source, at)
-    return ReleasedValue(sql, frozenset(r.release for r in relations if fold(r.name) in named))
-
-
-def columns_of(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
-    """Return names and types of the columns that a release has: keys as in the data, measures DOUBLE.
-
-    Of two columns `n` the second one is `n_1`, as in a subquery of DuckDB.
-    """
-    columns = []
-    for output in plan.outputs:
-        kind = BIGINT if output.kind == "rank" else DOUBLE
-        kind = output.quantile.type if output.quantile is not None else kind
-        columns.append((output.name, plan.key_types[output.of] if output.kind == "key" else kind))
-    names = make_distinct([name for name, _ in columns], fold=True)
-    return tuple((name, kind) for name, (_, kind) in zip(names, columns, strict=True))
+    if len(columns) != 1 or not placed.has_type(columns[0][1]):
+        raise below(query.source, placed.at)
+    read = frozenset(r.release for r in relations if fold(r.name) in named)
+    return ReleasedValue(sql, read, placed.type, placed.listed, note)
 
 
 def _with_bars(
@@ -223,15 +214,21 @@ def _bar(
     return ErrorBar(place, relation.release, number, row, (stddev, low, high))
 
 
-def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Release]) -> float | None:
-    """Return a value that a release reads, from the releases that it is computed from, by their places."""
+def value_over(prepared: PreparedComposed, place: int, releases: Mapping[int, Release]) -> Known:
+    """Return a value that a release reads, from the releases that it is computed from, by their places.
+
+    The values of a list are sorted, and have no NULL. No row is a value of NULL.
+    """
     value, database = prepared.values[place], prepared.engines.schema_database
     used = [relation for relation in prepared.relations if relation.release in value.releases]
     types = {relation.name: relation.columns for relation in used}
     read = with_groups(prepared, releases)
     rows = {relation.name: read[relation.release].rows for relation in used}
-    (found,) = database.over(types, rows, value.sql).column(0).to_pylist()
-    return None if found is None else float(found)
+    convert: Callable[[Any], Any] = {DOUBLE: float, BIGINT: int}.get(value.type, lambda found: found)
+    found = [each for each in database.over(types, rows, value.sql).column(0).to_pylist() if each is not None]
+    if value.listed:
+        return tuple(sorted({convert(each) for each in found}))
+    return convert(found[0]) if found else None
 
 
 def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> Release:
@@ -259,7 +256,8 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
         "parts": releases,
     }
     together = _join_facts(prepared, releases)
-    own["warnings"] = (*together.warnings, *describe_existence(prepared, releases), *errors.notes)
+    notes = dict.fromkeys(value.note for value in prepared.values if value.note)
+    own["warnings"] = (*notes, *together.warnings, *describe_existence(prepared, releases), *errors.notes)
     return replace(together, **own)
 
 

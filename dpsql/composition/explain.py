@@ -13,6 +13,7 @@ from dataclasses import asdict
 import pyarrow as pa
 
 from dpsql.analysis import Plan
+from dpsql.composition.anchors import TAKEN
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.composition.release_words import (
     DescribedNumber,
@@ -96,6 +97,7 @@ def _facts_of_release(
 ) -> dict[str, object]:
     """Return what EXPLAIN shows of one release; `left` stands before its SQL."""
     plan, quote = prepared.plan, prepared.method.quote
+    note = prepared.note.replace(TAKEN, "the day that is found")
     return {
         "selection": words_of_selection(plan),
         "why": plan.selection.spelling,
@@ -120,7 +122,7 @@ def _facts_of_release(
         **_facts_left_out(plan),
         "considered": quote_candidates(plan),
         "assumed": [str(each) for each in plan.assumed] or None,
-        "warnings": [*filter(None, (prepared.note, prepared.of_intervals)), *quote.notes] or None,
+        "warnings": [*filter(None, (note, prepared.of_intervals)), *quote.notes] or None,
         **left,
         "compiled_sql": prepared.counting.sql,
     }
@@ -146,7 +148,7 @@ def _parts_of(prepared: PreparedPrivate) -> dict[str, object]:
 def _facts_of_composed(prepared: PreparedComposed, left: dict[str, str], budget: Budget) -> dict[str, object]:
     """Return what EXPLAIN shows of a statement with an outer query: the total, and each release."""
     decided = [each.words(prepared.parts[each.release].plan) for each in prepared.existence]
-    decided = [text for text in dict.fromkeys(decided) if text]
+    decided = [text for text in dict.fromkeys([*(v.note for v in prepared.values), *decided]) if text]
     if len(prepared.parts) == 1:
         found = {**_facts_of_release(prepared.parts[0], left, budget), "outer_sql": prepared.outer}
         said = found["warnings"]
@@ -160,7 +162,11 @@ def _facts_of_composed(prepared: PreparedComposed, left: dict[str, str], budget:
         line, col, _ = source.locate(source.position(part.query.tree))
         called = ", ".join(names[place]) + f", line {line}, column {col}"
         asked = None if part.price.epsilon else "yes: it costs nothing again"
-        releases.append({"relation": called, "asked_before": asked, **_facts_of_release(part, {})})
+        read = sorted({r + 1 for value in part.values for r in prepared.values[value].releases})
+        several = "release" if len(read) == 1 else "releases"
+        reads = f"{several} {', '.join(map(str, read))} as a constant" if read else None
+        own = {"relation": called, "asked_before": asked, "reads": reads}
+        releases.append({**own, **_facts_of_release(part, {})})
     return {
         "selection": f"{len(releases)} releases",
         "why": "one query over their rows",

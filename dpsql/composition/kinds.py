@@ -16,10 +16,11 @@ from sqlglot import exp
 from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
+from dpsql.analysis.compiler import read_whole_number
 from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
-from dpsql.composition.equivalent_blocks import has_one_row, with_scalars
+from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scalars
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
@@ -57,12 +58,14 @@ class ReleaseBlock:
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarValue:
-    """A scalar subquery over released rows, which a release reads as a constant once it is known."""
+class ReadValue:
+    """A subquery over released rows that a release reads as a constant, once known: one value, or a list."""
 
-    subquery: exp.Subquery
+    subquery: exp.Expr
     after: int
     """How many of the release blocks come before it; it reads no others."""
+    listed: bool = False
+    """Whether it is the list of IN."""
 
 
 @dataclass(slots=True)
@@ -81,8 +84,8 @@ class Kinds:
     uses: list[int] = field(default_factory=list)
     """How often each of them is named."""
     of_cte: list[BlockKind] = field(default_factory=list)
-    values: list[ScalarValue] = field(default_factory=list)
-    """The scalar subqueries over released rows that expressions over private rows use."""
+    values: list[ReadValue] = field(default_factory=list)
+    """The subqueries over released rows that expressions over private rows use."""
     unused: list[ReleaseBlock] = field(default_factory=list)
     """The release blocks in common table expressions that nothing refers to."""
     _known: list[Cte] = field(default_factory=list)
@@ -273,30 +276,32 @@ class Kinds:
         """Judge a subquery in an expression over private rows.
 
         If it reads released rows and the expression is not one of released rows itself, it must be one value,
-        which is then a constant there: the losses add up, whatever value it has (adaptive composition).
-        What is counted, among which groups and with which noise, does not depend on it. So it is no key.
+        or the list of IN, which is then a constant there: the losses add up, whatever it is (adaptive
+        composition). What is counted, among which groups and with which noise, does not depend on it.
+        So it is no key.
         """
         if self._value(sub, ctes) not in _RELEASED or allowed:
             return
         inner, above = sub.unnest(), (exp.In, exp.Exists, exp.All, exp.Any)
+        listed = isinstance(sub.parent, exp.In) and sub.parent.args.get("query") is sub
         scalar = isinstance(sub, exp.Subquery) and not isinstance(sub.parent, above)
-        if not scalar or key or not self._run or not self._one_number(inner, ctes):
+        usable = isinstance(inner, exp.Select) and len(inner.expressions) == 1
+        usable &= listed or (scalar and self._has_one_row(inner, ctes))
+        if not usable or key or not self._run:
             raise below(self.query.source, sub)
-        self.values.append(ScalarValue(sub, len(self.releases)))  # type: ignore[arg-type]  # a Subquery, as seen
+        self.values.append(ReadValue(sub, len(self.releases), listed))
 
-    def _one_number(self, node: exp.Expr, ctes: tuple[Cte, ...]) -> bool:
-        """Return whether a query over released rows is one number, as far as its aggregates show."""
-        if not isinstance(node, exp.Select) or len(node.expressions) != 1:
-            return False
+    def _has_one_row(self, node: exp.Expr, ctes: tuple[Cte, ...]) -> bool:
+        """Return whether a query over released rows has one row, or at most one by its LIMIT."""
+        limit = node.args.get("limit")
+        first = None if limit is None else read_whole_number(limit.args.get("expression"))
         inside = self.provenance.list_ctes(node, ctes)
-        if not has_one_row(node, inside):
-            return False
-        if self.of_select.get(id(node)) is not BlockKind.RELEASE:
+        if first == 1 or has_one_row(node, inside):
             return True
-        try:
-            return self.provenance.is_numeric(node, inside)
-        except QueryRefused:
-            return True  # it is refused where it is analysed
+        source = node.args.get("from_")
+        inner = None if source is None or node.args.get("joins") else relation(source.this, inside)
+        plain = inner is not None and node.args.get("group") is None and isinstance(inner[0], exp.Select)
+        return plain and inner is not None and self._has_one_row(inner[0], inner[1])
 
     def _apart(self, item: exp.Expr, ctes: tuple[Cte, ...]) -> BlockKind | None:
         """Return the kind of an item of FROM, without adding its blocks; None if it is refused."""

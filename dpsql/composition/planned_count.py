@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from dataclasses import field, replace
+from datetime import date, datetime
 from fractions import Fraction
 from functools import partial
 
-from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, check_claims, find_values, put_values
+from dpsql.analysis import CompiledQuery, KeptLadders, Plan, analyse, check_claims, list_marks, put_values
+from dpsql.analysis.released_values import Known, Value
 from dpsql.database import Engines
 from dpsql.engines import FAILED, Cancelled, Untranslatable
 from dpsql.errors import InternalError, OperationalError
@@ -15,11 +17,22 @@ from dpsql.kernel.counts import Counts
 from dpsql.kernel.loss import Filter
 from dpsql.language import Options, Query
 from dpsql.lazy_dataclass import dataclass
+from dpsql.places import make_distinct
 from dpsql.policy import ParquetSource, Policy, Table
 from dpsql.release import tables_read
+from dpsql.types import BIGINT, DATE, DOUBLE, TIMESTAMP, VARCHAR, SqlType
 
 _BOUNDED = 8
 """For how many bounds a planned query is kept with them: noise finds one of a few most of the time."""
+_EXTREMES: dict[SqlType, tuple[Value, ...]] = {
+    DOUBLE: (None, 0.0, -sys.float_info.max, sys.float_info.max),
+    BIGINT: (None, 0, -(1 << 63), (1 << 63) - 1),
+    VARCHAR: (None, "", "'", "\U0010ffff" * 99),
+    DATE: (None, date(1970, 1, 1), date.min, date.max),
+    TIMESTAMP: (None, datetime(1970, 1, 1), datetime.min, datetime.max),
+}
+"""Values of each type, for which a query is certified before the value that it reads is known."""
+_TRIED = 4
 _CHANGED = "the data changed while it was counted, so there is no answer; the charge is kept, ask again"
 
 
@@ -37,7 +50,7 @@ class PlannedCount:
     """Every table whose data the answer depends on."""
     engines: Engines = field(repr=False)
     policy: Policy = field(repr=False)
-    values: tuple[tuple[int, float | None], ...] = ()
+    values: tuple[tuple[int, Known], ...] = ()
     """The values of earlier releases that it reads as constants, by their places, once they are known."""
     _bounded: dict[tuple[int, ...], PlannedCount] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -91,13 +104,19 @@ class PlannedCount:
         """Raise `NotCertified` if it could not be counted with what is not known yet; called before a charge.
 
         It is certified with the smallest bounds; the plan itself has the largest ones. Released values that
-        it reads are nothing, 0, and as far from it as numbers are; the plan has a text for them.
+        it reads are nothing, and as small and as large as values of their types are; lists are empty, or
+        have one value or several. The plan has a text for them.
         """
         if self.plan.ladders:
             self.with_bounds((0,) * len(self.plan.ladders))
-        places = () if self.values else find_values(self.plan.query.tree)
-        for value in (None, 0.0, -sys.float_info.max, sys.float_info.max) if places else ():
-            self.with_values(tuple((place, value) for place in places))
+        marks = () if self.values else list_marks(self.plan.query.tree)
+        for i in range(_TRIED if marks else 0):
+            self.with_values(
+                tuple(
+                    (m.place, _EXTREMES[m.type][1 : i + 1] if m.listed else _EXTREMES[m.type][i])
+                    for m in marks
+                )
+            )
 
     def with_ladders(self, ladders: KeptLadders) -> PlannedCount:
         """Return the query with bounds of other kept ladders."""
@@ -106,7 +125,7 @@ class PlannedCount:
         made = replace(made, filters=plan.filters, selected=plan.selected, apart=plan.apart)
         return replace(self, plan=made, sql=self.engines.engine.translate(made.compiled))
 
-    def with_values(self, values: tuple[tuple[int, float | None], ...]) -> PlannedCount:
+    def with_values(self, values: tuple[tuple[int, Known], ...]) -> PlannedCount:
         """Return the query with the values of earlier releases."""
         plan = put_values(self.plan, dict(values), self.policy, self.engines.schema_database)
         sql = self.engines.engine.translate(plan.compiled)
@@ -142,7 +161,7 @@ class PlannedCount:
         that the noise rests on hold in the new one. That a file was replaced is the owner's doing, so no
         failure. Files with `trust_source` are never vetted.
         """
-        if not self.values and find_values(self.plan.query.tree):
+        if not self.values and list_marks(self.plan.query.tree):
             raise InternalError("a query is counted before the values that it reads are known")
         query = compiled or self.plan.compiled
         check = partial(self.check_files, unchanged=unchanged)
@@ -165,3 +184,17 @@ class PlannedCount:
         ]
         if not self.engines.is_unchanged(reads):
             raise Cancelled(_CHANGED)
+
+
+def columns_of(plan: Plan) -> tuple[tuple[str, SqlType], ...]:
+    """Return names and types of the columns that a release has: keys as in the data, measures DOUBLE.
+
+    Of two columns `n` the second one is `n_1`, as in a subquery of DuckDB.
+    """
+    columns = []
+    for output in plan.outputs:
+        kind = BIGINT if output.kind == "rank" else DOUBLE
+        kind = output.quantile.type if output.quantile is not None else kind
+        columns.append((output.name, plan.key_types[output.of] if output.kind == "key" else kind))
+    names = make_distinct([name for name, _ in columns], fold=True)
+    return tuple((name, kind) for name, (_, kind) in zip(names, columns, strict=True))

@@ -24,7 +24,7 @@ from dpsql.places import Own
 from dpsql.planning import WIDE, Method
 from dpsql.policy import Policy
 from dpsql.release.reuse import is_settled
-from dpsql.types import SqlType
+from dpsql.types import DOUBLE, SqlType
 
 if TYPE_CHECKING:
     from dpsql.database import Database
@@ -154,11 +154,15 @@ class PreparedComposed:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedValue:
-    """A number computed from released rows, as SQL of the schema database with one row and one column."""
+    """What releases read of released rows, as SQL of the schema database: one column, of a row or a list."""
 
     sql: str
     releases: frozenset[int]
     """The places of the releases that it reads, among the parts."""
+    type: SqlType = DOUBLE
+    listed: bool = False
+    note: str = ""
+    """What the answer says of it."""
 
 
 @dataclass(frozen=True, slots=True)

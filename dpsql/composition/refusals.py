@@ -40,7 +40,8 @@ _CLAUSES = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT")
 class Rewrite(NamedTuple):
     """A statement that is accepted, and all obstacles of the refused one, with those its search showed.
 
-    A statement that asks something else is no rewrite: it is the hint of the obstacles that force it.
+    A statement that asks something else, or the same only on a condition that nobody has declared, is no
+    rewrite: it is the hint of the obstacles that force it.
     """
 
     text: str | None
@@ -154,12 +155,13 @@ def _offered(
     later: Sequence[Obstacle],
     fixes: Sequence[Fix],
 ) -> Rewrite:
-    """Return an accepted statement as the rewrite; one that asks something else as a hint."""
+    """Return an accepted statement as the rewrite; as a hint, if it asks the same on a condition or never."""
     found = _merge_obstacles(refused, later)
-    if not any(f.asks for f in fixes):
+    if not any(f.asks or f.provided for f in fixes):
         return Rewrite(whole, found)
+    forced = (o.fix is not None and bool(o.fix.asks or o.fix.provided) for o in found)
     return Rewrite(
-        None, tuple(replace(o, hint=whole) if o.fix is not None and o.fix.asks else o for o in found)
+        None, tuple(replace(o, hint=whole) if is_so else o for o, is_so in zip(found, forced, strict=True))
     )
 
 
@@ -279,9 +281,10 @@ def _move_back(one: Obstacle, candidate: str, text: str, made: Sequence[Sequence
 
 
 def _remark(fixes: Sequence[Fix]) -> str:
-    """Return the comment that names the numbers nobody said, and what is asked instead."""
+    """Return the comment that names the numbers nobody said, and what is asked instead or on a condition."""
     guesses = list(dict.fromkeys(f.guess for f in fixes if f.guess))
     parts = list(dict.fromkeys(f"asks something else: {f.asks}" for f in fixes if f.asks))
+    parts += dict.fromkeys(f"the same if {f.provided}" for f in fixes if f.provided)
     if guesses:
         parts.append(f"{' and '.join(guesses)} {'is a guess' if len(guesses) == 1 else 'are guesses'}")
     return f" -- {'; '.join(parts)}" if parts else ""

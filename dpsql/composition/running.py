@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
+from dpsql.composition.anchors import TAKEN
 from dpsql.composition.composed_statements import value_over
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.composition.release_words import words_of_release, words_of_selection
@@ -267,6 +268,10 @@ def _place_releases(
 
 def _add_note(release: Release, note: str) -> Release:
     """Return a release with a note on the statement among its warnings."""
+    if TAKEN in note:
+        day = release.rows.column(0).to_pylist() if release.rows.num_rows else ()
+        paid = shown(release.charge.epsilon, up=True)
+        note = f"{note.replace(TAKEN, str(day[0]) if day else 'none')} (epsilon {paid})"
     return replace(release, warnings=(note, *release.warnings)) if note else release
 
 

@@ -105,7 +105,7 @@ def _reads(parts: Parts) -> dict[str, ReleaseNames]:
     own = {fold(part.name): part.name for part in parts.releases}
     read = [
         frozenset(own[name] for t in find_nodes(tree, exp.Table) if (name := fold(t.name)) in own)
-        for tree, _ in parts.values
+        for tree in (value.query for value in parts.values)
     ]
     found = {part.name: NONE.union(*(read[place] for place in part.values)) for part in parts.releases}
     for _ in found:

@@ -25,9 +25,10 @@ from dpsql.analysis import (
     write_public_sql,
 )
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.composed_statements import columns_of, layout_of
+from dpsql.composition.composed_statements import layout_of
 from dpsql.composition.explain import COLUMNS as CERTIFICATE
 from dpsql.composition.kinds import BlockKind, Kinds
+from dpsql.composition.planned_count import columns_of
 from dpsql.composition.prepared import (
     Explained,
     Prepared,

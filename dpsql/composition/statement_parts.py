@@ -22,12 +22,17 @@ from dpsql.analysis import (
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.rank_spellings import rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile
+from dpsql.composition.anchors import EPSILON, with_anchors, with_clock, with_covered
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, share_epsilon
+from dpsql.composition.chosen_public_rows import with_chosen_public_rows
 from dpsql.composition.derived import Asked, take_details
+from dpsql.composition.distinct_rows import with_distinct_rows
 from dpsql.composition.equivalent_blocks import with_counts, with_existing
 from dpsql.composition.existence import EXISTENCE, readers
+from dpsql.composition.found_values import with_found_values
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
+from dpsql.composition.rank_quantiles import with_quantiles
 from dpsql.composition.release_blocks import (
     everything,
     fuse,
@@ -37,6 +42,7 @@ from dpsql.composition.release_blocks import (
     split_quantiles,
     standalone,
 )
+from dpsql.composition.value_types import MARK, PlacedValue, ValueTypes
 from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import Filter
@@ -52,6 +58,9 @@ from dpsql.language import (
 )
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Policy
+from dpsql.types import SqlType
+
+Columns = tuple[tuple[str, SqlType], ...]
 
 MAX_RELEASES = 16
 MAX_BLOCKS = 128
@@ -79,8 +88,8 @@ class Parts:
     releases: tuple[ReleasePart, ...]
     outer: exp.Query | None = None
     """SQL over the released relations and public tables; None if the statement is its one release."""
-    values: tuple[tuple[exp.Query, exp.Expr], ...] = ()
-    """SQL of the same kind with one row and one column, for each value that releases read; and its place."""
+    values: tuple[PlacedValue, ...] = ()
+    """The values that releases read."""
     existence: tuple[tuple[str, tuple[int, ...], bool], ...] = ()
     """Released relations of which it was decided which groups exist, and how (see `Existence`)."""
     details: tuple[Asked, ...] = ()
@@ -137,16 +146,27 @@ class _Splitter:
         filters: tuple[Filter, ...] = (),
     ) -> None:
         tree = copy_tree(query.tree)
-        tree = tree if query.inner else with_counts(tree, policy)
-        self.query = with_existing(replace(query, tree=tree), policy, catalog)
+        if query.options.as_of is not None:
+            tree = with_clock(tree, query.options.as_of)
+        tree = with_covered(tree if query.inner else with_counts(tree, policy), policy)
+        tree = with_quantiles(replace(query, tree=tree))
+        tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
+        tree = with_chosen_public_rows(replace(query, tree=tree), policy, catalog)
+        query = with_found_values(replace(query, tree=tree), policy, catalog)
+        self.query = with_existing(query, policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters
         self.kinds = Kinds.of(self.query, policy, catalog)
+        anchored = with_anchors(self.query, self.kinds, policy, catalog, defaults)
+        if anchored is not None:
+            self.query = anchored
+            self.kinds = Kinds.of(anchored, policy, catalog)
         if len(self.kinds.releases) > MAX_BLOCKS:
             at = self.kinds.releases[MAX_BLOCKS].select
             raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)
         self.written = Written.of(self.query, self.kinds)
-        self.values: list[tuple[exp.Query, exp.Expr]] = []
+        self.values: list[PlacedValue] = []
+        self.types = ValueTypes(self.query, policy, catalog, self.kinds, self._plan)
         self.existence: list[tuple[str, tuple[int, ...], bool]] = []
         """What `Parts.existence` has, with the marks of the releases."""
         self.planned = False
@@ -173,6 +193,7 @@ class _Splitter:
                 return Parts((ReleasePart("r0", replace(queries[0], inner={}), release.note),))
             at = _position(self.query, release.select)
             marks = (_mark(number), *(f"{_mark(number)}.{i}" for i in range(1, len(queries))))
+            self.types.marked |= dict(zip(marks, queries, strict=True))
             blocks[:0] = [_BlockPart(release, q, at, mark) for q, mark in zip(queries, marks, strict=True)]
             listed += queries
             rest = rest or everything(_mark(number), self.source.position(release.select))
@@ -187,10 +208,13 @@ class _Splitter:
         if not self.kinds.releases or _is_arg_max(self.query):
             return [replace(self.query, inner={})]
         found, tree = [], self.query.tree
+        self.types.judged = True
         for number, release in enumerate((*self.kinds.unused, *self.kinds.releases)):
             self._take_values(number - len(self.kinds.unused), tree)
             queries, rest = self._separate(release, _mark(number))
             found += queries
+            marks = (_mark(number), *(f"{_mark(number)}.{i}" for i in range(1, len(queries))))
+            self.types.marked |= dict(zip(marks, queries, strict=True))
             rest = rest or everything(_mark(number), self.source.position(release.select))
             tree = put(rest, release.select, tree)
         return found
@@ -200,10 +224,15 @@ class _Splitter:
         for value in self.kinds.values[len(self.values) :]:
             if value.after > releases:
                 break
-            select = value.subquery.unnest()
+            select, place = value.subquery.unnest(), len(self.values)
             assert isinstance(select, exp.Select)  # noqa: S101  so it was judged
-            self.values.append((select_alone(select, tree, self.kinds), value.subquery))
-            value.subquery.replace(mark_value(len(self.values) - 1))
+            alone = select_alone(select, tree, self.kinds)
+            sql_type = self.types.find_type(alone, value)
+            at = value.subquery
+            if not sql_type.numeric and not value.listed:
+                at, alone, sql_type = self.types.find_widest(alone, value, sql_type)
+            self.values.append(PlacedValue(alone, value.subquery, sql_type, value.listed))
+            at.replace(mark_value(place, sql_type, listed=value.listed))
 
     def _separate(self, release: ReleaseBlock, name: str) -> tuple[list[Query], exp.Select | None]:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
@@ -211,7 +240,7 @@ class _Splitter:
         selects, asked = readers(release.select, self.query.tree)
         query, rest = separate(whole, self.policy, self.catalog, name, readers=selects, asked=asked)
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
-        inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(_MARK)), None)
+        inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         releases, rest = split_quantiles(query, rest, name)
@@ -284,10 +313,14 @@ class _Splitter:
         names = {i: f"{prefix}{n}" for n, i in enumerate(kept)}
         marks = {block.mark: same[i] for i, block in enumerate(blocks)}
         details = take_details(outer)
-        for tree in (outer, *(tree for tree, _ in self.values)):
+        for tree in (outer, *(value.query for value in self.values)):
             _name_releases(tree, marks, names)
             check_outer(self.query, self.policy, tree, names.values())
-        own = [blocks[i].query.options for i in kept]
+        shares = [blocks[i].release.select.meta.get(EPSILON) for i in kept]
+        own = [
+            blocks[i].query.options if part is None else replace(blocks[i].query.options, epsilon=part)
+            for i, part in zip(kept, shares, strict=True)
+        ]
         options = share_epsilon(self.written.total, self.defaults, own, self.filters)
         return Parts(
             tuple(
@@ -334,10 +367,6 @@ class _Splitter:
         return prefix
 
 
-_MARK = "\x00"
-"""The beginning of a release's name until it is known which ones are equal; no statement can spell it."""
-
-
 def _around(select: exp.Select) -> Iterator[exp.Select]:
     """Yield the SELECTs around a block, also around the common table expression that it is."""
     node = select.parent
@@ -363,7 +392,7 @@ def _name_releases(
 
 
 def _mark(number: int) -> str:
-    return f"{_MARK}{number}"
+    return f"{MARK}{number}"
 
 
 def _position(query: Query, select: exp.Select) -> int:

@@ -191,6 +191,40 @@ class ExactQueries:
         )
         return row[0], row[1]
 
+    def count_shared_values(self, columns: Sequence[tuple[str, str]]) -> tuple[int, int]:
+        """Return how many values of columns, taken together, belong to several units, and in how many rows.
+
+        A column is named as its table and its name.
+        """
+        parts = []
+        for table, column in columns:
+            unit, source = self._find_unit(table)
+            cell = f"c.{self.quote(column)}"
+            parts.append(
+                f"SELECT {self.as_text(cell)} AS v, {self.as_text(unit)} AS u FROM {source} "
+                f"WHERE {unit} IS NOT NULL AND {cell} IS NOT NULL"
+            )
+        every = " UNION ALL ".join(parts)
+        shared = f"SELECT COUNT(*) AS n FROM ({every}) AS a GROUP BY v HAVING COUNT(DISTINCT u) > 1"
+        row = self._fetch_one(f"SELECT COUNT(*), COALESCE(SUM(n), 0) FROM ({shared}) AS r")
+        return row[0], int(row[1])
+
+    def count_at_days(self, table: str, column: str, first: str, last: str) -> tuple[int, int, int]:
+        """Return how many rows with a unit are at the first day, at the last one, and beyond both."""
+        unit, source = self._find_unit(table)
+        cell = f"c.{self.quote(column)}"
+        days = [f"CAST('{day}' AS DATE)" for day in (first, last)]
+        listed = ", ".join(
+            f"COUNT(*) FILTER (WHERE {condition})"
+            for condition in (
+                f"{cell} = {days[0]}",
+                f"{cell} = {days[1]}",
+                f"{cell} < {days[0]} OR {cell} > {days[1]}",
+            )
+        )
+        row = self._fetch_one(f"SELECT {listed} FROM {source} WHERE {unit} IS NOT NULL")
+        return row[0], row[1], row[2]
+
     def count_units(self, kind: str) -> int:
         """Return how many units of a kind there are."""
         return int(self._fetch_one(f"SELECT COUNT(DISTINCT u) FROM ({self._all_units(kind)}) AS r")[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from datetime import date
 from fractions import Fraction
 
 from sqlglot.tokenizer_core import Token, TokenType
@@ -144,6 +145,8 @@ def read_value(source: StatementText, name: str, tokens: Sequence[Token]) -> obj
                 TokenType.NUMBER, "0." + tokens[1].text, tokens[0].line, tokens[0].col, start, tokens[1].end
             )
         ]
+    if len(tokens) == 2 and name == "as_of" and tokens[0].text.upper() == "DATE":
+        tokens = tokens[1:]
     if len(tokens) != 1:
         raise source.syntax(f"option {name} takes one literal", start)
     try:
@@ -222,6 +225,15 @@ def _read_flag(token: Token, sign: str) -> bool:
     return token.token_type == TokenType.TRUE
 
 
+def _read_day(token: Token, sign: str) -> date:
+    if sign or token.token_type != TokenType.STRING:
+        raise ValueError("expected a day, as in DATE '2024-12-31'")
+    try:
+        return date.fromisoformat(token.text)
+    except ValueError:
+        raise ValueError("expected a day, as in DATE '2024-12-31'") from None
+
+
 def _read_name(token: Token, sign: str) -> str:
     if sign or token.token_type == TokenType.NUMBER:
         raise ValueError("expected a column's name")
@@ -249,6 +261,7 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         "in place of epsilon, which is computed: half the width of the widest interval, in counts; for keys "
         "alone, the smallest difference of two counts that is detected",
     ),
+    "as_of": (_read_day, "the day, as `DATE '2024-12-31'`, that current_date is, and now() its beginning"),
     "measure": (_read_measure, "the share of epsilon that measures the counts shown, or `AUTO`"),
     "measure_strategy": (
         _make_word_reader(*MEASURE_STRATEGIES),

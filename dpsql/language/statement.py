@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field, replace
+from datetime import date
 from fractions import Fraction
 from typing import Literal, get_args
 
@@ -135,6 +136,7 @@ class Options:
     fresh: bool | None = None
     intervals: Literal["SINGLE", "SIMULTANEOUS"] | None = None
     cut: Cut | None = None
+    as_of: date | None = None
     layout: Literal["BASIC", "ORDER"] | None = None
     price: Fraction | None = None
     """What a release is said to cost, if it is no epsilon of its own: no option that can be written."""

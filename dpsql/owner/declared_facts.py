@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dpsql.analysis.bound_ladders import ROWS, columns_of, total_of
 from dpsql.engines import open_engine
-from dpsql.engines.exact_queries import ExactQueries
+from dpsql.engines.exact_queries import ExactQueries, UnreadableError
 from dpsql.kernel.facts import Facts, unit_words
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import shown
@@ -164,9 +164,11 @@ def _verify_domain(report: Report, inspector: ExactQueries, table: Table, column
 
 
 def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: Table) -> None:
-    """Report that units have one row each, and NULLs in keys."""
+    """Report that units have one row each, keys that are not of one unit, and NULLs in keys."""
     if table.public:
         return
+    _verify_owned(report, inspector, table)
+    _verify_covers(report, inspector, table)
     if isinstance(table.unit, UnitColumn):
         _report_single(report, inspector, policy, table, table.unit.column)
     if table.cut == "NOISE_ONLY":
@@ -179,6 +181,45 @@ def verify_rows(report: Report, inspector: ExactQueries, policy: Policy, table: 
         if nulls[column]:
             text = f"{nulls[column]:,} of {rows:,} rows are NULL: a group of their own"
             report.add("note", table.place("domain", column), text)
+
+
+def _verify_owned(report: Report, inspector: ExactQueries, table: Table) -> None:
+    """Report the values of which each is to belong to one unit, and that belong to several."""
+    places = [
+        (f"{key_path('tables', table.name)}.owned[{i}]", [(table.name, c)]) for i, c in enumerate(table.owned)
+    ]
+    places += [
+        (table.place("same_unit", c), [(table.name, c), other]) for c, other in table.same_unit.items()
+    ]
+    for place, columns in places:
+        try:
+            values, rows = inspector.count_shared_values(columns)
+        except UnreadableError:
+            continue  # the other table, which is reported as such
+        kind = "unit" if table.unit is None else table.unit.kind
+        named = " and ".join(f"{name}.{column}" for name, column in columns)
+        if values:
+            text = (
+                f"{number_of(values, 'value')} of {named} belong to several units of kind {kind} "
+                f"({rows:,} rows): joins leave the pairs of different ones out"
+            )
+            report.add("wrong", place, text)
+        else:
+            report.add("ok", place, f"each value of {named} belongs to one {kind}")
+
+
+def _verify_covers(report: Report, inspector: ExactQueries, table: Table) -> None:
+    """Report the days that rows are to begin and end with, where there are none or others beyond."""
+    for column, days in table.covers.items() if not isinstance(table.unit, UnitRow) else ():
+        place = table.place("covers", column)
+        first, last, beyond = inspector.count_at_days(table.name, column, *(day.isoformat() for day in days))
+        missing = [str(day) for day, rows in zip(days, (first, last), strict=True) if not rows]
+        if missing or beyond:
+            said = [f"no row on {' and '.join(missing)}"] if missing else []
+            said += [f"{number_of(beyond, 'row')} beyond"] if beyond else []
+            report.add("wrong", place, f"is not so: {', '.join(said)}")
+        else:
+            report.add("ok", place, "there are rows on both days, and none beyond")
 
 
 def _report_single(report: Report, inspector: ExactQueries, policy: Policy, table: Table, unit: str) -> None:

@@ -9,8 +9,10 @@
 ``column_values``        the bounds and domains of a column; conversion of values to the column's type
 ``references``           paths of rows to their unit, the checks of tables against each other, and views
 ``part_declarations``    the date by which units are in parts
+``owned_keys``           the columns whose values belong to one unit each
 ``addresses``            where the server listens, and the engine
-``policy_keys``          the keys of each TOML table, with kinds, defaults and meanings
+``policy_keys``          the keys of each TOML table, with kinds, defaults and meanings; ``table_keys`` has
+                         those of tables
 ``json_schema``          the JSON Schema of a policy, for editors
 ``toml_values``          how the value of a key is read; one TOML table read by its keys
 ``names``                ASCII names compared without case; policy errors
@@ -26,6 +28,7 @@ from dpsql.policy.column_values import ColumnBounds, as_number, fit, fit_bounds
 from dpsql.policy.load import load
 from dpsql.policy.model import Policy
 from dpsql.policy.names import Names, same_name
+from dpsql.policy.owned_keys import find_owned_keys
 from dpsql.policy.part_declarations import UnitParts
 from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.references import View, describe_protected, is_one_type, path_of
@@ -100,6 +103,7 @@ __all__ = [
     "describe_protected",
     "engine_kind",
     "files_of",
+    "find_owned_keys",
     "fit",
     "fit_bounds",
     "fold",

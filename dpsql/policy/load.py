@@ -79,6 +79,7 @@ def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> 
     section = Section(raw, ("tables", name), KEYS["[tables.NAME]"])
     simple = section.values()
     kind, stable = simple.pop("unit_kind", None), simple.pop("stable", False)
+    same = {column: _split_column(text) for column, text in simple.pop("same_unit", {}).items()}
     if simple.get("public") and kind is not None:
         raise wrong(section.place("unit_kind"), "a public table has no privacy unit")
     return Table(
@@ -91,8 +92,15 @@ def read_table(name: str, raw: object, base: Path, kinds: Mapping[str, str]) -> 
         domain=_read_domains(section),
         bounds=_read_bounds(section),
         zone=_read_zones(section),
+        same_unit=same,
         **simple,
     )
+
+
+def _split_column(text: str) -> tuple[str, str]:
+    """Return the table and the column that `TABLE.COLUMN` names; a column's name may have a dot."""
+    table, _, column = text.partition(".")
+    return table, column
 
 
 def _read_source(section: Section, base: Path) -> Source:

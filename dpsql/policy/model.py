@@ -19,6 +19,7 @@ from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.addresses import check_engine
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.names import check_names, key_path, wrong
+from dpsql.policy.owned_keys import check_owned_keys
 from dpsql.policy.part_declarations import UnitParts, check_parts
 from dpsql.policy.references import View, check_tables, check_views
 from dpsql.policy.serving import ServeConfig
@@ -89,6 +90,7 @@ class Policy:
             raise wrong("tables", "a policy declares at least one table")
         tables = check_names(self.tables, "tables")
         check_tables(tables)
+        check_owned_keys(tables)
         for table in tables.values() if self.engine == "duckdb" else ():
             if table.stable:
                 raise wrong(table.place("stable"), "is for views of PostgreSQL or Spark", "leave it out")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import field
+from datetime import date
 
 from dpsql.kernel.facts import fold
 from dpsql.language import CUTS, Cut
@@ -60,6 +61,13 @@ class Table:
     not_null
         Columns that the owner declares to have no NULL in rows that have a unit; as keys they have no group
         of NULL.
+    same_unit
+        Columns with columns of other tables, as (table, column): the owner declares that all rows of both
+        tables with one value of them belong to one unit.
+    owned
+        Columns each value of which the owner declares to belong to one unit.
+    covers
+        Columns of dates with the first and the last day that rows have, as the owner declares.
     trust_source
         Skip reading the source once through its declared types.
     zone
@@ -81,6 +89,9 @@ class Table:
     not_null: tuple[str, ...] = ()
     zone: Mapping[str, str] = field(default_factory=Names)
     cut: Cut | None = None
+    same_unit: Mapping[str, tuple[str, str]] = field(default_factory=Names)
+    owned: tuple[str, ...] = ()
+    covers: Mapping[str, tuple[date, date]] = field(default_factory=Names)
 
     def __post_init__(self) -> None:
         if problem := name_problem(self.name):
@@ -96,6 +107,8 @@ class Table:
             self._check_unique(columns, f"{self.place()}.unique[{position}]")
         object.__setattr__(self, "not_null", tuple(self.not_null))
         self._check_not_null()
+        self._check_owned()
+        self._check_covers()
         domain = {}
         for column, values in check_names(self.domain, self.place("domain"), self._suggest_name).items():
             place = self.place("domain", column)
@@ -246,6 +259,36 @@ class Table:
             self.declared_type(column, place)
             if fold(column) in {fold(other) for other in self.not_null[:position]}:
                 raise wrong(place, f"names {column} twice")
+
+    def _check_owned(self) -> None:
+        """Check the columns whose values are each of one unit, in this table or in two."""
+        same = check_names(self.same_unit, self.place("same_unit"), self._suggest_name)
+        object.__setattr__(self, "same_unit", same)
+        object.__setattr__(self, "owned", tuple(self.owned))
+        places = [(c, self.place("same_unit", c)) for c in same]
+        places += [(c, f"{self.place()}.owned[{i}]") for i, c in enumerate(self.owned)]
+        for column, place in places:
+            if self.unit is None or isinstance(self.unit, UnitRow):
+                whom = (
+                    "a public table has no privacy unit" if self.public else "each row is a unit of its own"
+                )
+                raise wrong(place, whom, "leave it out")
+            sql_type = self.declared_type(column, place)
+            if sql_type is not None and not may_be_unit(sql_type):
+                raise wrong(place, f"rows are not joined on a column of type {sql_type}", "leave it out")
+        if len({fold(column) for column in self.owned}) < len(self.owned):
+            raise wrong(self.place("owned"), "names a column twice")
+
+    def _check_covers(self) -> None:
+        covers = check_names(self.covers, self.place("covers"), self._suggest_name)
+        object.__setattr__(self, "covers", covers)
+        for column in covers:
+            place = self.place("covers", column)
+            if self.public:
+                raise wrong(place, "which days a public table has is seen in its rows", "leave it out")
+            sql_type = self.declared_type(column, place)
+            if sql_type is not None and sql_type.name != "DATE":
+                raise wrong(place, f"is for columns of type DATE, and this one is {sql_type}", "leave it out")
 
     def _check_unique(self, columns: tuple[str, ...], place: str) -> None:
         if not columns:

@@ -129,6 +129,38 @@ def _are_texts(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
+def _read_columns_of_tables(value: object, place: str, _: Path) -> dict[str, str]:
+    check_type(value, dict, place)
+    assert isinstance(value, dict)  # noqa: S101  just checked
+    for column, other in value.items():
+        if not isinstance(other, str) or not re.fullmatch(r"[^.]+\.(.|\n)+", other):
+            raise wrong(
+                f"{place}.{key_path(column)}",
+                f"expected a column of another table, found {describe(other)}",
+                'write same_unit = { rental_id = "rental.rental_id" }',
+            )
+    return dict(value)
+
+
+def _read_ranges_of_days(value: object, place: str, _: Path) -> dict[str, tuple[date, date]]:
+    check_type(value, dict, place)
+    assert isinstance(value, dict)  # noqa: S101  just checked
+    found = {}
+    for column, days in value.items():
+        key, hint = (
+            f"{place}.{key_path(column)}",
+            "write [2023-01-01, 2024-12-31]: the first and the last day",
+        )
+        if not isinstance(days, list) or len(days) != 2:
+            raise wrong(key, f"expected a list of two days, found {describe(days)}", hint)
+        if not all(type(day) is date for day in days):
+            raise wrong(key, "expected a list of two days", hint)
+        if days[0] > days[1]:
+            raise wrong(key, "the first day is after the last one", hint)
+        found[column] = (days[0], days[1])
+    return found
+
+
 def _read_addresses(value: object, place: str, _: Path) -> tuple[Address, ...]:
     return tuple(Address.parse(text, place) for text in read_texts(value, place))
 
@@ -196,6 +228,14 @@ NULLS = ValueKind("a text, or a list of texts", {"anyOf": [_STRING, STRINGS]}, _
 RENAMED = ValueKind("a table of names", each(_STRING), _read_renames)
 ZONES = ValueKind("a table of names and time zones", each(_STRING))
 COLUMNS = ValueKind("a list of columns", STRINGS, _read_columns)
+COLUMNS_OF_TABLES = ValueKind(
+    "a table of columns, each with `TABLE.COLUMN`", each(_STRING), _read_columns_of_tables
+)
+RANGES_OF_DAYS = ValueKind(
+    "a table of columns, each with two days",
+    each({"type": "array", "minItems": 2, "maxItems": 2}),
+    _read_ranges_of_days,
+)
 SETS_OF_COLUMNS = ValueKind("lists of columns", {"type": "array", "items": STRINGS}, _read_sets_of_columns)
 
 

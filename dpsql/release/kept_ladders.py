@@ -75,6 +75,9 @@ _NOT_READ: dict[str, Any] = {
     "domain": {},
     "bounds": {},
     "not_null": (),
+    "same_unit": {},
+    "owned": (),
+    "covers": {},
     "trust_source": False,
     **dict.fromkeys(("units_at_least", "rows_per_unit", "groups", "cut")),
 }

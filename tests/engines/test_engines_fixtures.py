@@ -48,6 +48,7 @@ REFUSED = {
         "A28": "a FULL JOIN on anything but equalities of columns",
         "A143": "a FULL JOIN on anything but equalities of columns",
         "A226": "DOUBLE arithmetic overflows",
+        "A4303": "a FULL JOIN on anything but equalities of columns",
     },
     "Spark": {
         **BOTH,

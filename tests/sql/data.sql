@@ -36,6 +36,15 @@ SELECT CASE WHEN i % 11 <> 3 THEN 100 + i * 3 % 50 END, ['depot', 'door', 'road'
 FROM range(120) t(i);
 CREATE VIEW place_domain AS SELECT unnest(['depot', 'door']) AS place;
 
+-- The rows of a basket's refunds are its user's; a receipt is of one user and has several rows.
+CREATE TABLE refunds(refund_id BIGINT, basket_id BIGINT, user_id BIGINT, receipt BIGINT, reason VARCHAR, day DATE);
+INSERT INTO refunds
+SELECT 500 + i, basket_id, user_id, CASE WHEN i % 7 <> 2 THEN 10 * user_id + i % 2 END,
+       ['late', 'broken', 'other', NULL][1 + i % 4], DATE '2024-02-01' + (i * 11 % 60)::INTEGER
+FROM range(40) t(i) JOIN baskets ON basket_id = i * 4 % 30;
+INSERT INTO refunds VALUES (600, NULL, 4, 40, 'late', NULL), (601, 77, 4, 41, 'broken', DATE '2024-02-01');
+CREATE VIEW reason_domain AS SELECT unnest(['late', 'broken', NULL]) AS reason;
+
 CREATE TABLE prices(page VARCHAR, price DECIMAL(6, 2), weight INTEGER);
 INSERT INTO prices VALUES ('a', 1.25, 3), ('b', 20.50, 1), ('c', 0.75, 8), ('d', NULL, 2), (NULL, 90.00, 50);
 

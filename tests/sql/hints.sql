@@ -76,9 +76,6 @@ SELECT f, COUNT(*) AS n FROM (SELECT user_id, FIRST(page ORDER BY day) AS f FROM
 -- R511
 SELECT COUNT(*) FROM (SELECT user_id, LIST(page ORDER BY day) AS f FROM visits GROUP BY user_id) WHERE len(f) > 1
 
--- R38
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT user_id FROM visits WHERE country = 'DE') GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R95
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE regexp_matches(country, 'D.') GROUP BY page ORDER BY n DESC LIMIT 2
 
@@ -280,9 +277,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER
 -- R541
 SELECT 'c' AS k, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY k ORDER BY n DESC LIMIT 1
 
--- R41
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (5) GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R37
 SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM visits v WHERE v.user_id = u.user_id) GROUP BY city ORDER BY n DESC LIMIT 2
 
@@ -397,14 +391,8 @@ SELECT AVG(m) FROM (SELECT note, MAX(day) - DATE '2024-01-01' AS m FROM visits W
 -- R2601
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY 12 > ms
 
--- R2602
-SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN ('a', 'b')
-
 -- R2604
 SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 3
-
--- R3901
-SELECT COUNT(DISTINCT s.user_id) FROM scans s JOIN goods g ON s.user_id = g.user_id
 
 -- R2605
 SELECT v.n - a.m AS more FROM (SELECT COUNT(DISTINCT user_id) AS n FROM visits) v, (SELECT COUNT(*) AS m FROM users) a
@@ -447,3 +435,9 @@ SELECT SUM(ms, contribution_bounds_per_group => (0, 100)) AS n FROM visits
 
 -- R2590
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page, ROW_NUMBER() OVER (PARTITION BY user_id, x ORDER BY ms) AS c FROM (SELECT *, CASE WHEN EXISTS (SELECT 1 FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) y WHERE y.user_id = v.user_id AND y.r > 1) THEN 1 ELSE 0 END AS x FROM visits v)) WHERE c = 1 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R4322
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page = 'a'
+
+-- R4323
+SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN ('a', 'b')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from itertools import product
 from typing import TYPE_CHECKING
 
 import click
@@ -13,9 +14,10 @@ from dpsql.cli import narrate
 from dpsql.cli.init.text import DeclaredTable, Via, quote_toml
 from dpsql.cli.init.units import UnitChoices, fold_name, is_called
 from dpsql.lazy_dataclass import dataclass
+from dpsql.owner.units import names_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dpsql.owner import Found, FoundColumn
     from dpsql.types import SqlType
@@ -59,8 +61,11 @@ class Tables:
             self._type(option)
         for option in options.domains:
             self._domain(option)
+        for declared, column, other, theirs in _list_shared_keys(self.declared):
+            declared.same_unit[column] = f"{other.name}.{theirs}", False
         if ask is not None:
             self._ask_more(ask, options)
+            self._ask_shared_keys(ask)
         _check_unit_types(self.declared)
 
     def _table(self, name: str) -> Found:
@@ -138,6 +143,16 @@ class Tables:
             for name in filter(None, re.split(r"[,\s]+", answer)):
                 self._ask_domain(ask, declared, name)
 
+    def _ask_shared_keys(self, ask: Callable[..., str]) -> None:
+        """Ask whether rows of two tables with one key belong to one unit."""
+        for declared in self.declared:
+            for column, (target, _) in [*declared.same_unit.items()]:
+                answer = ask(
+                    f"{declared.name}: does each row belong to the unit of the row of "
+                    f"{target.partition('.')[0]} with its {column}? (yes, or Enter: not known)"
+                )
+                declared.same_unit[column] = target, answer.lower() in ("y", "yes")
+
     def _ask_type(self, ask: Callable[..., str], declared: DeclaredTable, column: FoundColumn) -> None:
         place = f"{declared.name}.{column.name}"
         while not _is_accepted(
@@ -149,6 +164,40 @@ class Tables:
         answer = ask(f"  all values {name} may have: a, b, c or 0..23 or TABLE.COLUMN (Enter: leave out)")
         if answer:
             _is_accepted(self._domain, f"{declared.name}.{name}={answer}")
+
+
+def _list_shared_keys(
+    tables: list[DeclaredTable],
+) -> Iterator[tuple[DeclaredTable, str, DeclaredTable, str]]:
+    """Yield the columns that name rows of another private table, though no rows find their unit by them.
+
+    The units are of one kind. The source says so of its foreign keys, or the names do.
+    """
+    private = [table for table in tables if table.unit not in (None, "ROW")]
+    roots = {fold_name(table.name): _find_root(table, tables) for table in private}
+    for table, other in product(private, private):
+        root, theirs_of = roots[fold_name(table.name)], roots[fold_name(other.name)]
+        if table is other or root is None or theirs_of is None or root.unit_kind != theirs_of.unit_kind:
+            continue
+        keys = {
+            (column, theirs) for column, source, theirs in table.found.parents if source == other.found.source
+        }
+        for column, theirs in product(table.found.columns, other.found.columns):
+            same = fold_name(theirs.name) in (fold_name(column.name), "id")
+            named = same and names_rows(column.name, other.name, theirs.name)
+            named = named or (column.name, theirs.name) in keys
+            own = {table.unit.column if isinstance(table.unit, Via) else table.unit, root.unit}
+            if named and not {column.name, theirs.name} & {*own, theirs_of.unit}:
+                yield table, column.name, other, theirs.name
+
+
+def _find_root(table: DeclaredTable, tables: list[DeclaredTable]) -> DeclaredTable | None:
+    """Return the table that names the units of a table's rows by a column."""
+    for _ in tables:
+        if not isinstance(table.unit, Via):
+            return table
+        table = next(t for t in tables if table.unit.parent == t.name)
+    return None
 
 
 def _is_accepted(declare: Callable[[str], None], option: str) -> bool:

@@ -60,6 +60,8 @@ class DeclaredTable:
     """Where each row is to be a unit: a way from the rows to units of another table."""
     vouched: dict[tuple[str, ...], str] = field(default_factory=dict)
     """Keys that are to be unique -> the table whose rows find their unit through them."""
+    same_unit: dict[str, tuple[str, bool]] = field(default_factory=dict)
+    """Columns that name rows of another table, TABLE.COLUMN -> whether these surely are of one unit."""
 
     @property
     def name(self) -> str:
@@ -199,7 +201,7 @@ def _write_table(table: DeclaredTable, base: Path) -> str:
                 "one word for the same people; tables of different kinds never join",
             )
         )
-    lines += [*_write_unique(table), *_write_not_null(table)]
+    lines += [*_write_unique(table), *_write_not_null(table), *_write_same_unit(table)]
     sections = [_write_section(key, lines)]
     if found.csv is not None and found.csv != CsvFormat():
         sections.append(_write_section(f"{key}.csv", list(_write_csv_format(found.csv))))
@@ -252,6 +254,23 @@ def _write_not_null(table: DeclaredTable) -> list[tuple[str, str]]:
     names = set(table.found.not_null) - {table.unit}
     listed = [c.name for c in table.found.columns if c.name in names and table.kind(c) is not None]
     return [(f"not_null = {json.dumps(listed)}", "the database's own NOT NULL")] if listed else []
+
+
+def _write_same_unit(table: DeclaredTable) -> Iterator[tuple[str, str]]:
+    """Declare the keys with which rows of two tables belong to one unit; propose those that may be such."""
+    for sure, mark in ((True, ""), (False, "# ")):
+        pairs = [(c, target) for c, (target, said) in table.same_unit.items() if said is sure]
+        if not pairs or (not sure and any(said for _, said in table.same_unit.values())):
+            continue
+        listed = ", ".join(f"{key_path(column)} = {quote_toml(target)}" for column, target in pairs)
+        others = " and ".join(dict.fromkeys(target.partition(".")[0] for _, target in pairs))
+        said = (
+            f"rows of {table.name} and {others} with one of these belong to one unit: they are joined on it"
+        )
+        yield (
+            f"{mark}same_unit = {{ {listed} }}",
+            escape_controls(said if sure else f"if {said}; `dpsql check` verifies it")[:140],
+        )
 
 
 def _write_csv_format(form: CsvFormat) -> Iterator[tuple[str, str]]:

@@ -32,6 +32,7 @@ FOCUS = (
     ("table items", "table orders", "join on the parent key", "IN parent key", "EXISTS parent key"),
     ("table items", "table orders", "subquery in a condition", "IN parent key", "EXISTS parent key"),
     ("table items", "table orders", "subquery", "GROUP BY unit", "GROUP BY parent key"),
+    ("table likes", "table orders", "join on a shared key"),
     ("QUALIFY partitions", "table users", "key of the unit"),
     ("QUALIFY partitions", "key column"),
     ("unknown domain", "all groups of an unknown domain"),

@@ -87,6 +87,7 @@ CONSTRUCTS = (
     "partitions of events",
     "all groups of an unknown domain",
     "join on the parent key",
+    "join on a shared key",
     "IN parent key",
     "EXISTS parent key",
     "GROUP BY parent key",

@@ -123,5 +123,15 @@ def _keep_facts(rng: Random, rows: dict[str, list[list[str]]], *, repeated: bool
     known = ["NULL", "12345", *(o[0] for o in rows["orders"])]
     for row in rows["items"]:
         row[0] = rng.choice(known)
+    if not repeated:
+        _keep_shared(rows)
     rows["users"] = list({row[0]: row for row in rows["users"]}.values())
     rows["likes"] = list({(row[0], row[1]): row for row in rows["likes"]}.values())
+
+
+def _keep_shared(rows: dict[str, list[list[str]]]) -> None:
+    """Make each value of the key that orders and likes share that of one unit: others are NULL."""
+    whose = dict[str, str]()
+    for row, unit, key in (*((r, 1, -1) for r in rows["orders"]), *((r, 0, -1) for r in rows["likes"])):
+        if row[unit] == "NULL" or whose.setdefault(row[key], row[unit]) != row[unit]:
+            row[key] = "NULL"

@@ -258,6 +258,14 @@ def _owned_join(
         and maker.chance(0.5, "join on the parent key")
     ):
         a, b = links[0], f"{right.alias}.order_id"
+    shared_keys = [
+        (n, other)
+        for mine, other in (("big", "receipt"), ("receipt", "big"), ("receipt", "receipt"))
+        for n in left.of("int")
+        if n.endswith(f".{mine}") and any(c.name == other for c in right.columns)
+    ]
+    if shared_keys and maker.chance(0.4, "join on a shared key"):
+        a, b = shared_keys[0][0], f"{right.alias}.{shared_keys[0][1]}"
     on = f"{a} = {b}" if maker.rng.random() < 0.5 else f"{b} = {a}"
     if kind == "comma":
         extra.append(on)

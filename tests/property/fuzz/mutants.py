@@ -69,6 +69,32 @@ MUTANTS = (
         statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM orders o JOIN items i ON i.order_id = o.order_id",
     ),
     Mutant(
+        "a key that two tables share is joined whoever has it",
+        (
+            (
+                "analysis.from_joins",
+                "_join_owned",
+                'same = Paren(Binary("=", left.unit, here))',
+                "same = Constant(True, INTEGER)",
+            ),
+        ),
+        ("table likes", "table orders", "join on a shared key"),
+        statement="SELECT COUNT(DISTINCT o.user_id) AS n FROM orders o JOIN likes l ON l.receipt = o.big",
+    ),
+    Mutant(
+        "a FULL JOIN on a shared key has the units of one side",
+        (
+            (
+                "analysis.from_joins",
+                "_join_owned",
+                'return left.owner, Call("COALESCE", (left.unit, here)), [same]',
+                "return left.owner, left.unit, []",
+            ),
+        ),
+        ("table likes", "table orders", "join on a shared key"),
+        statement="SELECT COUNT(DISTINCT COALESCE(o.user_id, l.user_id)) AS n FROM orders o FULL JOIN likes l ON l.receipt = o.big WHERE l.stars > 1",
+    ),
+    Mutant(
         "IN a list of everybody's parent keys",
         (
             (

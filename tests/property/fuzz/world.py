@@ -141,9 +141,16 @@ def _tables(unit: dict[str, str]) -> dict[str, tuple[dict[str, str], dict[str, A
             },
         ),
         "likes": (
-            {"user_id": unit["likes"], "page": "VARCHAR", "stars": "TINYINT", "note": "VARCHAR"},
+            {
+                "user_id": unit["likes"],
+                "page": "VARCHAR",
+                "stars": "TINYINT",
+                "note": "VARCHAR",
+                "receipt": "BIGINT",
+            },
             person(
                 unique=(("user_id", "page"),),
+                same_unit={"receipt": ("orders", "big")},
                 domain={"stars": RangeDomain(0, 5), "page": TableDomain("pages", "page")},
             ),
         ),

@@ -90,7 +90,7 @@ SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b ON a.page = b.page
 -- R407 USING another column
 -- error: two private tables are joined only on their privacy unit
 -- at: visits #2
--- hint: join on the privacy unit: ON a.user_id
+-- hint: SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b USING (user_id, page) -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT a.user_id) FROM visits a JOIN visits b USING (page)
 
 -- R408 equality of one side with itself
@@ -239,7 +239,7 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.p
 -- R433 the nullable side's equality, negated
 -- error: two private tables are joined only on their privacy unit
 -- at: visits #2
--- hint: ON u.user_id = w.user_id
+-- hint: SELECT COUNT(DISTINCT v.user_id) FROM users u LEFT JOIN visits v ON u.user_id = v.user_id JOIN visits w ON v.user_id = w.user_id AND w.page = v.page -- asks something else: rows of one user_id are joined
 SELECT COUNT(DISTINCT v.user_id) FROM users u LEFT JOIN visits v ON u.user_id = v.user_id JOIN visits w ON w.page = v.page
 
 -- R930 a subquery tied by another column than the key

@@ -381,22 +381,9 @@ WITH x AS (DELETE FROM visits RETURNING *) SELECT COUNT(DISTINCT user_id) FROM v
 -- hint: WHERE a.user_id = b.user_id
 SELECT city, COUNT(DISTINCT u.user_id) AS n FROM users u WHERE EXISTS (SELECT 1 FROM pages p LEFT JOIN visits v ON v.page = p.page WHERE v.user_id IS NULL) GROUP BY city ORDER BY n DESC LIMIT 2
 
--- R38 IN on another column
--- error: IN over a private table compares only privacy units
--- at: page #2
--- hint: WHERE user_id IN (SELECT user_id FROM
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM visits WHERE country = 'DE') GROUP BY page ORDER BY n DESC LIMIT 2
-
--- R39 IN: the inner column is not the unit
--- error: IN over a private table compares only privacy units
--- at: user_id #2
--- hint: WHERE user_id IN (SELECT user_id FROM
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT age FROM users) GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R41 IN: an aggregate of units
--- error: a release cannot choose private rows: what is counted would
+-- error: MAX of the privacy unit over many units is not released
 -- at: MAX
--- hint: write user_id IN ($value), and give it what this returns as
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits WHERE user_id IN (SELECT MAX(user_id) FROM visits GROUP BY page) GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R42 IN with LIMIT
@@ -527,17 +514,6 @@ WITH v AS (SELECT user_id FROM visits ORDER BY user_id LIMIT 3) SELECT COUNT(DIS
 -- hint: write $value > ms, and give it what this returns as a
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY (SELECT COUNT(*) FROM users) > ms
 
--- R2602 a list of a release
--- error: a release cannot choose private rows: what is counted would
--- at: page #2
--- hint: write page IN ($value), and give it what this returns as
-SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) WHERE m > 2)
-
--- R2603 a text of a release
--- error: VARCHAR and DOUBLE are compared only after a conversion
--- at: page
-SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page = (SELECT MAX(page) FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page))
-
 -- R2604 several rows of a release
 -- error: a release cannot choose private rows: what is counted would
 -- at: m #2
@@ -561,3 +537,20 @@ SELECT COUNT(DISTINCT u.user_id) AS n FROM (SELECT DISTINCT country FROM visits)
 -- at: 1
 -- hint: give the subquery a name first: OVER (.. x ..) FROM (SELECT *, (SELECT ..) AS x FROM ..)
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT v.user_id, v.page, ROW_NUMBER() OVER (PARTITION BY v.user_id, CASE WHEN EXISTS (SELECT 1 FROM (SELECT user_id, ROW_NUMBER() OVER (PARTITION BY user_id ORDER BY day) AS r FROM visits) x WHERE x.user_id = v.user_id AND x.r > 1) THEN 1 ELSE 0 END ORDER BY v.ms) AS c FROM visits v) WHERE c = 1 GROUP BY page ORDER BY n DESC LIMIT 2
+
+-- R4321 a list of whole rows
+-- error: IN takes a subquery of one column
+-- at: page #2
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page IN (SELECT page, category FROM pages)
+
+-- R4322 rows of a release that may be many, where one value stands
+-- error: a release cannot choose private rows: what is counted would
+-- at: page #2
+-- hint: write page = $value, and give it what this returns as
+SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page = (SELECT page FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) WHERE m > 2)
+
+-- R4323 a released list in a key
+-- error: a release cannot choose private rows: what is counted would
+-- at: page #2
+-- hint: write page IN ($value), and give it what this returns as
+SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN (SELECT page FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) WHERE m > 2)

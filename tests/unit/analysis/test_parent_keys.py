@@ -1,4 +1,4 @@
-"""Rows joined by a parent's key belong to one unit, even if the key, against the policy, occurs twice."""
+"""Rows joined by a key belong to one unit, even if the key, against the policy, is that of several units."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ BASKETS = [(1, 1), (1, 2), (2, 2), (3, 1), (3, 3), (4, 4), (None, 2), (5, 1)]
 GOODS = [(1, True), (1, False), (2, True), (3, False), (4, True), (4, True), (5, None), (6, True)]
 """The keys 1 and 3 belong to two units each; a good belongs to the unit with the least number."""
 PARCELS = [(1, 3), (1, 2), (2, 1), (3, 5), (4, 6), (None, 4), (5, 4), (5, 1)]
+REFUNDS = [(1, 1, 10), (3, 1, 10), (1, 2, 10), (2, 3, 10), (3, 3, 11), (4, 1, 11), (5, 4, 12), (None, 2, 12)]
+"""Baskets with other units than those of their refunds, and receipts of several units."""
 SCANS = [(1, "door"), (2, "door"), (2, "depot"), (3, "door"), (4, "door"), (5, "depot"), (None, "door")]
 """The key of parcels occurs twice, too: 1 leads to units 1 and 2 over two hops, 5 to units 1 and 4."""
 
@@ -44,6 +46,16 @@ STATEMENTS = [
     f"SELECT {BOUNDED} FROM parcels p "
     "WHERE EXISTS (SELECT 1 FROM scans s WHERE s.parcel_id = p.parcel_id AND s.place = 'depot')",
     "SELECT COUNT(DISTINCT parcel_id, contribution_bounds_per_group => (0, 1)) FROM scans",
+    f"SELECT {BOUNDED} FROM refunds r JOIN baskets b ON b.basket_id = r.basket_id",
+    f"SELECT {BOUNDED} FROM refunds r LEFT JOIN baskets b USING (basket_id) WHERE b.page IS NULL",
+    f"SELECT {BOUNDED} FROM baskets b FULL JOIN refunds r USING (basket_id)",
+    f"SELECT {BOUNDED} FROM goods g JOIN refunds r USING (basket_id)",
+    f"SELECT {BOUNDED} FROM refunds a JOIN refunds b ON a.receipt = b.receipt AND a.basket_id <> b.basket_id",
+    f"SELECT {BOUNDED} FROM refunds WHERE basket_id NOT IN (SELECT basket_id FROM baskets WHERE page = 'a')",
+    f"SELECT {BOUNDED} FROM refunds r "
+    "WHERE EXISTS (SELECT 1 FROM refunds s WHERE s.receipt = r.receipt AND s.basket_id > r.basket_id)",
+    f"SELECT {BOUNDED} FROM (SELECT receipt, COUNT(*) AS n FROM refunds GROUP BY receipt) WHERE n = 1",
+    "SELECT COUNT(DISTINCT receipt, contribution_bounds_per_group => (0, 1)) FROM refunds",
 ]
 
 
@@ -79,7 +91,9 @@ def filled(units: frozenset[int]) -> duckdb.DuckDBPyConnection:
         "CREATE TABLE baskets(basket_id BIGINT, user_id BIGINT, page VARCHAR, late BOOLEAN);"
         "CREATE TABLE goods(basket_id BIGINT, sku VARCHAR, late BOOLEAN);"
         "CREATE TABLE parcels(parcel_id BIGINT, basket_id BIGINT, late BOOLEAN);"
-        "CREATE TABLE scans(parcel_id BIGINT, place VARCHAR, hour INTEGER)"
+        "CREATE TABLE scans(parcel_id BIGINT, place VARCHAR, hour INTEGER);"
+        "CREATE TABLE refunds(refund_id BIGINT, basket_id BIGINT, user_id BIGINT, receipt BIGINT, "
+        "reason VARCHAR, day DATE)"
     )
     for key, unit in BASKETS:
         if unit in units:
@@ -91,6 +105,10 @@ def filled(units: frozenset[int]) -> duckdb.DuckDBPyConnection:
     for key, basket in PARCELS:
         if owner.get(basket) in units:
             connection.execute("INSERT INTO parcels VALUES (?, ?, TRUE)", [key, basket])
+    for number, (basket, unit, receipt) in enumerate(REFUNDS):
+        if unit in units:
+            row = [number, basket, unit, receipt]
+            connection.execute("INSERT INTO refunds VALUES (?, ?, ?, ?, 'late', NULL)", row)
     for key, place in SCANS:
         if min((u for k, u in parcels if k == key and key is not None), default=None) in units:
             connection.execute("INSERT INTO scans VALUES (?, ?, 1)", [key, place])

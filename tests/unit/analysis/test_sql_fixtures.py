@@ -27,6 +27,8 @@ from tests.support.exact import exact_of
 
 ASKS = " -- asks something else: "
 """In a hint that is a whole statement, and another question."""
+PROVIDED = " -- the same if "
+"""In a hint that is a whole statement, and the same question on a condition."""
 UNITS = (1, 5, 7, 20)
 """Privacy units to remove: 1 is no user, 5 and 7 have odd values, 20 most rows."""
 
@@ -75,7 +77,8 @@ def neighbours(
     base = tmp_path_factory.mktemp("neighbours")
     opened = {}
     for unit in UNITS:
-        less = {t: f"FROM {t} WHERE user_id IS DISTINCT FROM {unit}" for t in ("visits", "users", "baskets")}
+        own = ("visits", "users", "baskets", "refunds")
+        less = {t: f"FROM {t} WHERE user_id IS DISTINCT FROM {unit}" for t in own}
         less["goods"] = (
             f"FROM goods WHERE basket_id NOT IN (SELECT basket_id FROM baskets WHERE user_id = {unit})"
         )
@@ -112,6 +115,9 @@ def alike(tmp_path_factory: pytest.TempPathFactory, raw: duckdb.DuckDBPyConnecti
                 f"FROM range({ALIKE} * 4) AS r(i)",
                 scans="SELECT i // 2 AS parcel_id, ['depot', 'door'][i % 2 + 1] AS place, i % 4 AS hour "
                 f"FROM range({ALIKE} * 8) AS r(i)",
+                refunds="SELECT i AS refund_id, i // 2 AS basket_id, i // 4 AS user_id, i // 2 AS receipt, "
+                "['late', 'broken'][i % 2 + 1] AS reason, DATE '2024-03-01' + (i % 4)::INTEGER AS day "
+                f"FROM range({ALIKE} * 4) AS r(i)",
                 readings=f"SELECT r.* FROM readings AS r, range({ALIKE})",
             )
         )
@@ -342,9 +348,14 @@ def test_refused_says_what_and_where(fixture: Fixture, session: Session) -> None
         assert one.message.startswith(message)
     assert [(o.line, o.col) for o in error.obstacles] == sorted((o.line, o.col) for o in error.obstacles)
     assert error.rewrite == fixture.notes.get("rewrite")
-    for offered in (error.rewrite, *(o.hint for o in error.obstacles if ASKS in (o.hint or ""))):
+    for offered in (error.rewrite, *(o.hint for o in error.obstacles if is_whole(o.hint or ""))):
         if offered is not None:
             session.prepare(offered)
+
+
+def is_whole(hint: str) -> bool:
+    """Whether a hint is a whole statement, with what it asks."""
+    return ASKS in hint or PROVIDED in hint
 
 
 def place(statement: str, token: str, number: int) -> tuple[int, int]:
@@ -373,7 +384,7 @@ def hints(session: Session) -> dict[str, str]:
     found = {}
     for case in REFUSED:
         error = refusal(session, case.values[0].statement)
-        if error.hint is not None and error.rewrite is None and ASKS not in error.hint:
+        if error.hint is not None and error.rewrite is None and not is_whole(error.hint):
             found[case.values[0].name.split()[1]] = error.hint
     return found
 

@@ -259,3 +259,26 @@ at = { from = 2024-01-01, to = 2024-01-31, complete = true }
     assert not owner.answers(asked)
     text = "is not complete: 50 rows outside, 0 rows with NULL: leave that out"
     assert owner.said("wrong") == {"tables.visits.domain.at": text}
+
+
+def test_keys_that_are_of_several_units(owner: Owner) -> None:
+    """How many values of shared keys belong to different units, and in how many rows."""
+    columns = "1000 + i AS encounter_id, i % 50 AS patient_id, 7 * (i % 50) AS receipt"
+    visits = f"SELECT {columns} FROM range(90) AS r(i)"
+    owner.policy = (
+        POLICY + '[tables.visits]\nsource = "visits.parquet"\nunit = "patient_id"\nunit_kind = "patient"\n'
+        'same_unit = { encounter_id = "encounters.encounter_id" }\nowned = ["receipt"]\n'
+    )
+    owner.put("visits", visits)
+    assert owner.said() == {}
+    said = owner.said("ok")
+    assert said["tables.visits.owned[0]"] == "each value of visits.receipt belongs to one patient"
+    other = visits.replace("1000 + i AS", "1000 + (i + i // 86) AS").replace("7 * (i % 50)", "i // 45")
+    owner.put("visits", other)
+    said, rest = owner.said("wrong"), "joins leave the pairs of different ones out"
+    several = "belong to several units of kind patient"
+    assert said == {
+        "tables.visits.owned[0]": f"2 values of visits.receipt {several} (90 rows): {rest}",
+        "tables.visits.same_unit.encounter_id": "4 values of visits.encounter_id and encounters.encounter_id "
+        f"{several} (8 rows): {rest}",
+    }

@@ -170,3 +170,23 @@ def test_a_unit_that_looks_like_the_key(made: Init) -> None:
     assert "COUNT(*) then needs no bound, and has less noise" in text()
     Path("dpsql.toml").write_text(text().replace(line, line[2:]))
     assert tables()["patients"].unique == (("patient_id",),)
+
+
+def test_keys_that_two_tables_share_are_proposed(made: Init) -> None:
+    """A table with units of its own, whose rows name those of another one: nobody has said whose they are."""
+    with duckdb.connect("shop.duckdb") as connection:
+        connection.execute("CREATE TABLE refunds (patient_id BIGINT, encounter_id BIGINT, amount INT)")
+    made("shop.duckdb", "--unit", "patient_id", "--public", "codes")
+    line = '# same_unit = { encounter_id = "encounters.encounter_id" }'
+    assert line in text()
+    assert dict(tables()["refunds"].same_unit) == {}
+    Path("dpsql.toml").write_text(text().replace(line, line[2:]))
+    assert dict(tables()["refunds"].same_unit) == {"encounter_id": ("encounters", "encounter_id")}
+
+
+def test_who_is_asked_declares_shared_keys(made: Init) -> None:
+    duckdb.sql("COPY (SELECT 1 AS patient_id, 1 AS encounter_id, 2 AS amount) TO 'refunds.parquet'")
+    files = ["encounters.parquet", "refunds.parquet"]
+    for answer, declared in (("yes", True), ("", False)):
+        made(*files, "--unit", "patient_id", "--epsilon", "1", answers=["", "", answer, ""])
+        assert bool(tables()["refunds"].same_unit) is declared

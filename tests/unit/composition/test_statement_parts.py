@@ -160,8 +160,6 @@ REFUSED = [
      "a release for each row", "COUNT(*)"),
     ("SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms > (SELECT COUNT(*) FROM visits)",
      "a user_id can have many rows", "COUNT(*)"),
-    (f"SELECT COUNT(DISTINCT user_id) FROM visits WHERE page IN (SELECT page FROM ({PAGES} TOP 2))",
-     "cannot choose private rows", "page FROM (SELECT"),
     ("SELECT (SELECT COUNT(*) FROM users) AS k, COUNT(DISTINCT user_id) FROM visits GROUP BY k",
      "cannot choose private rows", "SELECT (SELECT"),
     ("SELECT k FROM (SELECT v.user_id AS k, COUNT(*) AS n FROM users u LEFT JOIN visits v "

@@ -1,0 +1,260 @@
+"""Public rows chosen by private values: `FROM films WHERE film_id NOT IN (SELECT film_id FROM rentals)`.
+
+Which public rows are left depends on private ones, though no unit owns a row. Where each value of the column
+stands in one public row, the rows that are found are as many as different values that rows of units have: a
+release, in which a unit counts with the values that it keeps. Those that are not found are the rest of the
+public rows, which are counted exactly.
+
+NOT IN is empty in SQL as soon as the list has a NULL. Rows without a value are left out instead, and the
+answer says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.analysis import Catalog, write_public_sql
+from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
+from dpsql.analysis.statement_shapes import Provenance
+from dpsql.errors import Error
+from dpsql.language import MARK, Clause, Options, Query, copy_tree, find_nodes, title_of
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy, fold
+
+_READ = frozenset({"expressions", "from_", "joins", "where", "group", "order", "limit", "kind"})
+_LISTED = frozenset({"expressions", "from_", "joins", "where", "distinct", "kind"})
+_HALF = "0.5"
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """A block that counts public rows whose column is in a list of private values, or not in it."""
+
+    select: exp.Select
+    column: exp.Column
+    listed: exp.Select
+    rest: tuple[exp.Expr, ...]
+    """The other conditions on the public rows."""
+    negated: bool
+
+
+def with_chosen_public_rows(query: Query, policy: Policy, catalog: Catalog) -> exp.Query:
+    """Return a statement that counts public rows by releases; its tree is changed."""
+    tree: exp.Query = query.tree
+    provenance = Provenance(query.source, policy, catalog)
+    for select in find_nodes(tree, exp.Select):
+        found = _read(select, policy)
+        if found is None or provenance.find_unit(found.listed, ()) is None:
+            continue
+        if not _is_found_once(query, found, policy, catalog):
+            continue
+        made = _write(found)
+        if made is not None and select is tree:
+            tree = made
+        elif made is not None:
+            select.replace(made)
+    return tree
+
+
+def _given(node: exp.Expr) -> set[str]:
+    return {name for name, value in node.args.items() if value}
+
+
+def _read(select: exp.Select, policy: Policy) -> _Chosen | None:
+    if _given(select) - _READ or not _is_public(select, policy):
+        return None
+    where = select.args.get("where")
+    found, rest = list[tuple[exp.In, bool]](), list[exp.Expr]()
+    for part in list_conjuncts(where.this) if where is not None else ():
+        inner = part.this.unnest() if isinstance(part, exp.Not) else part
+        if isinstance(inner, exp.In) and inner.args.get("query") is not None:
+            found.append((inner, isinstance(part, exp.Not)))
+        elif any(isinstance(node, exp.Query) for node in part.walk()):
+            return None
+        else:
+            rest.append(part)
+    if len(found) != 1:
+        return None
+    node, negated = found[0]
+    listed = node.args["query"].unnest()
+    plain = isinstance(listed, exp.Select) and not _given(listed) - _LISTED and len(listed.expressions) == 1
+    if not plain or not isinstance(node.this, exp.Column) or listed.expressions[0].is_star:
+        return None
+    return _Chosen(select, node.this, listed, tuple(rest), negated)
+
+
+def _is_public(select: exp.Select, policy: Policy) -> bool:
+    """Return whether FROM has nothing but public tables, joined by inner joins."""
+    first, joins = select.args.get("from_"), select.args.get("joins") or []
+    items = [] if first is None else [first.this, *(join.this for join in joins)]
+    if any(
+        join.args.get("side") or str(join.args.get("kind") or "") not in ("", "INNER", "CROSS")
+        for join in joins
+    ):
+        return False
+    for item in items:
+        table = policy.table(item.name) if isinstance(item, exp.Table) and item.name.isascii() else None
+        if table is None or not table.public or find_cte(item) is not None or item.args.get("joins"):
+            return False
+    return bool(items)
+
+
+def _is_found_once(query: Query, found: _Chosen, policy: Policy, catalog: Catalog) -> bool:
+    """Return whether each value of the column stands in one public row; these rows are public."""
+    rows = exp.Select(expressions=[exp.alias_(copy_tree(found.column), "x", quoted=True)])
+    _copy_rows(found, rows)
+    x = exp.column("x", quoted=True)
+    several = exp.GT(
+        this=exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]), expression=exp.Literal.number(1)
+    )
+    made = exp.Select(expressions=[x])
+    made.set("from_", exp.From(this=_named(rows, "s")))
+    made.set("where", exp.Where(this=exp.Not(this=exp.Is(this=copy_tree(x), expression=exp.Null()))))
+    made.set("group", exp.Group(expressions=[copy_tree(x)]))
+    made.set("having", exp.Having(this=several))
+    made.set("limit", exp.Limit(expression=exp.Literal.number(1)))
+    public = replace(query, tree=made, inner={}, options=Options(), clause=Clause(), has_options=False)
+    try:
+        return bool(catalog.run(write_public_sql(public, policy, catalog)).num_rows == 0)
+    except (Error, ValueError):
+        return False
+
+
+def _copy_rows(found: _Chosen, into: exp.Select) -> None:
+    into.set("from_", copy_tree(found.select.args["from_"]))
+    into.set("joins", [copy_tree(join) for join in found.select.args.get("joins") or ()] or None)
+    if found.rest:
+        into.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in found.rest), copy=False)))
+
+
+def _is_count(node: exp.Expr) -> bool:
+    arguments = getattr(node, "expressions", [])
+    return (
+        (function_name(node) or "").lower() == "count"
+        and len(arguments) == 1
+        and isinstance(arguments[0], exp.Star)
+    )
+
+
+def _write(found: _Chosen) -> exp.Select | None:
+    """Return the SELECT over a release of the rows that are found, and over all public rows."""
+    select, group = found.select, found.select.args.get("group")
+    keys = [] if group is None else list(group.expressions)
+    if group is not None and _given(group) - {"expressions"}:
+        return None
+    items = select.expressions
+    keys = [_item_at(items, key) or key for key in keys]
+    texts = [key.sql() for key in keys]
+    shown = list[exp.Expr]()
+    for item in items:
+        node, name = item.unalias(), item.alias_or_name
+        if _is_count(node):
+            title = name if isinstance(item, exp.Alias) else title_of(node)
+            shown.append(exp.alias_(exp.column("n", table="b"), title, quoted=True))
+        elif node.sql() in texts:
+            column = exp.column(f"k{texts.index(node.sql())}", table="b", quoted=False)
+            shown.append(exp.alias_(column, name, quoted=True))
+        else:
+            return None
+    terms = list[exp.Expr]()
+    for term in select.args["order"].expressions if select.args.get("order") is not None else ():
+        place = _place_of(items, term.this)
+        if place is None:
+            return None
+        moved = copy_tree(term)
+        moved.set("this", exp.Literal.number(place))
+        terms.append(moved)
+    counted = _counted(found, keys)
+    made = exp.Select(expressions=shown)
+    made.set("from_", exp.From(this=_named(_whole(found, keys, counted) if found.negated else counted, "b")))
+    if group is not None:
+        there = exp.GT(this=exp.column("n", table="b"), expression=exp.Literal.number(_HALF))
+        made.set("where", exp.Where(this=there))
+    if terms:
+        made.set("order", exp.Order(expressions=terms))
+    made.set("limit", select.args.get("limit"))
+    made.meta["select"] = select.meta.get("select", -1)
+    return made
+
+
+def _item_at(items: list[exp.Expr], key: exp.Expr) -> exp.Expr | None:
+    """Return the item of the select list that a key names by its place or its alias."""
+    place = read_whole_number(key)
+    if place is not None:
+        return items[place - 1].unalias() if place <= len(items) else None
+    named = (i.unalias() for i in items if isinstance(i, exp.Alias) and fold(i.alias) == fold(key.name))
+    return next(named, None) if isinstance(key, exp.Column) and not key.table else None
+
+
+def _place_of(items: list[exp.Expr], term: exp.Expr) -> int | None:
+    place = read_whole_number(term)
+    if place is not None:
+        return place
+    for i, item in enumerate(items):
+        named = (
+            isinstance(term, exp.Column) and not term.table and fold(term.name) == fold(item.alias_or_name)
+        )
+        if named or item.unalias().sql() == term.sql():
+            return i + 1
+    return None
+
+
+def _named(query: exp.Query, alias: str) -> exp.Subquery:
+    return exp.Subquery(this=query, alias=exp.TableAlias(this=exp.to_identifier(alias)))
+
+
+def _counted(found: _Chosen, keys: list[exp.Expr]) -> exp.Select:
+    """Return the release of the rows whose value is in the list."""
+    distinct = exp.Distinct(expressions=[exp.column("x", table="found", quoted=True)])
+    count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[distinct])
+    made = _grouped(found, keys, count)
+    listed = copy_tree(found.listed, "distinct")
+    listed.set("expressions", [exp.alias_(copy_tree(listed.expressions[0].unalias()), "x", quoted=True)])
+    same = exp.EQ(this=copy_tree(found.column), expression=exp.column("x", table="found", quoted=True))
+    made.append("joins", exp.Join(this=_named(listed, "found"), on=same))
+    name = found.column.name
+    said = (
+        [f"NOT IN: rows without a {name} are left out; with one, SQL's NOT IN is empty"]
+        if found.negated
+        else []
+    )
+    said += ["groups whose number rounds to 0 are left out"] if keys else []
+    made.meta["note"] = "; ".join(said)
+    return made
+
+
+def _grouped(found: _Chosen, keys: list[exp.Expr], count: exp.Expr) -> exp.Select:
+    listed = [exp.alias_(copy_tree(key), f"k{i}") for i, key in enumerate(keys)]
+    made = exp.Select(expressions=[*listed, exp.alias_(count, "n")])
+    _copy_rows(found, made)
+    if keys:
+        made.set("group", exp.Group(expressions=[copy_tree(key) for key in keys]))
+    made.meta["select"] = -1
+    return made
+
+
+def _whole(found: _Chosen, keys: list[exp.Expr], counted: exp.Select) -> exp.Select:
+    """Return the numbers of all public rows of each group, less those that are found."""
+    every = _grouped(found, keys, exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]))
+    there = exp.Not(this=exp.Is(this=copy_tree(found.column), expression=exp.Null()))
+    where = every.args.get("where")
+    every.set("where", exp.Where(this=there if where is None else exp.and_(where.this, there, copy=False)))
+    own = exp.column("n", table="a")
+    less = exp.Anonymous(
+        this=f"{MARK}COALESCE", expressions=[exp.column("n", table="f"), exp.Literal.number(0)]
+    )
+    listed = [exp.alias_(exp.column(f"k{i}", table="a"), f"k{i}") for i in range(len(keys))]
+    made = exp.Select(expressions=[*listed, exp.alias_(exp.Sub(this=own, expression=less), "n")])
+    made.set("from_", exp.From(this=_named(every, "a")))
+    same = [
+        exp.NullSafeEQ(this=exp.column(f"k{i}", table="a"), expression=exp.column(f"k{i}", table="f"))
+        for i in range(len(keys))
+    ]
+    side = "LEFT" if same else None
+    on = exp.and_(*same, copy=False) if same else None
+    kind = None if same else "CROSS"
+    made.append("joins", exp.Join(this=_named(counted, "f"), side=side, kind=kind, on=on))
+    made.meta["select"] = -1
+    return made

@@ -1,0 +1,123 @@
+# ruff: noqa: E501  a statement stands on one line, as it is typed
+"""Public rows that are counted by whether private rows have their value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+from dpsql.errors import QueryRefused
+from dpsql.session import Session
+from tests.narrow import present
+from tests.support.world import open_world
+
+POLICY = """
+[budget]
+epsilon = 1e12
+max_epsilon_per_query = 1e9
+default_epsilon = 100000
+ledger = "ledger.sqlite"
+[defaults]
+rows_per_unit = 5
+[tables.rental]
+source = "rental.parquet"
+unit = "user_id"
+trust_source = true
+[tables.rental.domain]
+item_id = { table = "item", column = "item_id" }
+[tables.item]
+source = "item.parquet"
+public = true
+unique = [["item_id"]]
+[tables.film]
+source = "film.parquet"
+public = true
+unique = [["film_id"]]
+"""
+TABLES = {
+    "rental": "SELECT i // 3 AS user_id, CASE WHEN i % 13 <> 2 THEN i * i % 60 END AS item_id, i % 4 = 0 AS late FROM range(900) t(i)",
+    "item": "SELECT i AS item_id, i % 7 AS film_id FROM range(80) t(i)",
+    "film": "SELECT i AS film_id, ['x', 'y'][1 + i % 2] AS kind FROM range(9) t(i)",
+}
+OUT = "(SELECT r.item_id FROM rental r WHERE r.late)"
+LIKE_SQL = [
+    f"SELECT COUNT(*) AS n FROM item WHERE item_id NOT IN {OUT}",
+    f"SELECT COUNT(*) AS n FROM item WHERE item_id IN {OUT} AND film_id > 2",
+    f"SELECT f.film_id, COUNT(*) AS n FROM film f JOIN item i ON i.film_id = f.film_id WHERE i.item_id NOT IN {OUT} GROUP BY 1 ORDER BY 1 ASC",
+    f"SELECT f.kind, COUNT(*) AS n FROM film f JOIN item i ON i.film_id = f.film_id WHERE i.item_id IN {OUT} AND f.film_id < 6 GROUP BY f.kind ORDER BY f.kind",
+    f"SELECT kind, n FROM (SELECT f.kind, COUNT(*) AS n FROM film f, item i WHERE i.film_id = f.film_id AND i.item_id NOT IN {OUT} GROUP BY f.kind) ORDER BY kind",
+]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    with open_world(tmp_path_factory.mktemp("items") / "data", POLICY, **TABLES) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("sql", LIKE_SQL)
+def test_the_answer_is_that_of_sql_without_null(session: Session, sql: str) -> None:
+    found = [tuple(row.values()) for row in session.run(sql).table.to_pylist()]
+    with duckdb.connect() as con:
+        for name in TABLES:
+            con.execute(f"CREATE VIEW {name} AS FROM '{present(session.policy.path).parent / name}.parquet'")
+        wanted = con.execute(sql.replace("r.late)", "r.late AND r.item_id IS NOT NULL)")).fetchall()
+    assert len(found) == len(wanted)
+    for row, true in zip(found, wanted, strict=True):
+        assert row[:-1] == true[:-1]
+        assert row[-1] == pytest.approx(true[-1], abs=0.5)
+
+
+def test_columns_are_named_as_they_are_written(session: Session) -> None:
+    sql = LIKE_SQL[2].replace("COUNT(*) AS n", "COUNT(*)")
+    assert session.run(sql).table.column_names == ["film_id", "COUNT(*)"]
+
+
+def test_what_is_left_out_is_told(session: Session) -> None:
+    said = " ".join(present(session.run(LIKE_SQL[2]).release).warnings)
+    assert "NOT IN: rows without a item_id are left out; with one, SQL's NOT IN is empty" in said
+    assert "groups whose number rounds to 0 are left out" in said
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT COUNT(*) FROM item WHERE film_id NOT IN {OUT}",  # a film has several items
+        f"SELECT SUM(film_id) FROM item WHERE item_id NOT IN {OUT}",
+        f"SELECT item_id FROM item WHERE item_id NOT IN {OUT}",
+        f"SELECT COUNT(*) FROM film f LEFT JOIN item i ON i.film_id = f.film_id WHERE i.item_id NOT IN {OUT}",
+    ],
+)
+def test_other_public_rows_are_not_chosen_by_private_values(session: Session, sql: str) -> None:
+    with pytest.raises(QueryRefused):
+        session.prepare(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT COUNT(*) FROM item WHERE item_id NOT IN {OUT} AND film_id IN (SELECT 1 FROM read_csv('/etc/passwd'))",
+        f"SELECT COUNT(*) FROM item WHERE item_id NOT IN {OUT} AND length(getenv('HOME')) > 0",
+        "SELECT COUNT(DISTINCT user_id) FROM rental WHERE item_id IN (SELECT item_id FROM (SELECT item_id, COUNT(DISTINCT user_id) AS n FROM rental GROUP BY item_id), read_csv('/etc/passwd'))",
+        "SELECT COUNT(DISTINCT user_id) FROM rental WHERE item_id IN (SELECT item_id FROM (SELECT item_id, COUNT(DISTINCT user_id) AS n FROM rental GROUP BY item_id) WHERE length(getenv('HOME')) > n)",
+    ],
+)
+def test_nothing_runs_that_is_not_checked_first(
+    session: Session, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking for what is public or of which type a value is binds no function that a statement may not call."""
+    database = session.database.engines().schema_database
+    asked = list[str]()
+    for name in ("run", "describe_over"):
+        ask = getattr(database, name)
+        monkeypatch.setattr(
+            database,
+            name,
+            lambda *given, ask=ask: asked.extend(map(str, given)) or ask(*given),
+            raising=False,
+        )
+    with pytest.raises(QueryRefused):
+        session.prepare(sql)
+    assert not any(word in text.lower() for text in asked for word in ("read_csv", "getenv"))
