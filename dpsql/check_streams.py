@@ -207,7 +207,7 @@ class _Stream:
         """Release the number of a group that is off; the stream's charge has its epsilon."""
         check, engines = prepared.check, prepared.counting.engines
         made = plan_answer(self._session.planner, prepared, keys, self._stream.plan.answer_epsilon, engines)
-        paid = count_and_run(check.source.text, made)
+        paid = count_and_run(check.source.text, made, None)  # a stream is charged to all parts of units
         if paid.charge.delta or paid.charge.epsilon > self._stream.plan.answer_epsilon:
             raise InternalError("an answer costs more than its miss pays for")
         return paid.value

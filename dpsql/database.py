@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import field
+from functools import partial
 from typing import Any, Protocol, Self, TypeVar
 
 from dpsql.analysis import CompiledQuery, check_sealed, is_alike, merge_queries
@@ -32,7 +33,7 @@ from dpsql.kernel.facts import Facts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger, Reservation
-from dpsql.policy import Policy, Table, load
+from dpsql.policy import Policy, Table, UnitColumn, UnitParts, load, same_name
 from dpsql.policy.model import declared_facts_of
 from dpsql.release import source_version, tables_read
 from dpsql.release.kept_ladders import LedgerLadders
@@ -153,6 +154,17 @@ def _are_counted_next(compiled: CompiledQuery) -> bool:
         return any(each is not compiled and is_alike(compiled, each) for each in statement.beside)
 
 
+def tell_version(policy: Policy, versions: Versions, table: str) -> Stamps | None:
+    """Return stamps of all that a table's rows and their units are read from.
+
+    None: equal ones would not say that the rows are the same. It has no handle of the database, which an
+    engine would keep from being closed.
+    """
+    tables = tables_read(policy, [table])
+    stamps = versions.stamps(tables)
+    return stamps if stamps and versions.tell(tables) and is_settled(stamps) else None
+
+
 class _User(Protocol):
     """What uses a database and is closed with it: a session."""
 
@@ -202,7 +214,8 @@ class Database:
         """Open the engines; open them again if a file that they keep open changed meanwhile."""
         for _ in range(_ATTEMPTS):
             stamps, held = self.versions.stamps(), self.versions.held_stamps()
-            engine = open_engine(self.policy, self._memory, background=self._background)
+            tell = partial(tell_version, self.policy, self.versions)
+            engine = open_engine(self.policy, self._memory, background=self._background, version=tell)
             kept = KeptCounts(self.policy.keep)
             stored = self.ledger.ladders()
             if stored:
@@ -238,6 +251,44 @@ class Database:
             for table in map(self.policy.table, names):
                 if table is not None and not table.public and not table.trust_source:
                     self._vet(engines, table)
+                    parts = self.policy.unit_parts
+                    if parts is not None and parts.moves == "refuse" and same_name(parts.table, table.name):
+                        self._compare_units(engines, table, parts)
+
+    def _compare_units(self, engines: Engines, table: Table, parts: UnitParts) -> None:
+        """Check, once for each version of the data, that no unit has moved to another part since the last."""
+        from dpsql.release.moved_units import MovedUnits, PeriodsOfUnits, days_of  # noqa: PLC0415  seldom
+
+        engine, unit, budgets = engines.engine, table.unit, self.ledger.parts
+        if budgets is None or not isinstance(unit, UnitColumn):
+            raise InternalError("versions of these data are not compared")
+        kept, declared = MovedUnits(self.ledger, self.policy.budget.ledger), budgets.declared
+        version, column = source_version(self.policy, table, self.versions), unit.column
+        if kept.is_known(declared, version):
+            return
+        key = kept.key()
+
+        def compare() -> bool | None:
+            rows = engine.read_dates(table.name, column, parts.column)
+            if rows is None:
+                return None
+            units, days = rows.column("u").to_pylist(), days_of(rows.column("d"))
+            return kept.compare(declared, version, PeriodsOfUnits.of(units, days, key, parts.period))
+
+        self.on_vetting(table.name)
+        with running_statement() as statement, statement.untimed():
+            found = run_sealed(compare, otherwise=None)
+        self.on_vetting(None)
+        if found is None:
+            raise OperationalError(f"the {parts.every}s of {table.name} cannot be read")
+        if not found:
+            raise OperationalError(
+                f"table {table.name} waits for its owner: since the last version of the data the"
+                f" {parts.every} of a {parts.kind} has changed, or a row is gone"
+                " (`dpsql budget --moved` goes on)"
+            )
+        if not engines.is_unchanged(tables_read(self.policy, [table.name])):
+            raise OperationalError(CHANGING)
 
     def _vet(self, engines: Engines, table: Table) -> None:
         engine, name = engines.engine, table.name

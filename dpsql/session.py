@@ -264,7 +264,8 @@ class Session:
                     return explain_stream(command.prepared)
                 if command.form == "CERTIFICATE":
                     return certificate_table(command.prepared)
-                return explain(command.prepared, self.budget(), json=command.form == "JSON")
+                budget = self.planner.budget_for(command.prepared)
+                return explain(command.prepared, budget, json=command.form == "JSON")
             case Show(what="streams"):
                 return self._checks.show()
             case Show():

@@ -19,6 +19,7 @@ import dpsql
 KERNEL = Path(dpsql.__file__).parent / "kernel"
 
 READING = {
+    "unit_parts": "parts of units by a date",
     "facts": "what the owner declares",
     "tree": "what is counted",
     "check": "why one unit moves a number by at most so much",
@@ -33,6 +34,8 @@ READING = {
     "faster": "texts with the same numbers that an engine runs faster",
     "rows_first": "counts of few groups, of which rows are counted first",
     "filled_domains": "counts of ranges, of which an engine has the groups with rows",
+    "unweighted": "the same of sums and counts of rows, where few units have many",
+    "unit_tables": "the same of searches of bounds and what they bound, by what units have",
     "levels": "numbers that a further release goes on from",
     "release": "the steps that run mechanisms on counts",
     "parted": "steps in each of several partitions, and numbers that follow from a search of bounds",
@@ -43,7 +46,7 @@ READING = {
 """The parts of the kernel in the order to read them, and what they are about; some are there later."""
 
 DECIDES = (
-    *("facts", "check", "exact_bounds", "loss", "public_order"),
+    *("unit_parts", "facts", "check", "exact_bounds", "loss", "public_order"),
     *("sealed", "changes", "counts", "kept", "levels", "release", "parted"),
 )
 """The parts that decide what may be released, and what it costs."""

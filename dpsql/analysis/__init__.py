@@ -19,6 +19,8 @@
 ``key_candidates``     which groups there can be; ``public_domains`` lists of values, ``large_domains``
                        those of which not all groups are counted; ``group_rules`` how many, and of which
                        units
+``part_guards``        conditions on the date of units, beside those from which they follow;
+                       ``part_conditions`` which parts of units a condition leaves
 ``counting_query``     the query that counts; ``compiled_query`` seals it: the engine's binder confirms it,
                        once for all constants of its ``plan_shapes``, and the kernel certifies it, with
                        ``column_types`` by ``type_rules``

@@ -314,13 +314,14 @@ def seal(
     """
     typed = give_types(query, catalog.stored_types)
     sql = tree.duckdb_sql(typed)
+    plain = [confirm(catalog, sql, policy)]
+    certificate = certificate_of(typed, sql, catalog, policy, tables)
     others = tuple(
         (text, cell)
         for each, cell in faster
-        if (text := _certified_text(each, catalog, policy, tables)) is not None
+        if (text := _certified_text(each, catalog, policy, tables, certificate)) is not None
     )
-    plain = [confirm(catalog, each, policy) for each in (sql, *(text for text, _ in others))]
-    certificate = certificate_of(typed, sql, catalog, policy, tables)
+    plain += [confirm(catalog, text, policy) for text, _ in others]
     return CompiledQuery(
         certificate.query,
         sql,
@@ -339,16 +340,19 @@ def seal(
 
 
 def _certified_text(
-    query: tree.Query, catalog: Catalog, policy: Policy, tables: tuple[str, ...]
+    query: tree.Query, catalog: Catalog, policy: Policy, tables: tuple[str, ...], of: Certificate
 ) -> str | None:
-    """Return the SQL of a query that may be counted in the place of another; None if it is not certified."""
+    """Return the SQL of a query that may be counted in the place of another; None if it is not certified.
+
+    It has to depend on units of the same parts.
+    """
     typed = give_types(query, catalog.stored_types)
     sql = tree.duckdb_sql(typed)
     try:
-        certificate_of(typed, sql, catalog, policy, tables)
+        found = certificate_of(typed, sql, catalog, policy, tables)
     except NotCertified:
         return None
-    return sql
+    return sql if found.parts == of.parts else None
 
 
 def certificate_of(

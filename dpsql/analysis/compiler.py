@@ -112,6 +112,8 @@ class StatementCompiler:
     """The power of two of the largest bound on a unit's totals that is measured in least steps."""
     ladders: list[Ladder] = field(default_factory=list)
     """The bounds to be found privately, in order of first use."""
+    closed: bool = False
+    """Whether it reads parts of units alone that count as closed, as the policy says."""
     assumed: dict[Assumed, None] = field(default_factory=dict)
     """What the statement leaves open and is answered with, in order."""
     kept: list[exp.Expr] = field(default_factory=list)

@@ -29,6 +29,7 @@ from dpsql.analysis.key_candidates import find_candidates
 from dpsql.analysis.large_domains import count_values
 from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure
+from dpsql.analysis.part_guards import guard_parts
 from dpsql.analysis.public_domains import Candidates
 from dpsql.analysis.rank_spellings import rewrite_selection
 from dpsql.analysis.released.conditional_counts import read_as_counts
@@ -295,6 +296,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery
     more = [row for ladder in compiler.ladders for row in ladder.rows if not compiler.places_found]
     alike = has_stable_reads(compiler.used, compiler.policy, compiler.catalog)
     rows = ProjectedRows.of(made, condition, keys, tuple(counts), more, alike=alike)
+    rows = replace(rows, query=guard_parts(compiler, rows.query, select))
     names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
     facts = tuple(one_row or key.reads <= names for key in keys)
     one_each = bool(single) or owner.row

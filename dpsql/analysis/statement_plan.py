@@ -25,6 +25,7 @@ from dpsql.estimates import Formula, RowCount, SumOfRows
 from dpsql.kernel.check import Certificate, Change, Keys, NotCertified
 from dpsql.kernel.loss import Charge, Filter
 from dpsql.kernel.mechanisms import FULL
+from dpsql.kernel.unit_parts import NO_PARTS, PartSet, either_parts
 from dpsql.language import Options, Query, Selection, TopK, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import Assumed
@@ -182,6 +183,8 @@ class Plan:
     """For each of the counts, what bounds cut from the values of which it is."""
     equal: tuple[int, ...] = field(kw_only=True)
     """For each of the counts, the place of the first that is equal to it: equal ones are released once."""
+    closed: bool = field(default=False, kw_only=True)
+    """Whether it reads parts of units alone that count as closed."""
 
     @property
     def cells(self) -> CellRows | None:
@@ -242,6 +245,14 @@ class Plan:
         """The number of groups that can be shown; None if a key has no domain."""
         each = 1 if self.values is None else self.values.size
         return None if self.domain_size is None else (self.domain_size - self.outside) // each
+
+    @property
+    def unit_parts(self) -> PartSet | None:
+        """The parts of units on which any of its queries depends, as the kernel proved; None: all."""
+        found: PartSet | None = NO_PARTS
+        for each in (self.compiled, *(search.compiled for search in self.ladders)):
+            found = either_parts(found, each.certificate.parts)
+        return found
 
     @property
     def epsilon(self) -> Fraction:

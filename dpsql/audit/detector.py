@@ -373,7 +373,7 @@ class Subject:
 
 def repeat_counts(counts: NDArray[np.int64], trials: int) -> NDArray[np.int64]:
     """Return the counts once for each run, as one array (without copying them)."""
-    return np.broadcast_to(counts, (trials, len(counts)))
+    return np.broadcast_to(counts, (trials, *counts.shape))
 
 
 def outputs_of(result: Result[Any]) -> dict[str, Any]:
@@ -401,7 +401,7 @@ def _run_case(
     **arguments: Any,  # noqa: ANN401  handed on to the plan
 ) -> dict[str, Any]:
     values = counts if case.answer is None else counts[0]
-    plan = case.plan(len(values), epsilon=epsilon, **arguments)
+    plan = case.plan(values.shape[-1], epsilon=epsilon, **arguments)
     rows = repeat_counts(values, trials)
     result = case.run(plan, rows, NoiseSource(entropy))
     if case.answer is None:

@@ -281,8 +281,9 @@ class Batch:
 
     def _fits(self, priced: _Priced, *, quiet: bool) -> bool:
         total = _sum_prices(priced)
-        remaining = self.session.budget().remaining
-        if total.fits(remaining):
+        budget = self.session.budget()
+        remaining = budget.remaining
+        if total.fits(remaining) or budget.by_parts:  # by parts, the ledger alone knows what is left
             return True
         if not self.partial or quiet:
             many = len(priced) > 1
@@ -333,7 +334,9 @@ class Batch:
             if len(priced) > 1:
                 cost = f": {price(prepared.price)}" if prepared.private else ""
                 narrate.note(f"statement {i} of {len(priced)} ({piece.where}){cost}")
-            if self.partial and not prepared.price.fits(remaining := self.session.budget().remaining):
+            budget = self.session.budget() if self.partial else None
+            if budget is not None and not (budget.by_parts or prepared.price.fits(budget.remaining)):
+                remaining = budget.remaining
                 narrate.note(f"left out: {price(prepared.price)} asked, {amounts(remaining)} left")
                 self._code = self._code or ExitCode.BUDGET_EXCEEDED
                 continue

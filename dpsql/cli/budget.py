@@ -15,10 +15,10 @@ from dpsql.render.figures import show_left, show_spent
 from dpsql.render.grid import column, draw, draw_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dpsql.cli.options import CliSettings
-    from dpsql.kernel.loss import Charge, PrivacyLoss
+    from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
     from dpsql.ledger import Budget, Entry, LadderCharge, Ledger
     from dpsql.render.grid import Drawn, Style
 
@@ -42,6 +42,11 @@ _SHOWN = 20
     is_flag=True,
     help="For the owner: go on with a ledger that is older than its mark, or lost: that is spent.",
 )
+@click.option(
+    "--moved",
+    is_flag=True,
+    help="For the owner: units have moved from part to part, so the largest total counts in every part.",
+)
 @click.pass_context
 def budget_command(
     ctx: click.Context,
@@ -53,10 +58,11 @@ def budget_command(
     head: bool,
     receipt: str | None,
     accept_restored: bool,
+    moved: bool,
 ) -> int:
     """Show what is spent, on what, and what is left."""
     settings: CliSettings = ctx.obj
-    chosen = [json_, clear_failures, check_, head, receipt is not None, accept_restored]
+    chosen = [json_, clear_failures, check_, head, receipt is not None, accept_restored, moved]
     if ctx.invoked_subcommand is not None:
         if any(chosen):
             raise click.UsageError("the options of `budget` do not go with `check`")
@@ -69,6 +75,8 @@ def budget_command(
         return _find_receipt(settings, receipt)
     if accept_restored:
         return _accept_restored(settings)
+    if moved:
+        return _spend_in_all_parts(settings)
     if settings.format not in (None, "table", "json"):
         raise click.UsageError("the budget is shown as a table or as JSON")
     with settings.answers("table") as out, settings.open_ledger() as ledger:
@@ -122,11 +130,30 @@ def _accept_restored(settings: CliSettings) -> int:
         narrate.note("the ledger is as its mark tells: there is nothing to accept")
         return ExitCode.OK
     narrate.note("the ledger goes on; statements that had no end stay charged in full")
+    _tell_added(added)
+    return ExitCode.OK
+
+
+def _spend_in_all_parts(settings: CliSettings) -> int:
+    """Count the largest total of any part of units in all of them, and forget which units were in which."""
+    from dpsql.release.moved_units import forget_units
+
+    with settings.open_ledger() as ledger:
+        if ledger.parts is None:
+            raise click.UsageError("the policy divides no units into parts")
+        added = ledger.spend_in_all_parts()
+        forget_units(ledger)
+    narrate.note("what was asked of any part counts in every part now")
+    _tell_added(added)
+    return ExitCode.OK
+
+
+def _tell_added(added: Mapping[str, Totals]) -> None:
+    """Say what is spent in addition in each scope."""
     for name, more in added.items():
         amounts = {"epsilon": more.epsilon, "delta": more.delta, "cost": more.cost}
         said = ", ".join(f"{what} {show_spent(amount)}" for what, amount in amounts.items() if amount)
         narrate.note(f"spent in addition, {name}: {said or 'what has no epsilon'}")
-    return ExitCode.OK
 
 
 def _find_receipt(settings: CliSettings, receipt: str) -> int:

@@ -30,6 +30,7 @@ from dpsql.composition.release_words import (
 from dpsql.estimates import figure
 from dpsql.kernel.check import Certificate, Change, Together
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.unit_parts import Calendar
 from dpsql.language import Query
 from dpsql.ledger import Budget
 from dpsql.planning import (
@@ -71,6 +72,8 @@ def explain(
         case PreparedComposed():
             found = {**_views_of(prepared.query), **_facts_of_composed(prepared, left, budget)}
     price = {"private": prepared.private, **prepared.price.fractions, "full": prepared.full_price.fractions}
+    if budget.by_parts:
+        price["left"] = budget.remaining.fractions
     if json:
         text = json_text.dumps(_with_plain_amounts(found), default=_json_fields)
         return add_exact_facts(pa.table({"explain": pa.array([text], pa.string())}), "price", price)
@@ -100,6 +103,7 @@ def _facts_of_release(
         "why": plan.selection.spelling,
         "mechanism": quote.mechanism,
         "unit": plan.unit,
+        **_parts_of(prepared),
         "guarantee": guarantee(plan, quote.loss),
         **_write_amounts(quote.charge),
         **layout_facts(plan, quote.loss, budget),
@@ -122,6 +126,23 @@ def _facts_of_release(
         **left,
         "compiled_sql": prepared.counting.sql,
     }
+
+
+def _parts_of(prepared: PreparedPrivate) -> dict[str, object]:
+    """Say which parts of units a release is charged to, if a kind of unit has parts."""
+    declared = prepared.counting.policy.unit_parts
+    if declared is None:
+        return {}
+    parts, date = prepared.plan.unit_parts, f"{declared.table}.{declared.column}"
+    if parts is not None:
+        words = f"{Calendar(declared.period).words(parts)} ({declared.every} of {date})"
+    elif prepared.plan.unit != declared.kind:
+        words = f"all: the {declared.every}s are of a {declared.kind}"
+    else:
+        words = (
+            f"all: nothing says which {declared.every}s are read; join {declared.table} and compare {date}"
+        )
+    return {"parts": words}
 
 
 def _facts_of_composed(prepared: PreparedComposed, left: dict[str, str], budget: Budget) -> dict[str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ from dpsql.composition.prepared import (
     PreparedProbe,
     PreparedPublic,
     list_parameters,
+    parts_read,
     plan_key,
     scopes,
 )
@@ -51,6 +53,7 @@ from dpsql.composition.show_describe import describe_table
 from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
 from dpsql.kernel.loss import Charge
+from dpsql.kernel.unit_parts import NO_PARTS, Calendar
 from dpsql.language import (
     Check,
     Describe,
@@ -88,7 +91,6 @@ class _Offering:
 
     planner: Planner
     parameters: Parameters
-    budget: Budget
     amounts: Amounts
 
     def analysed(self, text: str) -> Prepared:
@@ -104,7 +106,7 @@ class _Offering:
         prepared = self.analysed(text)
         most = self.planner.policy.budget.max_epsilon_per_query
         if isinstance(prepared, (PreparedPrivate, PreparedComposed)) and not is_paid(
-            prepared, self.budget, most
+            prepared, self.planner.budget_for(prepared), most
         ):
             raise QueryRefused("the budget does not pay for this")
         return prepared
@@ -151,8 +153,13 @@ class Planner:
 
     def _offering(self, parameters: Parameters) -> _Offering:
         """Return what tries the statements that are offered in the place of a refused one."""
-        budget, most = self.database.ledger.budget(self.analyst), self.policy.budget.max_epsilon_per_query
-        return _Offering(self, parameters, budget, Amounts.of(budget, most))
+        # Of parts of units, those of which nothing was asked are not used up.
+        budget, most = self.database.ledger.budget(self.analyst, NO_PARTS), self.policy.budget
+        return _Offering(self, parameters, Amounts.of(budget, most.max_epsilon_per_query))
+
+    def budget_for(self, prepared: Prepared) -> Budget:
+        """Return what may be spent on a statement: of the parts of units that it reads, the fullest one's."""
+        return self.database.ledger.budget(self.analyst, parts_read(prepared))
 
     def bound(self, text: str, parameters: Parameters) -> Prepared:
         """Prepare a statement; refuse a public one as well that the schema database cannot bind."""
@@ -205,7 +212,13 @@ class Planner:
         return PreparedCommand(text, statement)
 
     def _key(self, text: str, parameters: Parameters) -> PlanKey:
-        return plan_key(text, list_parameters(parameters), self.defaults, scopes(self.policy, self.analyst))
+        filters = scopes(self.policy, self.analyst)
+        key = plan_key(text, list_parameters(parameters), self.defaults, filters)
+        parts = self.policy.unit_parts
+        if parts is None:
+            return key
+        today = datetime.now(UTC).date()  # up to which the table with the parts is read
+        return (*key, Calendar(parts.period).number(today), parts.closed_parts(today))
 
     def query(
         self, text: str, query: Query, engines: Engines

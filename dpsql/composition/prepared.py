@@ -1,7 +1,4 @@
-"""Prepared statements: parsed, analysed and priced; and those that are kept, since they are asked again.
-
-Nothing is charged and no private row was read. A kept plan holds where all that it depends on is equal.
-"""
+"""Prepared statements: parsed, analysed and priced, nothing charged, no private row read; and those kept."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import field
-from functools import cache
+from functools import cache, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import pyarrow as pa
@@ -19,6 +16,7 @@ from dpsql.analysis import Plan
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.database import Engines
 from dpsql.kernel.loss import Charge, Filter
+from dpsql.kernel.unit_parts import NO_PARTS, PartSet, either_parts
 from dpsql.language import Check, Describe, ExplainForm, OpenChecks, Query, Set, Show, StreamCommand
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import RefinementStep
@@ -349,6 +347,13 @@ def scopes(policy: Policy, analyst: str) -> tuple[Filter, ...]:
     groups = [group.charge for group in policy.groups.values() if analyst in group.members]
     caps = ([own.charge] if own is not None else []) + groups
     return budget.filter, *(budget.filter_of(cap) for cap in caps)
+
+
+def parts_read(prepared: Prepared) -> PartSet | None:
+    """Return the parts of units on which any release of a statement depends; None: all."""
+    parts = prepared.parts if isinstance(prepared, (PreparedPrivate, PreparedComposed)) else ()
+    none: PartSet | None = NO_PARTS
+    return reduce(either_parts, (part.plan.unit_parts for part in parts), none)
 
 
 def question_key(prepared: Prepared) -> str:

@@ -18,6 +18,7 @@ from dpsql.kernel.charged_work import Paid
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.release import Run
+from dpsql.kernel.unit_parts import PartSet
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger, Request, StoredRelease, shown
 from dpsql.planning import (
@@ -164,11 +165,13 @@ class Releasing:
         text, places, known = prepared.text, len(prepared.parts), dict(stored)
         again = dict[int, str]()
 
+        touched = dict[int, PartSet | None]()
+
         def run(place: int, part: PreparedPrivate) -> Paid[Release]:
             filled = _fill_values(prepared, part, known)
             if place not in again:
                 again[place] = self._charged_again(text, place, filled)
-            paid = count_and_run(text, filled)
+            paid = count_and_run(text, filled, touched[place])
             known[place] = paid.value
             return paid
 
@@ -191,6 +194,7 @@ class Releasing:
             shared=shared,
             facts=facts,
         )
+        touched |= zip(parts, reservation.touches, strict=True)
         work = [partial(run, place, part) for place, part in parts.items()]
         try:
             released, event = Running(self.ledger, reservation).finish(work)
@@ -274,12 +278,22 @@ def _add_note(release: Release, note: str) -> Release:
 def _request_of(part: PreparedPrivate, place: int, places: int) -> Request:
     quote = part.method.quote
     selection = words_of_selection(part.plan)
-    return Request(selection, quote.mechanism, quote.charge, part.refines, place, places, quote.loss)
+    return Request(
+        selection,
+        quote.mechanism,
+        quote.charge,
+        part.refines,
+        place,
+        places,
+        quote.loss,
+        part.plan.unit_parts,
+    )
 
 
-def count_and_run(text: str, prepared: PreparedPrivate) -> Paid[Release]:
-    """Count and run the mechanism; called by `Running.finish` after the charge was written."""
-    plan, run, found = _run_method(prepared)
+def count_and_run(text: str, prepared: PreparedPrivate, parts: PartSet | None) -> Paid[Release]:
+    """Count and run the mechanism; called by `Running.finish` after these parts of units were charged."""
+    spending = Spending(prepared.method.quote.loss, parts)
+    plan, run, found = _run_method(prepared, spending)
     answer = widen_by_left_out(plan, found)
     shown = build_rows(plan, answer, run)
     charge = _charge_said(prepared, run.loss)
@@ -300,7 +314,7 @@ def count_and_run(text: str, prepared: PreparedPrivate) -> Paid[Release]:
     )
     # Where a file may change while it is counted, the answer is for this statement alone.
     key = prepared.key if prepared.refines is None and prepared.counting.unchanged() else None
-    return Paid(release, charge, to_bytes(release), key, run.loss, run.level)
+    return Paid(release, charge, to_bytes(release), key, run.loss, run.level, spending.unit_parts)
 
 
 def _charge_said(prepared: PreparedPrivate, loss: PrivacyLoss) -> Charge:
@@ -314,13 +328,12 @@ def _charge_said(prepared: PreparedPrivate, loss: PrivacyLoss) -> Charge:
     return Charge(charge.epsilon * plan.price / plan.epsilon, charge.delta)
 
 
-def _run_method(prepared: PreparedPrivate) -> tuple[Plan, Run, NoisyResult]:
+def _run_method(prepared: PreparedPrivate, spending: Spending) -> tuple[Plan, Run, NoisyResult]:
     """Count and run the method; where bounds are to be found, first find them, then count with them.
 
     The kernel runs each step on the counts, and adds up the loss within what the method was quoted for.
     """
     counting, method = prepared.counting, prepared.method
-    spending = Spending(method.quote.loss)
     if not isinstance(method, BoundSearches):
         few = needs_few_counts(method)
         run = Run(counting.count(unchanged=prepared.refines is not None, few=few), spending)

@@ -42,7 +42,7 @@ from dpsql.composition.statement_parts import parts_of
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
 from dpsql.language import Describe, Options, Query, Show, name_columns, parse
-from dpsql.ledger import Budget, Ledger, rows_of
+from dpsql.ledger import LIKE, Budget, Ledger, rows_of
 from dpsql.policy import Policy, Table, UnitColumn, View, describe_protected, fold, path_of
 from dpsql.release import places_of
 
@@ -64,6 +64,8 @@ def show_facts(statement: Show, policy: Policy, ledger: Ledger, analyst: str) ->
         most = policy.budget.max_epsilon_per_query
         cap = {"max_epsilon_per_query": None if most is None else str(most)}
         return add_exact_facts(_budget_table(budget, policy), "budget", {**budget.facts, **cap})
+    if statement.what == "parts":
+        return _parts_table(statement, policy, ledger, analyst)
     if statement.what == "tables":
         tables = list(policy.tables.values())
         units = [_unit_column(policy, table) for table in tables]
@@ -92,6 +94,42 @@ def show_facts(statement: Show, policy: Policy, ledger: Ledger, analyst: str) ->
             ),
             "statement": pa.array([r.statement for r in found], pa.string()),
         }
+    )
+
+
+_MOST_LINES, _NEWEST, _FULLEST = 40, 20, 10
+"""Of more lines of parts the newest and the fullest are shown, and how many."""
+
+
+def _parts_table(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Table:
+    """Return the budget of each part of units, and what all statements cost in sequence."""
+    parts = ledger.parts
+    if parts is None:
+        raise statement.source.refuse(
+            "the policy divides no units into parts", None, "SHOW PRIVACY BUDGET shows the whole budget"
+        )
+    like = policy.budget.default_epsilon or LIKE
+    found, left_out = ledger.budget_by_parts(analyst), 0
+    if len(found) > _MOST_LINES and not statement.every:
+        newest = {id(each) for each in found[-_NEWEST:]}
+        fullest = sorted(found, key=lambda each: each.budget.remaining.epsilon)[:_FULLEST]
+        kept = [each for each in found if id(each) in newest or any(each is other for other in fullest)]
+        found, left_out = kept, len(found) - len(kept)
+    rows = [
+        (
+            parts.calendar.range_words((each.low, each.high)),
+            round_up(each.budget.spent.epsilon),
+            round_down(each.budget.remaining.epsilon),
+            f"{each.budget.more(like)} of {round_up(like)}",
+        )
+        for each in found
+    ]
+    if left_out:
+        rows.append((f"{left_out} more lines: SHOW PRIVACY BUDGET BY PARTS ALL", "", "", ""))
+    total = ledger.total_in_sequence(analyst)
+    rows.append(("all statements in sequence", "no epsilon" if total is None else round_up(total), "", ""))
+    return pa.table(
+        {name: pa.array([row[i] for row in rows], pa.string()) for i, name in enumerate(_SHOW["parts"])}
     )
 
 
@@ -188,6 +226,7 @@ def _columns(
 _EXPLAIN = ("property", "value")
 _SHOW = {
     "budget": ("scope", "total", "spent", "remaining"),
+    "parts": ("part", "spent", "left", "more"),
     "tables": ("table", "unit", "protects"),
     "releases": ("number", "when", "selection", "epsilon", "part", "statement"),
     "release": ("release",),

@@ -123,6 +123,8 @@ class Explanation:
         """Read the price that EXPLAIN puts into the metadata of its table."""
         price = json.loads(table.schema.metadata[b"dpsql.price"])
         charge = Charge(Fraction(price["epsilon"]), Fraction(price["delta"]))
+        if "left" in price:  # of the parts of units that the statement reads
+            remaining = Charge(Fraction(price["left"]["epsilon"]), Fraction(price["left"]["delta"]))
         return cls(price["private"], charge, remaining, table.replace_schema_metadata(None))
 
     @property

@@ -8,7 +8,7 @@ The schema database, in which private tables are empty, answers everything publi
 ``schema_database``   the binder, the catalog and the engine of public statements
 ``public_queries``    where those run, and queries over released rows, which run there too
 ``declared_domains``  declared domains as small public tables
-``duckdb``            the default engine
+``duckdb``            the default engine; there, ``unit_bits`` and ``few_groups`` count faster
 ``remote_engine``     the base class of the others: ``postgres``, ``spark``
 ``writer``            the query tree as another engine's SQL
 ``exact_queries``     exact queries of the owner, on every engine
@@ -41,6 +41,8 @@ from dpsql.kernel.rows_first import KeptFew
 from dpsql.policy import Policy, Table, engine_kind
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dpsql.engines.duckdb import source_schemas
 
 __all__ = [
@@ -101,6 +103,12 @@ class Engine(Protocol):
     def vet(self, table: str) -> bool:
         """Read a private table once and test its declared unique facts; return whether both succeed."""
 
+    def read_dates(self, table: str, unit: str, column: str) -> pa.Table | None:
+        """Return the units of a private table as texts, each with the day of a column; None if that fails.
+
+        They are private: they are read to be compared with those of another version of the data.
+        """
+
     def within_length_limit(self, table: str) -> bool:
         """Whether `vet` found no value of a private table beyond the length limit: its scan need not test."""
 
@@ -111,11 +119,18 @@ class Engine(Protocol):
         """Close the connections to the data."""
 
 
-def open_engine(policy: Policy, memory: int | None = None, *, background: bool = False) -> Engine:
+def open_engine(
+    policy: Policy,
+    memory: int | None = None,
+    *,
+    background: bool = False,
+    version: Callable[[str], object] = lambda table: None,
+) -> Engine:
     """Open the private engine of a policy, with its schema database; imports the one engine that it names.
 
     `memory` is the most bytes that DuckDB's databases take together; None: the engine's own limits. In the
-    `background` the threads that they start give way to the others of this process.
+    `background` the threads that they start give way to the others of this process. `version` tells what is
+    equal while the rows of a table are the same; None: nothing tells it.
     """
     from dpsql.engines.duckdb.duckdb_settings import interruptible  # noqa: PLC0415  heavy
 
@@ -131,7 +146,7 @@ def open_engine(policy: Policy, memory: int | None = None, *, background: bool =
                 return SparkEngine(policy)
         from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine  # noqa: PLC0415  heavy
 
-        return DuckDBEngine(policy, memory, background=background)
+        return DuckDBEngine(policy, memory, background=background, version=version)
 
 
 class OwnerCatalog(Protocol):

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import duckdb
 import numpy as np
@@ -256,6 +256,10 @@ class RemoteEngine(ABC):
             if rows is None:
                 self.discard(connection)
             return rows
+
+    def read_dates(self, table: str, unit: str, column: str) -> NoReturn:
+        """Raise `InternalError`: a policy over this engine does not ask for it."""
+        raise InternalError("versions of these data are not compared")
 
     def vet(self, table: str) -> bool:
         """Read every column once and test every fact, so that no statement is the first to fail."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from dpsql.errors import InternalError
+from dpsql.kernel.unit_parts import PartSet, either_parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class UnitChanges:
         groups, None: that has no bound.
     bounds, fine
         Of a search of bounds: as its certificate has them.
+    parts
+        The parts of units that change anything; None: all.
     """
 
     numbers: tuple[NumberChange | None, ...]
@@ -85,6 +88,7 @@ class UnitChanges:
     together: tuple[tuple[frozenset[int], int, int | None], ...] = ()
     bounds: tuple[int, ...] = ()
     fine: int | None = None
+    parts: PartSet | None = None
 
     def number(self, place: int) -> NumberChange:
         """Return how one unit changes the number at a place; `InternalError` if nothing is proved of it."""
@@ -112,7 +116,8 @@ class UnitChanges:
 
     def beside(self, others: UnitChanges) -> UnitChanges:
         """Return the changes of these numbers and, behind them, of others: of one group each."""
-        return replace(self, numbers=self.numbers + others.numbers)
+        parts = either_parts(self.parts, others.parts)
+        return replace(self, numbers=self.numbers + others.numbers, parts=parts)
 
 
 @dataclass(frozen=True)

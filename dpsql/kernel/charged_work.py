@@ -29,6 +29,7 @@ from dpsql.kernel.ledger.ledger import ChargeLedger
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.kernel.levels import Level, refined_by, with_level
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.unit_parts import PartSet
 
 _T = TypeVar("_T")
 
@@ -84,6 +85,8 @@ class Paid(Generic[_T]):
     """What is charged, its mechanisms settled; None: one pure mechanism ran, and realised `charge`."""
     level: Level | None = None
     """The number that a further release may go on from: it is stored with this one."""
+    parts: PartSet | None = None
+    """The parts of units on which it may depend (`Spending.unit_parts`); None: all."""
 
 
 def _run(work: Callable[[], _T], begin: Begin) -> tuple[_T | None, BaseException | None, bool]:
@@ -176,6 +179,8 @@ class ChargedWork:
             paid = [piece() for piece in work]
             if [refined_by(one.level) for one in paid] != [*self._reservation.parents]:
                 raise InternalError("another release was refined than the one for which it is charged")
+            if [one.parts for one in paid] != [*self._reservation.touches]:
+                raise InternalError("a release depends on other parts of units than those that are charged")
             if _is_cancelled_before_end(self._begin_statement):
                 raise Cancelled(CANCELLED)
             self._writing = True

@@ -328,6 +328,7 @@ def changes_of(certificate: Certificate, numbers: int) -> UnitChanges:
         ),
         bounds=certificate.bounds,
         fine=certificate.fine,
+        parts=certificate.parts,
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from dpsql.errors import InternalError
+from dpsql.kernel.unit_parts import Every
 from dpsql.types import SqlType
 
 # str.lower() would fold characters from outside ASCII onto ASCII ones (the Kelvin sign onto k), so that two
@@ -99,6 +100,45 @@ class TableFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Home:
+    """Where the part of a unit is found: a date that each unit has once and for all.
+
+    All rows of a unit in `table` have one value in `column`, or NULL in all of them. The owner declares that,
+    and it is tested for each version of the data.
+
+    Attributes
+    ----------
+    kind
+        The kind of the units.
+    table, column
+        The table that has the unit in a column of its own, or each row of which is one; both folded.
+    every
+        How long a part is: from the date, which is cut to the day, week, month, quarter or year.
+    type
+        The type of the column in the source: DATE, TIMESTAMP or TIMESTAMPTZ, which is read as one of UTC.
+    """
+
+    kind: str
+    table: str
+    column: str
+    every: Every
+    type: str
+
+    @property
+    def dates(self) -> bool:
+        """Whether the column is a DATE; else it is a TIMESTAMP, of UTC."""
+        return self.type == "DATE"
+
+    @property
+    def words(self) -> str:
+        """Say what the parts are."""
+        return (
+            f"the {self.every} of a {self.kind} is that of {self.column} ({self.type}) in {self.table},"
+            " one for each"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """All tables, and the tables of listed domains.
 
@@ -111,6 +151,8 @@ class Facts:
     """The names of the tables of domains, and the types of their values."""
     places: tuple[tuple[str, int], ...] = ()
     """For tables of domains, a number that all places are less than."""
+    home: Home | None = None
+    """What the parts of units are; None: no kind of unit has parts."""
     _tables: dict[str, TableFacts] = field(init=False, repr=False, compare=False, default_factory=dict)
     _domains: dict[str, SqlType] = field(init=False, repr=False, compare=False, default_factory=dict)
     _places: dict[str, int] = field(init=False, repr=False, compare=False, default_factory=dict)
@@ -144,6 +186,8 @@ class Facts:
                 f"{table.name}: {unit_words(table)}; columns {columns}; unique {unique or 'none'}; "
                 f"never NULL {not_null or 'none'}"
             )
+        if self.home is not None:
+            yield self.home.words
         for name, sql_type in sorted(self.domains, key=lambda found: found[0]):
             yield f"{name}: distinct public values of type {sql_type}, places below {self._places.get(name)}"
 

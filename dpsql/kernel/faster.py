@@ -151,7 +151,7 @@ class FasterText(Sealed):
 
         def work() -> T | None:
             found = fetch(unseal(self))
-            return found if all(_is_whole(found[f"n{i}"]) for i in range(numbers)) else None
+            return found if all(is_whole(found[f"n{i}"]) for i in range(numbers)) else None
 
         return without_frames(work)
 
@@ -169,7 +169,7 @@ def units_at_most(facts: Sequence[UnitFacts]) -> int | None:
     return None if ends is None else ends[1] - ends[0] + 1
 
 
-def _is_whole(column: Any) -> bool:  # noqa: ANN401  of Arrow, or an array
+def is_whole(column: Any) -> bool:  # noqa: ANN401  of Arrow, or an array
     """Whether a column has no NULL and no number that is missing."""
     made = isinstance(column, np.ndarray)
     chunks = [column] if made else [np.from_dlpack(chunk) for chunk in column.chunks if len(chunk)]

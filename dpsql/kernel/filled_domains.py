@@ -90,9 +90,12 @@ class FilledDomain:
         self.text = duckdb_sql(Select((*keys, *mark, *numbers), Derived(node.counts, "g"), there))
 
     @classmethod
-    def of(cls, certificate: Certificate) -> FilledDomain | None:
-        """Write the text for a certified query; None if a key has other candidates than a range."""
-        node = certificate.query
+    def of(cls, certificate: Certificate, other: OnDomain | None = None) -> FilledDomain | None:
+        """Write the text for a certified query; None if a key has other candidates than a range.
+
+        It may be for another query over the same groups, which has as many numbers.
+        """
+        node = other or certificate.query
         if not isinstance(node, OnDomain) or certificate.keys is not Keys.DECLARED:
             return None
         read = [_Part.of(each) for each in node.domains]

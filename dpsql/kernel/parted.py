@@ -28,6 +28,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from functools import reduce
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ from dpsql.kernel.public_order import ranks
 from dpsql.kernel.release import Rows, Run, positions_of, released_at, with_cells
 from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
 from dpsql.kernel.tree import Above
+from dpsql.kernel.unit_parts import either_parts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,7 +132,8 @@ def run_of_figures(
             each.change(searches[each.search].changes, signed=len(found[each.search].n) >= _SIGNED)
             for each in figures
         ]
-        own = UnitChanges(tuple(changes))
+        parts = reduce(either_parts, (search.changes.parts for search in searches))
+        own = UnitChanges(tuple(changes), parts=parts)
         return seal(Counts(), Exact(no_keys(1), tuple(numbers), own, order))
 
     return Run(without_frames(count), spending)

@@ -90,10 +90,10 @@ class BoundedCounts:
     Attributes
     ----------
     upper
-        int64, one a group: at least its count.
+        int64, one a group: at least its count; of shape (trials, n), independent trials.
     exact
-        Returns the counts of the groups at some positions. What it is asked for is private: it follows from
-        the numbers and from noise.
+        Returns the counts of the groups at some positions; of trials, at those in the flat array. What it is
+        asked for is private: it follows from the numbers and from noise.
     likely
         int64, one a group: what its count may be expected to be. It decides on the work alone.
     """
@@ -107,10 +107,10 @@ class BoundedCounts:
 
     def complete(self) -> NDArray[np.int64]:
         """Return the counts of all groups."""
-        return self.exact(np.arange(len(self.upper)))
+        return self.exact(np.arange(self.upper.size)).reshape(self.upper.shape)
 
     def take(self, positions: NDArray[np.int64]) -> BoundedCounts:
-        """Return the counts of some groups, in this order."""
+        """Return the counts of some groups of a single run, in this order."""
         own = self.upper[positions], self.likely[positions]
         return BoundedCounts(own[0], lambda some: self.exact(positions[some]), own[1])
 

@@ -121,6 +121,7 @@ class Run:
         self.counts, self.spending = counts, spending
         self.level: Level | None = None
         self.changes = groups_of(counts).changes
+        spending.check_parts(self.changes.parts)
 
     def __repr__(self) -> str:
         return "Run(...)"

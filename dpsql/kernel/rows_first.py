@@ -275,7 +275,7 @@ class KeptFew(Sealed):
 
 
 def seal_few(
-    table: pa.Table | KeptFew,
+    rows: pa.Table | Counts | KeptFew,
     queries: RowsFirst,
     places: Sequence[str],
     certificate: Certificate,
@@ -290,11 +290,12 @@ def seal_few(
     """
 
     def work() -> Counts | None:
-        keys, width = queries.upper.keys, queries.upper.numbers
-        if isinstance(table, KeptFew):
-            upper, n = unseal(table)
+        keys, width, own = queries.upper.keys, queries.upper.numbers, (certificate, order)
+        if isinstance(rows, KeptFew):
+            upper, n = unseal(rows)
         else:
-            found = Counts.of_table(table, keys, width, places, certificate, order)
+            found: Counts | None
+            found = rows if isinstance(rows, Counts) else Counts.of_table(rows, keys, width, places, *own)
             if found is None:
                 return None
             upper = exact(found)

@@ -372,17 +372,19 @@ def _refuse_unknown(source: StatementText, token: Token) -> Exception:
 
 
 def _parse_show(source: StatementText, tokens: list[Token]) -> Show:
-    what = _SHOWN.get(" ".join(t.text.upper() for t in tokens[1:]))
+    words = [token.text.upper() for token in tokens[1:]]
+    what = _SHOWN.get(" ".join(words))
     if what is not None:
         return Show(source, what)
-    words = [token.text.upper() for token in tokens[1:]]
+    if words[:2] == ["PRIVACY", "BUDGET"] and words[2:] in (["BY", "PARTS"], ["BY", "PARTS", "ALL"]):
+        return Show(source, "parts", every=words[-1] == "ALL")
     if words[:1] == ["RELEASE"] and len(words) == 2 and re.fullmatch("[0-9]{1,9}", words[1]):
         return Show(source, "release", int(words[1]))
     at = tokens[1].start if len(tokens) > 1 else tokens[0].start
     raise source.syntax(
         "SHOW does not support this",
         at,
-        "SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1 or SHOW STREAMS",
+        "SHOW PRIVACY BUDGET, that BY PARTS, SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1 or SHOW STREAMS",
     )
 
 

@@ -367,12 +367,14 @@ class Explain:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES, SHOW RELEASE n, SHOW STREAMS."""
+    """SHOW PRIVACY BUDGET, that BY PARTS, SHOW TABLES, SHOW RELEASES, SHOW RELEASE n, SHOW STREAMS."""
 
     source: StatementText
-    what: Literal["budget", "tables", "releases", "release", "streams"]
+    what: Literal["budget", "parts", "tables", "releases", "release", "streams"]
     number: int = 0
     """The number of the release that is shown."""
+    every: bool = False
+    """Whether all parts are shown, however many they are."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 ==================  =============================================================================
 ``ledger``          `Ledger`: opened as a policy says, what the session calls
 ``listing``         budgets, entries, releases and ladders, for the owner and for an analyst
+``part_budgets``    what is spent and left of each part of units
 ``rollback_guard``  notices an older copy of the ledger, and goes on with one where the owner says so
 ``mark``            the ledger's newest event and totals, in a file that lies elsewhere
 ``migration``       what brings an older file up to date
@@ -27,10 +28,21 @@ from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.scopes import GroupCap, ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
 from dpsql.ledger.ledger import Ledger, Opening
-from dpsql.ledger.listing import Budget, Entry, LadderCharge, Lineage, ReleaseInfo, rows_of
+from dpsql.ledger.listing import (
+    LIKE,
+    Budget,
+    Entry,
+    LadderCharge,
+    Lineage,
+    ReleaseInfo,
+    rows_of,
+)
+from dpsql.ledger.part_budgets import BudgetOfParts
 
 __all__ = [
+    "LIKE",
     "Budget",
+    "BudgetOfParts",
     "Entry",
     "Event",
     "GroupCap",

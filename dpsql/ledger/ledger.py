@@ -20,15 +20,24 @@ from dpsql.kernel.ledger import events
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.ledger import ChargeLedger, name_of
 from dpsql.kernel.ledger.limits import Limits
-from dpsql.kernel.ledger.scopes import Caps, GroupCap, ScopeBudget, all_budgets
+from dpsql.kernel.ledger.scopes import Caps, GroupCap, PartBudgets, ScopeBudget, all_budgets
 from dpsql.kernel.ledger.store import Store, storable
 from dpsql.kernel.loss import Charge, Filter, Totals
+from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
 from dpsql.ledger import listing, verification
-from dpsql.ledger.listing import Budget, Entry, LadderCharge, Lineage, ReleaseInfo, budget_of
+from dpsql.ledger.listing import (
+    Budget,
+    Entry,
+    LadderCharge,
+    Lineage,
+    ReleaseInfo,
+    budget_of,
+)
 from dpsql.ledger.mark import MarkPlace, mark_place
 from dpsql.ledger.migration import bring_up_to_date
+from dpsql.ledger.part_budgets import BudgetOfParts, list_parts, total_in_sequence
 from dpsql.ledger.rollback_guard import MarkGuard
-from dpsql.policy import Policy
+from dpsql.policy import Policy, fold
 
 
 class Opening(Enum):
@@ -70,6 +79,7 @@ class Ledger(ChargeLedger):
         groups: Mapping[str, GroupCap] = MappingProxyType({}),
         high_water: str | os.PathLike[str] | bool | None = None,
         filter_of: Callable[[Charge], Filter] = Filter.of,
+        parts: PartBudgets | None = None,
         opening: Opening = Opening.USE,
     ) -> Self:
         """Open a policy's ledger, making a new one if there is none.
@@ -95,11 +105,13 @@ class Ledger(ChargeLedger):
             folder for state, False for no mark.
         filter_of
             What a scope with a budget admits; by default, what its epsilon allows by basic composition.
+        parts
+            How units are divided into parts, each of which has the whole of every budget; None: not at all.
         opening
             What to do if it is not as its newest event and its mark tell.
         """
         most = Limits.of(max_failures, max_failures_total, max_cancelled, max_cancelled_total)
-        caps = Caps(total, per_query, dict(analysts), most, dict(groups), filter_of)
+        caps = Caps(total, per_query, dict(analysts), most, dict(groups), filter_of, parts)
         file = Path(path).resolve()
         mark = MarkGuard(_place(high_water), file)
         lost = mark.find_lost()
@@ -139,6 +151,7 @@ class Ledger(ChargeLedger):
             groups={name: GroupCap(group.members, group.charge) for name, group in policy.groups.items()},
             high_water=budget.high_water,
             filter_of=budget.filter_of,
+            parts=_budgets_of_parts(policy),
             opening=opening,
         )
 
@@ -185,8 +198,11 @@ class Ledger(ChargeLedger):
         """The hash of the facts of the newest charge; None if none was made under the present caps."""
         return self.recall("facts") or None
 
-    def budget(self, analyst: str | None = None) -> Budget:
+    def budget(self, analyst: str | None = None, parts: PartSet | None = None) -> Budget:
         """Return what is spent and what is left, of the policy or of an analyst.
+
+        Where units are in parts, each with the whole budget, it is that of the fullest part, of all or of
+        some.
 
         For an analyst with a cap, total and spent are the analyst's own, and what remains is the smallest of
         what this cap, those of the analyst's groups and the policy leave. An analyst without one has the
@@ -194,7 +210,23 @@ class Ledger(ChargeLedger):
         """
         caps, name = self._caps, None if analyst is None else name_of(analyst)
         with self._store.read() as connection:
-            return budget_of(connection, caps, name)
+            return budget_of(connection, caps, name, ALL_PARTS if parts is None else parts)
+
+    @property
+    def parts(self) -> PartBudgets | None:
+        """How units are divided into parts; None: not at all."""
+        return self._caps.parts
+
+    def budget_by_parts(self, analyst: str | None = None) -> list[BudgetOfParts]:
+        """Return what is spent and left of each part of units, in order; equal neighbours are one."""
+        name = None if analyst is None else name_of(analyst)
+        with self._store.read() as connection:
+            return list_parts(connection, self._caps, name)
+
+    def total_in_sequence(self, analyst: str | None = None) -> Fraction | None:
+        """Return the sum of the epsilons of all statements; None if a loss has no epsilon."""
+        with self._store.read() as connection:
+            return total_in_sequence(connection, None if analyst is None else name_of(analyst))
 
     def entries(self, analyst: str | None = None, *, limit: int | None = None) -> list[Entry]:
         """List the entries for the owner, newest first; an analyst may not be shown their states."""
@@ -215,6 +247,12 @@ class Ledger(ChargeLedger):
         """Return the event of a number; None if there is none."""
         with self._store.read() as connection:
             return events.at(connection, n)
+
+    def draw_key(self) -> str:
+        """Return a random key for hashes of units, in hexadecimal digits; it is not kept in the ledger."""
+        with self._store.read() as connection:
+            (made,) = connection.execute("SELECT lower(hex(randomblob(32)))").fetchone()
+        return str(made)
 
     def is_vetted(self, source: str, version: str) -> bool:
         """Whether this version of a source was read through its declared types before."""
@@ -257,6 +295,15 @@ class Ledger(ChargeLedger):
         """Return what was charged for ladders, with or without a result, for the owner; newest last."""
         with self._store.read() as connection:
             return listing.list_ladder_charges(connection)
+
+
+def _budgets_of_parts(policy: Policy) -> PartBudgets | None:
+    """Return how units are divided into parts; None: not at all."""
+    found = policy.unit_parts
+    if found is None:
+        return None
+    declared = events.canonical([found.kind, fold(found.table), fold(found.column), found.every])
+    return PartBudgets(found.kind, Calendar(found.period), declared)
 
 
 def _place(high_water: str | os.PathLike[str] | bool | None) -> MarkPlace | None:

@@ -1,7 +1,4 @@
-"""What the ledger tells of entries, releases and ladders: to the owner, and to an analyst of the own ones.
-
-Also what is spent and left of a budget, of one scope and of all that bind an analyst, and how that is shown.
-"""
+"""What the ledger tells of entries, releases, ladders and budgets: to the owner, and to an analyst."""
 
 from __future__ import annotations
 
@@ -16,10 +13,18 @@ from typing import Any, Final
 from dpsql.kernel.ledger import limits
 from dpsql.kernel.ledger.charging import step_of
 from dpsql.kernel.ledger.kept_results import find_number
-from dpsql.kernel.ledger.scopes import Caps, ScopeBudget, analyst_budget, group_budget, policy_budget
+from dpsql.kernel.ledger.scopes import (
+    Caps,
+    Scope,
+    ScopeBudget,
+    analyst_scope,
+    policy_scope,
+    scope_of_group,
+)
 from dpsql.kernel.ledger.totals import read_loss, shown
 from dpsql.kernel.levels import Level
 from dpsql.kernel.loss import Accounting, Charge, Filter, Number, PrivacyLoss, Totals, exact
+from dpsql.kernel.unit_parts import ALL_PARTS, PartSet
 from dpsql.lazy_dataclass import dataclass
 
 
@@ -39,6 +44,8 @@ class Budget:
     remaining: Charge
     scopes: tuple[ScopeBudget, ...] = field(default=(), repr=False, compare=False)
     """Those that bind, the one that is shown first."""
+    by_parts: bool = field(default=False, repr=False, compare=False)
+    """Whether units are in parts that each have the whole budget: this is then that of the fullest part."""
 
     def __repr__(self) -> str:
         amounts = {
@@ -53,11 +60,11 @@ class Budget:
         return f"<Budget: {'; '.join(parts)}>"
 
     @classmethod
-    def of(cls, *scopes: ScopeBudget) -> Budget:
+    def of(cls, *scopes: ScopeBudget, by_parts: bool = False) -> Budget:
         """Return the budget of the first of some scopes; what is left is the least that they leave."""
         first, left = scopes[0], [each.remaining for each in scopes]
         smallest = Charge(min(each.epsilon for each in left), min(each.delta for each in left))
-        return cls(Charge(first.filter.epsilon, first.filter.delta), first.spent, smallest, scopes)
+        return cls(Charge(first.filter.epsilon, first.filter.delta), first.spent, smallest, scopes, by_parts)
 
     @property
     def accounting(self) -> Accounting:
@@ -94,6 +101,7 @@ class Budget:
             "epsilons": None if totals.epsilon is None else str(totals.epsilon),
             "deltas": str(totals.delta),
             "costs": str(totals.cost),
+            **({"by_parts": True} if self.by_parts else {}),
         }
 
     @classmethod
@@ -108,7 +116,8 @@ class Budget:
         admits = Filter.of(total, facts["accounting"], Fraction(facts["conversion_delta"]))
         epsilon = None if facts["epsilons"] is None else Fraction(facts["epsilons"])
         totals = Totals(epsilon, Fraction(facts["deltas"]), Fraction(facts["costs"]))
-        return cls(total, spent, remaining, (ScopeBudget(facts["name"], admits, totals),))
+        scopes = (ScopeBudget(facts["name"], admits, totals),)
+        return cls(total, spent, remaining, scopes, facts.get("by_parts", False))
 
     def more(self, epsilon: Number | PrivacyLoss) -> int:
         """Return how many further statements of an epsilon, or of a loss, every scope admits.
@@ -126,14 +135,25 @@ class Budget:
         return min(n for n in found if n is not None)
 
 
-def budget_of(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> Budget:
-    """Return what is spent and left of the policy, or of all scopes that bind an analyst."""
-    whole = policy_budget(connection, caps)
+def budget_of(
+    connection: sqlite3.Connection, caps: Caps, analyst: str | None, parts: PartSet = ALL_PARTS
+) -> Budget:
+    """Return what is spent and left of the policy, or of all scopes that bind an analyst.
+
+    Where units are in parts, it is that of the fullest part among some, or among all.
+    """
+    found = [each.budget(connection, parts) for each in scopes_of(connection, caps, analyst)]
+    return Budget.of(*found, by_parts=caps.parts is not None)
+
+
+def scopes_of(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> list[Scope]:
+    """Return the scopes that bind an analyst, or the policy's alone; the one that is shown first."""
+    whole = policy_scope(connection, caps)
     if analyst is None:
-        return Budget.of(whole)
-    groups = [group_budget(connection, caps, *named) for named in caps.groups_of(analyst)]
-    own = analyst_budget(connection, caps, analyst)
-    return Budget.of(whole, *groups) if own is None else Budget.of(own, *groups, whole)
+        return [whole]
+    groups = [scope_of_group(connection, caps, *named) for named in caps.groups_of(analyst)]
+    own = analyst_scope(connection, caps, analyst)
+    return [whole, *groups] if own is None else [own, *groups, whole]
 
 
 LIKE = Fraction(1, 10)

@@ -11,23 +11,26 @@ import sqlite3
 import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger import events, kept_results
+from dpsql.kernel.ledger import events, kept_results, part_totals
 from dpsql.kernel.ledger.events import Event
+from dpsql.kernel.ledger.part_totals import BY_PARTS
 from dpsql.kernel.ledger.store import Store
 from dpsql.kernel.ledger.totals import (
     DamagedError,
     Row,
     Stored,
     group_scope,
+    read,
     read_total,
     restored_cost,
+    write,
     write_total,
 )
 from dpsql.kernel.loss import Totals
@@ -293,23 +296,27 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
     unmeasured = kept_results.end_all(connection)
     common, added = _find_common_totals(connection, found, mark), dict[str, tuple[Totals, Row]]()
     for name, told in mark.totals.items():
-        if name.startswith(group_scope("")):  # added up again when it is needed
+        if name.startswith((group_scope(""), BY_PARTS)):  # added up again when it is needed, or below
             continue
         more = _add_missing(connection, name, told, common.get(name))
         if more is not None:
             added[name] = more.totals, more.row
+    for name, told in mark.totals.items():
+        if name.startswith(BY_PARTS) and not name.startswith(f"{BY_PARTS}{group_scope('')}"):
+            _spend_in_all_parts(connection, name.removeprefix(BY_PARTS), told, added)
     n = events.newest(connection).n + 1
     for name, (_, row) in added.items():
-        row_of = (n, name, *row, _highest_cost(mark.totals[name]))
+        row_of = (n, name, *row, _highest_told(mark, name))
         connection.execute("INSERT INTO restored VALUES (?, ?, ?, ?, ?, ?, ?)", row_of)
     for name in events.stored_totals(connection):
         if name.startswith(group_scope("")):
             connection.execute("DELETE FROM total WHERE name = ?", (name,))
+            part_totals.forget_tree(connection, name)
     content = {
         "mark": {"ledger": mark.ledger, **asdict(mark.event)},
         "ended": running,
         "ladders": unmeasured,
-        "added": {name: [*row, _highest_cost(mark.totals[name])] for name, (_, row) in added.items()},
+        "added": {name: [*row, _highest_told(mark, name)] for name, (_, row) in added.items()},
     }
     begin_mark(connection, "restored", content, holder)
     return {name: more for name, (more, _) in added.items()}
@@ -336,6 +343,36 @@ def _add_missing(connection: sqlite3.Connection, name: str, row: Row, common: Ro
         return None
     write_total(connection, name, Stored(own.totals + more, own.order))
     return Stored(more, own.order)
+
+
+def _spend_in_all_parts(
+    connection: sqlite3.Connection, name: str, row: Row, added: dict[str, tuple[Totals, Row]]
+) -> None:
+    """Add to a scope, for all parts of units, the largest total of any part that the mark tells of.
+
+    Which parts these were is not told, nor which of them the ledger holds: it counts beside what it holds.
+    """
+    told = Stored.read(row)
+    if told.totals == Totals():
+        return
+    own = read_total(connection, name) or Stored(Totals(), told.order)
+    cost = told.totals.cost
+    if own.order is not None and own.order != told.order:
+        cost = restored_cost((None, None, _highest_cost(row)), own.order)
+    elif own.order is None:
+        cost = Fraction(0)
+    more = replace(told.totals, cost=cost)
+    write_total(connection, name, Stored(own.totals + more, own.order))
+    before = added[name][0] if name in added else Totals()
+    whole = Stored(before + more, own.order)
+    added[name] = whole.totals, whole.row
+
+
+def _highest_told(mark: Mark, name: str) -> str | None:
+    """Return what all that a mark tells of a scope costs at most, of all parts and of any one."""
+    told = [mark.totals[each] for each in (name, f"{BY_PARTS}{name}") if each in mark.totals]
+    known = [_highest_cost(each) for each in told]
+    return None if None in known else write(sum((read(each) for each in known if each), Fraction(0)))
 
 
 def _highest_cost(told: Row) -> str | None:

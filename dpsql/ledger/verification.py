@@ -15,7 +15,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Final
 
-from dpsql.kernel.ledger import events, kept_results
+from dpsql.kernel.ledger import events, kept_results, part_totals, schema
 from dpsql.kernel.ledger.charging import entry_content, problem_of, release_content
 from dpsql.kernel.ledger.events import RefinementStep
 from dpsql.kernel.ledger.totals import (
@@ -58,6 +58,7 @@ def find_problems(connection: sqlite3.Connection) -> list[str]:
         found += _check_steps(connection)
         found += _check_parts(connection)
         found += _check_refinements(connection)
+        found += _check_trees(connection)
         found += replay_events(connection)
     except DamagedError as problem:
         found.append(f"something is unreadable: {problem}")
@@ -143,6 +144,12 @@ def _check_refinements(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"entry {entry} {problem}"
 
 
+def _check_trees(connection: sqlite3.Connection) -> Iterator[str]:
+    """Build the totals by parts of all scopes anew from the entries."""
+    for name in part_totals.find_wrong_trees(connection, schema.NODES):
+        yield f"the totals by parts of {name} are not the sums of its entries"
+
+
 def read_sums(connection: sqlite3.Connection) -> dict[str, Stored]:
     """Return all totals as they are stored."""
     rows = connection.execute("SELECT name, epsilon, delta, cost, alpha FROM total")
@@ -180,7 +187,10 @@ def _list_charges(
     connection: sqlite3.Connection,
 ) -> Iterator[tuple[PrivacyLoss, PrivacyLoss, tuple[str, ...]]]:
     """Yield reserved and charged loss of all entries and ladders, and the scopes in which each counts."""
-    rows = connection.execute("SELECT analyst, shared, reserved_loss, charged_loss FROM entry")
+    rows = connection.execute(
+        "SELECT analyst, shared, reserved_loss, charged_loss FROM entry"
+        " WHERE entry NOT IN (SELECT entry FROM touch)"
+    )
     for analyst, shared, *losses in rows:
         reserved, charged = map(read_loss, losses)
         yield reserved, charged, _scopes_of(analyst, shared)
@@ -277,6 +287,7 @@ class _Replay:
             "fail": self._compare_ended("failed"),
             "cancel": self._compare_ended("cancelled"),
             "restored": self._compare_restored,
+            "parts": self._compare_spent_in_all,
             "bounds": self._compare_ladders,
             "bounds-settle": self._compare_settled_ladder,
             "bounds-fail": lambda record: self._compare_ended_ladders("failed", [record["ladder"]]),
@@ -291,6 +302,8 @@ class _Replay:
                 yield from (f"event {n}: {text}" for text in rule(record))
             self._last = record["totals"]
             for name, total in self._last.items():
+                if name.startswith(part_totals.BY_PARTS):  # these are built anew from all entries
+                    continue
                 if Stored.read(tuple(total)) != self._sums.at(name, total[3]):
                     yield f"event {n}: the total of {name} is not the sum of the events"
         except (KeyError, TypeError, ValueError, DamagedError):
@@ -350,7 +363,8 @@ class _Replay:
                 yield f"entry {entry} is not what it was when it was reserved"
             self._entries += 1
             self._running[entry] = loss
-            self._sums.enter(entry, loss, loss, _scopes_of(content["analyst"], content["shared"]))
+            names = () if "parts" in content else _scopes_of(content["analyst"], content["shared"])
+            self._sums.enter(entry, loss, loss, names)
 
     def _compare_shared(self, record: _Record) -> Iterator[str]:
         yield from self._compare_entries(record)
@@ -379,6 +393,9 @@ class _Replay:
     def _compare_restored(self, record: _Record) -> Iterator[str]:
         yield from self._compare_ended("cancelled")({"entries": record["ended"]})
         yield from self._compare_ended_ladders("cancelled", record.get("ladders", []))
+        yield from self._compare_spent_in_all(record)
+
+    def _compare_spent_in_all(self, record: _Record) -> Iterator[str]:
         rows = self._connection.execute(
             "SELECT scope, epsilon, delta, cost, alpha, most FROM restored WHERE event = ?", (self._n,)
         ).fetchall()

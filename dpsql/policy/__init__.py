@@ -8,10 +8,12 @@
 ``table_parts``          the parts of a table: its files, unit and domains
 ``column_values``        the bounds and domains of a column; conversion of values to the column's type
 ``references``           paths of rows to their unit, the checks of tables against each other, and views
+``part_declarations``    the date by which units are in parts
 ``owned_keys``           the columns whose values belong to one unit each
 ``addresses``            where the server listens, and the engine
-``policy_keys``          the keys of each TOML table, with kinds, defaults and meanings; the JSON Schema.
-                         ``table_keys`` has those of tables
+``policy_keys``          the keys of each TOML table, with kinds, defaults and meanings; ``table_keys`` has
+                         those of tables
+``json_schema``          the JSON Schema of a policy, for editors
 ``toml_values``          how the value of a key is read; one TOML table read by its keys
 ``names``                ASCII names compared without case; policy errors
 =======================  =====================================================================
@@ -27,6 +29,7 @@ from dpsql.policy.load import load
 from dpsql.policy.model import Policy
 from dpsql.policy.names import Names, same_name
 from dpsql.policy.owned_keys import find_owned_keys
+from dpsql.policy.part_declarations import UnitParts
 from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.references import View, describe_protected, is_one_type, path_of
 from dpsql.policy.serving import HttpConfig, McpConfig, ServeConfig
@@ -89,6 +92,7 @@ __all__ = [
     "TableDomain",
     "Unit",
     "UnitColumn",
+    "UnitParts",
     "UnitRow",
     "UnitVia",
     "Value",

@@ -22,6 +22,7 @@ from dpsql.policy.budget import read_analysts, read_budget, read_groups
 from dpsql.policy.column_values import ColumnBounds
 from dpsql.policy.model import Policy
 from dpsql.policy.names import key_path, wrong
+from dpsql.policy.part_declarations import read_parts
 from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.references import read_views
 from dpsql.policy.serving import read_serving
@@ -357,6 +358,7 @@ def _read_policy(raw: dict[str, object], file: Path) -> Policy:
         defaults=Defaults(**defaults.values()),
         views=read_views(top.raw("views") or {}, KEYS["[views.NAME]"]),
         groups=read_groups(top),
+        parts=read_parts(top),
         serve=read_serving(top, file),
         **read_database,
         **engine.values(),

@@ -14,12 +14,13 @@ from dataclasses import field
 from pathlib import Path
 from typing import Protocol
 
-from dpsql.kernel.facts import ByColumn, ByParent, ByRow, Facts, TableFacts, Unit, fold
+from dpsql.kernel.facts import ByColumn, ByParent, ByRow, Facts, Home, TableFacts, Unit, fold
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy.addresses import check_engine
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.names import check_names, key_path, wrong
 from dpsql.policy.owned_keys import check_owned_keys
+from dpsql.policy.part_declarations import UnitParts, check_parts
 from dpsql.policy.references import View, check_tables, check_views
 from dpsql.policy.serving import ServeConfig
 from dpsql.policy.table import Table
@@ -69,6 +70,8 @@ class Policy:
     """Queries that statements read like tables."""
     groups: Mapping[str, GroupPolicy] = field(default_factory=dict)
     """Caps on several analysts together."""
+    parts: Mapping[str, UnitParts] = field(default_factory=dict)
+    """By the kind of a unit, the date by which units of that kind are in parts; at most one kind has one."""
     serve: ServeConfig | None = None
     """Where and how analysts are served; None if the policy does not say."""
     time_zone: str = "UTC"
@@ -101,6 +104,7 @@ class Policy:
             if name != group.name:
                 raise wrong(key_path("groups", name), f"holds a group named {group.name!r}")
             group.check(self.analysts)
+        check_parts(self.parts, tables, self.budget.epsilon, self.engine)
         object.__setattr__(self, "time_zone", read_zone(self.time_zone, "time_zone"))
         object.__setattr__(self, "longest_value", read_length(self.longest_value))
         object.__setattr__(self, "keep", read_keep(self.keep))
@@ -108,6 +112,7 @@ class Policy:
         object.__setattr__(self, "views", views)
         object.__setattr__(self, "analysts", dict(self.analysts))
         object.__setattr__(self, "groups", dict(self.groups))
+        object.__setattr__(self, "parts", dict(self.parts))
         content = [
             self.engine,
             self.database,
@@ -117,8 +122,14 @@ class Policy:
             self.time_zone,
             _sort_tables(tables.values()),
             *sorted((fold(view.name), view.sql) for view in views.values()),
+            *self.parts.values(),
         ]
         object.__setattr__(self, "fingerprint", hash_parts(content, self._folder))
+
+    @property
+    def unit_parts(self) -> UnitParts | None:
+        """The date by which units are in parts; None if no kind of unit has parts."""
+        return next(iter(self.parts.values()), None)
 
     def part_fingerprint(self, tables: Iterable[Table]) -> str:
         """Return the fingerprint for some of the tables, without the data version."""
@@ -211,9 +222,8 @@ def facts_of(policy: Policy, known: KnownTables, names: Iterable[str] | None = N
     its rows, which takes time.
     """
     chosen = policy.tables if names is None else _add_parents(policy, names)
-    return _collect_facts(
-        [policy.tables[name] for name in policy.tables if name in chosen], known, known.unique
-    )
+    tables = [policy.tables[name] for name in policy.tables if name in chosen]
+    return _collect_facts(policy, tables, known, known.unique)
 
 
 def declared_facts_of(policy: Policy, known: KnownTables) -> Facts:
@@ -221,17 +231,31 @@ def declared_facts_of(policy: Policy, known: KnownTables) -> Facts:
 
     They differ from those on which proofs rest in unique columns that a public table does not have.
     """
-    return _collect_facts(policy.tables.values(), known, lambda name: policy.tables[name].unique)
+    return _collect_facts(policy, policy.tables.values(), known, lambda name: policy.tables[name].unique)
 
 
 Unique = Callable[[str], Iterable[tuple[str, ...]]]
 """Returns the sets of unique columns of a table."""
 
 
-def _collect_facts(chosen: Iterable[Table], known: KnownTables, unique: Unique) -> Facts:
+def _collect_facts(policy: Policy, chosen: Iterable[Table], known: KnownTables, unique: Unique) -> Facts:
     tables = tuple(_describe_table(table, known, unique) for table in chosen)
     domains = sorted(known.listed_domains().items(), key=lambda found: found[0])
-    return Facts(tables, tuple(domains), tuple(sorted(known.places_of_domains().items())))
+    places = tuple(sorted(known.places_of_domains().items()))
+    return Facts(tables, tuple(domains), places, home_of(policy, known))
+
+
+def home_of(policy: Policy, known: KnownTables) -> Home | None:
+    """Return what the parts of units are; None if no kind of unit has parts."""
+    declared = policy.unit_parts
+    if declared is None:
+        return None
+    table = policy.tables[declared.table]
+    types = {fold(name): sql_type for name, sql_type in known.columns(table.name)}
+    found = types.get(fold(declared.column))
+    declared.check_type(found, table)
+    names = fold(table.name), fold(declared.column)
+    return Home(declared.kind, *names, declared.period, str(found))
 
 
 def _add_parents(policy: Policy, names: Iterable[str]) -> set[str]:

@@ -1,26 +1,23 @@
 """The keys that each table of `dpsql.toml` may have, with their values, defaults and meanings.
 
 This one table parses: the reader of the policy reads each value by its kind, and refuses every other key. It
-documents: the policy reference in the documents is generated from it. And it is the JSON Schema, by which
-editors complete and check a policy while it is written. `dpsql.schema.json` holds it; after a change write
-that file again: `python -c "from dpsql.policy.policy_keys import write; write()"`.
+documents: the policy reference in the documents is generated from it. And it is the JSON Schema, which
+`json_schema` writes: after a change write it again.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
+from dpsql.kernel.unit_parts import EVERY
 from dpsql.policy.addresses import ENGINES
 from dpsql.policy.table_keys import CSV_KEYS, TABLE_KEYS
 from dpsql.policy.toml_values import (
     ADDRESS,
     ADDRESSES,
-    ANY_NUMBER,
     FLAG,
     LENGTH,
     MEMORY,
     MOST,
+    NOW_OR_FALSE,
     NUMBER,
     PATH,
     PATH_OR_FLAG,
@@ -29,10 +26,8 @@ from dpsql.policy.toml_values import (
     TEXTS,
     WHOLE,
     Key,
-    Schema,
     ValueKind,
     each,
-    exactly,
     refer,
 )
 
@@ -55,6 +50,11 @@ KEYS: dict[str, dict[str, Key]] = {
         "views": Key(_several("[views.NAME]"), "none", "queries that statements read like tables"),
         "analysts": Key(_several("[analysts.NAME]", least=1), "none", "who may ask, each with a cap"),
         "groups": Key(_several("[groups.NAME]"), "none", "caps on several analysts together"),
+        "parts": Key(
+            _several("[parts.KIND]"),
+            "none",
+            "the date by which units are in parts, each with the whole budget",
+        ),
         "serve": Key(_one("[serve]"), "none", "where and how `dpsql serve` answers analysts"),
         "mcp": Key(_one("[mcp]"), "none", "how `dpsql serve` answers programs by the Model Context Protocol"),
         "http": Key(_one("[http]"), "none", "where `dpsql serve` serves pages, and JSON for programs"),
@@ -127,6 +127,37 @@ KEYS: dict[str, dict[str, Key]] = {
             "the most that its members together may spend; their own caps and the total still bind",
         ),
         "delta": Key(NUMBER, "0", "the same for delta"),
+    },
+    "[parts.KIND]": {
+        "table": Key(TEXT, "required", "the table in which each unit of the kind has one row, with its date"),
+        "column": Key(TEXT, "required", "the column of the date: a DATE or a TIMESTAMP"),
+        "every": Key(
+            TEXT.with_words(
+                "one of " + ", ".join(f"`{every}`" for every in EVERY), {"type": "string", "enum": [*EVERY]}
+            ),
+            "required",
+            "how long a part is; a week begins on Monday. A unit bears what is asked of its own part",
+        ),
+        "until": Key(
+            NOW_OR_FALSE,
+            '`"now"`',
+            "a statement that may read later parts reads the table up to the present one, so that asking "
+            "does not use up the future. `false`: it reads all rows",
+        ),
+        "moves": Key(
+            TEXT.with_words('`"refuse"` or `"trusted"`', {"type": "string", "enum": ["refuse", "trusted"]}),
+            '`"refuse"`',
+            "what is done about units whose date changes. `refuse`: versions of the data are compared (on "
+            "DuckDB), and the table waits for its owner if a unit has moved. `trusted`: the owner says that "
+            "none ever does",
+        ),
+        "closed_after": Key(
+            TEXT.with_words('text such as `"14 days"`'),
+            "never",
+            "so long after its end a part counts as closed: a repeat of a statement that reads such parts of "
+            "this table alone is the stored answer, also where other rows have come since. No guarantee "
+            "depends on it",
+        ),
     },
     "[serve]": {
         "listen": Key(
@@ -248,77 +279,3 @@ KEYS: dict[str, dict[str, Key]] = {
     "[tables.NAME.csv]": CSV_KEYS,
 }
 """The keys of each TOML table."""
-
-SCHEMA = Path(__file__).with_name("dpsql.schema.json")
-"""The file that holds the schema, beside this module."""
-
-_VALUES: Schema = {
-    "type": "array",
-    "items": {"type": ["string", "number", "boolean"]},
-    "minItems": 1,
-    "uniqueItems": True,
-}
-_ENDS: Schema = {"from": {}, "to": {}}
-
-_DEFINITIONS: dict[str, Schema] = {
-    "type of a column": {"anyOf": [TEXT.schema, each(refer("type of a column"))]},
-    "domain": {
-        "description": "a list of values, a range, a column of a public table, BOOLEAN or ENUM",
-        "anyOf": [
-            _VALUES,
-            *(
-                exactly({**properties, "complete": FLAG.schema}, "complete")
-                for properties in (
-                    {"values": _VALUES},
-                    _ENDS,
-                    {"table": TEXT.schema, "column": TEXT.schema},
-                )
-            ),
-            {"enum": ["BOOLEAN", "ENUM"]},
-            each(refer("domain")),  # the fields of a struct: address.city = [..]
-        ],
-    },
-    "bounds": {
-        "description": "the interval to which an aggregate cuts each value",
-        "anyOf": [exactly({**_ENDS, "step": ANY_NUMBER}, "step"), each(refer("bounds"))],
-    },
-}
-
-
-def json_schema() -> Schema:
-    """Return the JSON Schema of a policy."""
-    sections = {name: _section_schema(keys) for name, keys in KEYS.items()}
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "title": "dpsql.toml, a policy of dpsql",
-        **sections.pop("top level"),
-        "$defs": {**_DEFINITIONS, **sections},
-    }
-
-
-def _section_schema(keys: dict[str, Key]) -> Schema:
-    return {
-        "type": "object",
-        "properties": {name: _key_schema(key) for name, key in keys.items()},
-        "required": [name for name, key in keys.items() if key.default == "required"],
-        "additionalProperties": False,
-    }
-
-
-def _key_schema(key: Key) -> Schema:
-    """Return the schema of a key, with its meaning and default for the editor."""
-    schema = key.kind.schema
-    default = "required" if key.default.startswith("required") else f"default: {key.default}"
-    words = f"{key.meaning} ({key.value}; {default})".replace("`", "")
-    # What stands beside a reference is ignored, so it is put into a list of one.
-    return {"description": words, **({"allOf": [schema]} if "$ref" in schema else schema)}
-
-
-def schema_text() -> str:
-    """Return the text of the file that holds the schema."""
-    return json.dumps(json_schema(), indent=1, ensure_ascii=False) + "\n"
-
-
-def write() -> None:
-    """Write the file that holds the schema."""
-    SCHEMA.write_text(schema_text(), "utf-8")

@@ -234,6 +234,8 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     Where a time zone was looked up, the version of the database of zones is part of it.
 
     Where the largest charge has no delta, no answer depends on the option, which several releases share.
+    Of parts of units that count as closed the data are no part of it: they change no more, the policy says.
+
     Whether the statement selects by noise is no part of it: an answer is stored with both intervals.
     """
     options = {
@@ -255,16 +257,17 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
         known = [None if each is None else (each.ladder.number, each.current) for each in kept]
         options["ladders"] = repr(known)
     tables = tables_read(policy, plan.compiled.tables)
+    data = f"declared {policy.data_version}"
+    if plan.closed and not again:  # what is refined must be of the same rows, not of rows that count as such
+        data = "closed parts"
+    elif policy.data_version is None:
+        data = versions.content(tables, again=again)
     unnamed = tuple(replace(output, name="") for output in plan.outputs)
     parts = (
         _hash(plan.compiled.sql, repr(plan.selection), repr(unnamed)),
         _hash(repr(sorted(options.items()))),
         policy.part_fingerprint(tables),
-        _hash(
-            versions.content(tables, again=again)
-            if policy.data_version is None
-            else f"declared {policy.data_version}"
-        ),
+        _hash(data),
         _hash(*_versions(), *(each.what for each in plan.assumed if DATABASE in each.what)),
     )
     return ".".join(parts)

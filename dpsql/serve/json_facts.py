@@ -176,7 +176,10 @@ async def explain(statements: ConfirmedStatements, sql: str) -> tuple[JsonObject
         facts: JsonObject = {"selection": "a command, which costs nothing"}
     else:
         facts = await statements.service.explain(priced, budget)
-    price = {**amounts(priced.price), "left": left_of(budget)}
+    left = left_of(budget)
+    if budget.by_parts and "budget_left" in facts:  # of the parts of units that it reads
+        left["epsilon"] = facts["budget_left"]
+    price = {**amounts(priced.price), "left": left}
     confirm = statements.rule.offer(question)
     if confirm is not None:
         price |= {"confirm": confirm, "confirm_holds_seconds": LIFETIME}

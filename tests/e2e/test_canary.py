@@ -438,6 +438,7 @@ def test_the_connector_shows_nothing_of_a_cell(folder: Path, seen: Seen) -> None
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 @pytest.mark.sampled(3)
+@pytest.mark.slow  # a process and the connector show the same every day
 def test_the_command_line_shows_nothing_of_a_cell(
     folder: Path, seen: Seen, capfd: pytest.CaptureFixture[str], form: str
 ) -> None:

@@ -91,6 +91,7 @@ def protects_customers(dpsql: Run) -> None:
     assert abs(float(answered.stdout.split()[1]) - 40) < 10
 
 
+@pytest.mark.sampled(2)
 def test_flags_alone(sources: list[str], dpsql: Run) -> None:
     done = dpsql("init", *sources, "--unit", "customer_id", "--public", "products", "--epsilon", "5")
     assert done.returncode == 0, done.stderr
@@ -106,6 +107,7 @@ def test_a_link_that_is_written(sources: list[str], dpsql: Run) -> None:
     protects_customers(dpsql)
 
 
+@pytest.mark.sampled(3)
 def test_enter_for_everything_but_what_is_public(sources: list[str], dpsql: Run, tmp_path: Path) -> None:
     ours, other = pty.openpty()
     process = subprocess.Popen(

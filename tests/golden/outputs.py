@@ -65,11 +65,11 @@ def _runs(case: AuditCase) -> Iterator[object]:
                     counts.shape[-1], epsilon=epsilon, **dict(zip(arguments, values, strict=True))
                 )
                 yield from (str(plan.loss), getattr(plan, "scale", None), getattr(plan, "resolution", None))
-                for given in (counts, np.tile(counts, (TRIALS, 1))):
+                for given in (counts, np.tile(counts, (TRIALS, *[1] * counts.ndim))):
                     seed += 1
                     result = case.run(plan, given, NoiseSource(SeededEntropy(seed)))
                     yield from _told(result)
-                    if given.ndim == 1:
+                    if given is counts:
                         yield str(result.loss)
 
 

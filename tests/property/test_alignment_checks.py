@@ -124,15 +124,16 @@ def test_wrong_streams_have_no_alignment(mistake: str) -> None:
 
     class Wrong(CheckStream):
         def check(self, statistic: Fraction) -> Fraction | None:
+            checks = self._checks
             if mistake == "threshold redrawn":
-                self._level = self._draw(self.plan.threshold_scale)
+                checks.level = checks._draw(self.plan.threshold_scale, 1)
             if mistake == "check without noise":
-                found = floor(statistic * (1 << self.plan.resolution)) - self._level - self.plan.cutoff
-                self._used += found >= 0
-                return Fraction(found) if found >= 0 else None
+                found = floor(statistic) - int(checks.level[0])
+                checks.used += found >= self.plan.cutoff
+                return found + self.plan.offset if found >= self.plan.cutoff else None
             gap = super().check(statistic)
-            if mistake == "beyond the last miss" and gap is not None:
-                self._used = 0
+            if mistake == "beyond the last miss":
+                checks.used[:] = 0
             return gap
 
     plan = CheckStreamPlan.plan(2, 1, resolution=0)

@@ -193,6 +193,7 @@ def test_an_unstable_set_has_distance_0_on_both_sides(c: int, seed: int) -> None
 
 @SEEDS
 @pytest.mark.parametrize("c", [1, 3])
+@pytest.mark.sampled(2)
 def test_what_limited_domain_leaves_is_an_unknown_domain_for_top_stable(c: int, seed: int) -> None:
     """Given what was released, the same set comes of D' with aligned noise, at what the plan realises.
 

@@ -58,8 +58,8 @@ class Drawn(NoiseSource):
         return where, drawn[where]
 
     def ranks(self, n: int, *, trials: int | None = None) -> Integers:
-        assert trials is None
-        return self._next().permutation(n)
+        shape = (n,) if trials is None else (trials, n)
+        return self._next().permuted(np.broadcast_to(np.arange(n), shape), axis=-1)
 
 
 @dataclass
@@ -114,9 +114,10 @@ def case_of(seed: int) -> tuple[Mechanism[Any], Asked]:
 
 
 def released(found: Any) -> list[Any]:
-    """Return all that a run releases, and its charge."""
+    """Return all that a run releases, and its charge; of trials, what they spent."""
     shown = [getattr(found, each.name) for each in fields(found) if each.name != "plan"]
-    return [*(np.asarray(each).tolist() for each in shown), found.charge]
+    charge = [found.charge] if np.ndim(found.units) == 0 else []
+    return [*(np.asarray(each).tolist() for each in shown), *charge]
 
 
 def run(plan: Mechanism[Any], counts: Any, source: NoiseSource) -> list[Any]:
@@ -163,24 +164,38 @@ def test_those_that_need_all_counts_say_so() -> None:
     assert not SparseVectorByRounds.plan(9, 3, 2, 1).bounded
 
 
+def test_trials_are_runs() -> None:
+    """Of many trials at once, each has the law of a run: over bounds that are huge, all are counted."""
+    counts = np.array([[4, 3, 0, 2], [0, 1, 0, 9]])
+    for plan in (NoisyTopK.plan(4, 2, 1), HybridTopK.plan(4, 2, 2, 1)):
+        many = np.repeat(counts, 4, axis=0)
+        asked = Asked(many.ravel(), many + np.array([0, 1, 2, 3]), many)
+        whole, found = (
+            run(plan, each, Drawn(seed=3)) for each in (many, BoundedCounts(asked.upper, asked.exact, many))
+        )
+        assert found == whole
+
+
 # -- wrong ones are caught
 
 
-def level_of_bounds(counts: BoundedCounts, k: int, noise: Integers) -> tuple[Integers, Integers]:
-    """Do as `bounded_leaders`, with the level of the bounds in the place of that of the counts."""
+def level_of_bounds(counts: BoundedCounts, k: int, noise: Integers) -> Integers:
+    """Do as `count_candidates`, with the level of the bounds in the place of that of the counts."""
     above = counts.upper + noise
     first = np.argsort(-above, kind="stable")[: 3 * (k + 1) // 2]
     level = np.sort(above[first])[-k - 1] if len(first) > k else noisy_order.BELOW_ALL
-    index = np.union1d(first, np.flatnonzero(above >= level))
-    noisy = counts.exact(index) + noise[index]
-    kept = noisy_order.contenders(noisy, k)
-    return index[kept], noisy[kept]
+    return only_at(counts, noise, np.union1d(first, np.flatnonzero(above >= level)))
 
 
-def cut_at_k(counts: BoundedCounts, k: int, noise: Integers) -> tuple[Integers, Integers]:
+def cut_at_k(counts: BoundedCounts, k: int, noise: Integers) -> Integers:
     """Count the k + 1 groups with the largest bounds, and no more."""
-    index = np.sort(np.argsort(-(counts.upper + noise), kind="stable")[: k + 1])
-    return index, counts.exact(index) + noise[index]
+    return only_at(counts, noise, np.argsort(-(counts.upper + noise), kind="stable")[: k + 1])
+
+
+def only_at(counts: BoundedCounts, noise: Integers, index: Integers) -> Integers:
+    sums = np.full(len(noise), noisy_order.BELOW_ALL)
+    sums[index] = counts.exact(index) + noise[index]
+    return sums
 
 
 def passing_by_bounds(
@@ -193,7 +208,7 @@ def passing_by_bounds(
 
 @pytest.mark.parametrize("wrong", [level_of_bounds, cut_at_k])
 def test_wrong_candidates_are_caught(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(noisy_order, "bounded_leaders", wrong)
+    monkeypatch.setattr(noisy_order, "count_candidates", wrong)
     assert sum(map(differs, range(500))) > 10
 
 

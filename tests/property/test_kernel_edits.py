@@ -58,7 +58,10 @@ def test_edited_trees_hold_what_is_certified_of_them(
             "SELECT page, MEDIAN(ms, contribution_bounds_per_row => (0, 5)) AS n FROM visits GROUP BY page",
             marks=pytest.mark.slow,
         ),
-        "SELECT country, COUNT(DISTINCT note) AS n FROM visits GROUP BY country",
+        "SELECT COUNT(DISTINCT note) AS n FROM visits",
+        pytest.param(
+            "SELECT country, COUNT(DISTINCT note) AS n FROM visits GROUP BY country", marks=pytest.mark.slow
+        ),
         pytest.param(
             "SELECT page, AVG(ms, contribution_bounds_per_row => (0, 5)) AS n FROM visits GROUP BY page",
             marks=pytest.mark.slow,
@@ -104,7 +107,7 @@ def test_a_claim_that_is_too_low_is_found(made: list[Ground]) -> None:
 
     attack = Attack(made, SEED, careless)
     for _ in made:
-        attack.round(edits=0, statements=4, fills=1)
+        attack.round(edits=0, statements=2, fills=1)
     assert attack.figures.findings
 
 

@@ -410,7 +410,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 def test_the_ledger_follows_its_model() -> None:
     run_state_machine_as_test(
-        LedgerMachine, settings=settings(max_examples=6, stateful_step_count=25, deadline=None)
+        LedgerMachine, settings=settings(max_examples=4, stateful_step_count=25, deadline=None)
     )
 
 

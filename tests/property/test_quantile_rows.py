@@ -166,6 +166,7 @@ def test_an_extreme_is_in_the_cell_of_the_units_own(
 
 
 @pytest.mark.parametrize("name", ["undeclared", "largest of undeclared"])
+@pytest.mark.sampled(2)
 def test_a_unit_is_counted_once_in_at_most_two_groups(
     name: str, plans: dict[str, Plan], raw: duckdb.DuckDBPyConnection
 ) -> None:

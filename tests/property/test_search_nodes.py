@@ -133,6 +133,7 @@ TEXTS: dict[str, tuple[dict[str, Any], Callable[[str], str]]] = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.sampled(3)
 def test_a_wrong_text_of_a_search_is_noticed(counting: Counting, name: str) -> None:
     drawn, change = TEXTS[name]
     rng = Random(3)
@@ -162,6 +163,7 @@ def single(rng: Random) -> Query:
 
 
 @pytest.mark.parametrize("draw", [above, beyond, single])
+@pytest.mark.sampled(3)
 def test_they_move_as_it_is_claimed(counting: Counting, draw: Callable[[Random], Query]) -> None:
     rng, reached = Random(5), set[int]()
     for _ in range(20):

@@ -162,7 +162,7 @@ def test_the_real_engine_counts_as_the_campaign_does(campaign: Campaign, tmp_pat
     session = open_session(stage, tmp_path)
     compared = 0
     try:
-        for _ in range(15):
+        for _ in range(9):
             plan = compile_statement(stage.world, statement(campaign.rng, stage.world), Tried())
             if plan is None or (plan.key_types and plan.domain_size is None):
                 continue
@@ -175,7 +175,7 @@ def test_the_real_engine_counts_as_the_campaign_does(campaign: Campaign, tmp_pat
             compared += 1
     finally:
         session.close()
-    assert compared > 5
+    assert compared > 3
 
 
 @pytest.mark.slow

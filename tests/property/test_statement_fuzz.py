@@ -24,7 +24,7 @@ from dpsql.dbapi import Connection, connect
 from dpsql.errors import DataError, Error, OperationalError
 from dpsql.places import Places
 from dpsql.planning import divided_methods
-from dpsql.release import opening
+from dpsql.release import describe_opening
 
 SMALL, PARTS, OF_PART = 24, 20, 1_000
 """Statements of every day; parts of the full size, which run beside each other, and statements of each."""
@@ -171,7 +171,7 @@ def test_what_python_cannot_hold_says_how_it_is_opened(
 ) -> None:
     cursor = connection.execute("SELECT COUNT(*) AS n FROM t")
     assert cursor.release is not None
-    hint = f"\nHint: {opening(cursor.release)}"
+    hint = f"\nHint: {describe_opening(cursor.release)}"
     assert hint.endswith(f"SHOW RELEASE {cursor.release.number} opens it, free")
     for broken in (ValueError("a secret"), KeyError("n"), DataError("no form")):
 

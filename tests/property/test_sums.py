@@ -153,7 +153,7 @@ SLIPS = (
 )
 
 
-@pytest.mark.parametrize("slip", daily(SLIPS, 2), ids=lambda m: m.name)
+@pytest.mark.parametrize("slip", daily(SLIPS, 1), ids=lambda m: m.name)
 def test_a_slip_is_noticed(slip: Mutant) -> None:
     sums = Sums(SEED, databases=12)
     try:

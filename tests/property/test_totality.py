@@ -125,6 +125,7 @@ def test_a_pattern_that_splits_characters_is_refused(hostile: Hostile, text: str
 
 
 @pytest.mark.parametrize("text", SPLITTING)
+@pytest.mark.sampled(4)
 def test_a_pattern_that_splits_characters_stands_behind_the_wall(
     hostile: Hostile, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

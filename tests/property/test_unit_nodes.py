@@ -99,7 +99,7 @@ def counting() -> Counting:
     return Counting()
 
 
-@pytest.mark.parametrize("rounds", [4, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [7, pytest.param(1000, marks=pytest.mark.slow)])
 def test_what_is_weighed_moves_as_it_is_claimed(counting: Counting, rounds: int) -> None:
     rng, reached = Random(rounds), set[type[Counted]]()
     for _ in range(rounds):
@@ -163,6 +163,7 @@ def sampled(rng: Random) -> Query:
 
 
 @pytest.mark.parametrize("draw_query", [first_groups, sampled])
+@pytest.mark.sampled(2)
 def test_what_units_keep_is_few(counting: Counting, draw_query: Callable[[Random], Query]) -> None:
     rng, reached, most = Random(7), set[int](), set[int]()
     for _ in range(6):

@@ -98,6 +98,7 @@ def estimated(
 
 
 @pytest.mark.parametrize(("k", "reduction"), [(2, 0.614), (5, 0.839), (10, 0.898), (25, 0.932), (100, 0.951)])
+@pytest.mark.sampled(3)
 def test_gaps_and_a_box_cut_the_squared_error_as_predicted(k: int, reduction: float) -> None:
     """Against measuring each of k counts with Laplace noise at half of epsilon, without gaps: 8 k^2."""
     runs = 20_000 if k < 100 else 4_000

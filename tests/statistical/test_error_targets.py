@@ -89,8 +89,8 @@ def asking(tmp_path: Path, accounting: str) -> Iterator[Asking]:
 
 def truth(folder: Path, sql: str) -> dict[object, tuple[float, ...]]:
     """The exact numbers by group; of a statement without groups under None."""
-    with duckdb.connect() as plain:
-        plain.execute(f"CREATE VIEW visits AS SELECT * FROM '{folder / 'visits.parquet'}'")
+    with duckdb.cursor() as plain:
+        plain.execute(f"CREATE TEMP VIEW visits AS SELECT * FROM '{folder / 'visits.parquet'}'")
         plain_sql = sql.partition(" ORDER BY")[0]
         found = plain.execute(f"SELECT {plain_sql}").fetchall()
     keyed = sql.startswith("clinic")
@@ -107,8 +107,8 @@ def half_met(level: float, law: str) -> float:
 @pytest.mark.parametrize(
     ("accounting", "level", "statements"),
     [
-        ("pure", 0.95, 12),
-        ("zcdp", 0.95, 12),
+        ("pure", 0.95, 6),
+        ("zcdp", 0.95, 6),
         *(pytest.param("pure", level, 480, marks=pytest.mark.slow) for level in (0.8, 0.95)),
         *(pytest.param("zcdp", level, 720, marks=pytest.mark.slow) for level in (0.8, 0.95)),
     ],

@@ -112,6 +112,7 @@ def test_the_largest_groups_are_covered(short: Asked) -> None:
 PATIENTS = "SELECT visit_date AS k, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY 1"
 
 
+@pytest.mark.slow  # groups are covered every day
 def test_patients_of_days_are_covered_and_add_up(policy: Path) -> None:
     """The bound on the days of a patient, about 11, leaves out a quarter of what all days add up to."""
     with asked(policy, ("visits by visit_date",), KEPT, SHORT) as made:

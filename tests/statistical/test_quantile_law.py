@@ -162,7 +162,7 @@ SEVERAL = [["0.5"], ["0.99"], ["0.25", "0.5", "0.75"], ["0.1", "0.2", "0.5", "0.
 
 @pytest.mark.parametrize("quantiles", SEVERAL)
 @pytest.mark.parametrize("limit", [1, 4])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_rank_errors_are_within_the_prediction(quantiles: list[str], limit: int) -> None:
     cells, runs, rows = 1 << 16, 150, 3_000
     rng = np.random.default_rng(8)
@@ -188,6 +188,7 @@ def test_quartiles_cost_less_than_one_after_another(runs: int) -> None:
 
 
 @pytest.mark.parametrize("quantiles", [["0.5"], ["0.25", "0.5", "0.75"], ["0.1", "0.3", "0.35", "0.9"]])
+@pytest.mark.sampled(3)
 def test_equal_values_converge_to_the_exact_quantiles(quantiles: list[str]) -> None:
     """Half of the rows have one value, and every cell has many: with much budget no cell is off."""
     rng = np.random.default_rng(13)

@@ -276,7 +276,7 @@ def quality(
 
 @pytest.mark.parametrize("runs", [60, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("k", "e"), SHARES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_shares_of_the_true_top_k(k: int, e: str, runs: int) -> None:
     """The table's figures come from fewer runs: shares within .01, losses within 25% and one count.
 
@@ -297,6 +297,7 @@ def test_shares_of_the_true_top_k(k: int, e: str, runs: int) -> None:
     assert lost_by[0] > 3 * lost_by[1] > 3 * lost_by[2]
 
 
+@pytest.mark.slow  # its claim is the gain of the shares above
 def test_a_wrong_price_shows_in_the_shares() -> None:
     """Gumbel rounds at the price of those with a gap, and rounds that are charged as one mechanism."""
     for choose, epsilon, share in (

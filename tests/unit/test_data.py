@@ -64,6 +64,7 @@ def repeats(name: str, fact: tuple[str, ...]) -> int:
     return int(table.num_rows - table.group_by(list(fact)).aggregate([]).num_rows)
 
 
+@pytest.mark.slow  # only a change of the script can break it
 def test_the_script_makes_the_clinic_that_is_here(tmp_path: Path) -> None:
     subprocess.run([sys.executable, DATA / "make_clinic.py", "--into", tmp_path], check=True)
     made = {path.stem: pq.read_table(path) for path in tmp_path.iterdir()}

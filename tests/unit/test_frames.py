@@ -164,6 +164,7 @@ Breaking = Callable[[Session, BaseException, pytest.MonkeyPatch], None]
 
 
 @pytest.mark.parametrize("breaking", [method, tables, writing, settling, counting])
+@pytest.mark.sampled(3)
 def test_a_statement_that_ends_badly(
     session: Session, monkeypatch: pytest.MonkeyPatch, breaking: Breaking
 ) -> None:

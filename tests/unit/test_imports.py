@@ -18,12 +18,13 @@ PACKAGE = Path(dpsql.__file__).parent
 ROOT = "dpsql"
 LONGEST = 451
 
-BASE = {"errors", "places", "kernel.loss", "types"}
+BASE = {"errors", "places", "kernel.loss", "kernel.unit_parts", "types"}
 ANYWHERE = {"lazy_dataclass", "package_version"}
 """Modules that all packages may import."""
 
 CORE = BASE | {
     "kernel.exact_bounds",
+    "kernel.unit_parts",
     "kernel.noise",
     "kernel.public_order",
     "kernel.sealed",
@@ -39,6 +40,8 @@ CORE = BASE | {
     "kernel.faster",
     "kernel.rows_first",
     "kernel.filled_domains",
+    "kernel.unweighted",
+    "kernel.unit_tables",
     "kernel.release",
     "kernel.parted",
     "kernel.charged_work",
@@ -64,11 +67,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "kernel": set(),
     "kernel.exact_bounds": set(),
-    "kernel.loss": {"errors", "kernel.exact_bounds"},
+    "kernel.unit_parts": {"errors"},
+    "kernel.loss": {"errors", "kernel.exact_bounds", "kernel.unit_parts"},
     "kernel.noise": {"kernel.exact_bounds"},
     "kernel.public_order": set(),
     "kernel.sealed": {"errors"},
-    "kernel.changes": {"errors"},
+    "kernel.changes": {"errors", "kernel.unit_parts"},
     "kernel.mechanisms": {"kernel.changes", "kernel.loss", "kernel.noise", "kernel.public_order"},
     # Mechanisms and noise by themselves, for research and audits: no statement comes here.
     "mechanisms": {
@@ -84,9 +88,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "types": set(),
     "kernel.tree": {"errors", "types"},
     "kernel.levels": {"errors", "kernel.mechanisms", "kernel.sealed", "kernel.tree"},
-    "kernel.facts": {"errors", "types"},
-    "kernel.ledger": {"errors", "kernel.facts", "kernel.levels", "kernel.loss"},
-    "kernel.check": {"errors", "kernel.facts", "kernel.tree", "types"},
+    "kernel.facts": {"errors", "kernel.unit_parts", "types"},
+    "kernel.ledger": {"errors", "kernel.facts", "kernel.levels", "kernel.loss", "kernel.unit_parts"},
+    "kernel.check": {"errors", "kernel.facts", "kernel.tree", "kernel.unit_parts", "types"},
     "kernel.counts": {
         "errors",
         "kernel.changes",
@@ -109,6 +113,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "types",
     },
     "kernel.filled_domains": {"kernel.check", "kernel.counts", "kernel.sealed", "kernel.tree", "types"},
+    "kernel.unweighted": {"kernel.facts", "kernel.faster", "kernel.sealed", "kernel.tree"},
+    "kernel.unit_tables": {"kernel.sealed", "kernel.tree", "kernel.unweighted", "types"},
     "kernel.release": {
         "errors",
         "kernel.changes",
@@ -131,8 +137,16 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.release",
         "kernel.sealed",
         "kernel.tree",
+        "kernel.unit_parts",
     },
-    "kernel.charged_work": {"errors", "kernel.check", "kernel.ledger", "kernel.levels", "kernel.loss"},
+    "kernel.charged_work": {
+        "errors",
+        "kernel.check",
+        "kernel.ledger",
+        "kernel.levels",
+        "kernel.loss",
+        "kernel.unit_parts",
+    },
     "render": {"errors", "kernel.loss", "places"},
     "fair_cache": set(),
     # The core, in the order in which a statement passes through it.
@@ -154,6 +168,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.ledger",
         "kernel.rows_first",
         "kernel.tree",
+        "kernel.unit_tables",
+        "kernel.unweighted",
         "language",
         "policy",
     },

@@ -490,8 +490,7 @@ def _kept_with(database: Database, name: str, most: int) -> None:
 
 @pytest.mark.parametrize(
     ("of", "most"),
-    # Every third, so that each bound is tried every day, and each column.
-    daily(product(("amount", "ratio", "debt"), (7, 100, 1_000_003, 3 * 2**41 + 5, 5 * 2**60 + 1)), 5),
+    daily(product(("amount", "ratio", "debt"), (7, 100, 1_000_003, 3 * 2**41 + 5, 5 * 2**60 + 1)), 2),
 )
 def test_no_unit_moves_a_sum_beyond_any_bound_of_a_ladder(tmp_path: Path, of: str, most: int) -> None:
     """Every unit is removed in turn: the exact numbers move by no more than the plan says."""

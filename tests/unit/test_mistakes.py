@@ -41,7 +41,7 @@ OTHER = {
 def clinic(folder: Path, rows: dict[str, str], size: int, *, defaults: bool = True) -> Session:
     """A session on the demo's policy, with other rows in its private tables."""
     folder.mkdir()
-    with duckdb.connect() as raw:
+    with duckdb.cursor() as raw:
         for table, row in rows.items():
             shipped = f"'{ROOT}/data/{table}.parquet'"
             types = {name: kind for name, kind, *_ in raw.execute(f"DESCRIBE FROM {shipped}").fetchall()}

@@ -135,6 +135,7 @@ ORDERED = {
 
 
 @pytest.mark.parametrize("case", ORDERED)
+@pytest.mark.sampled(3)
 def test_a_public_order_is_that_of_every_copy_and_equal_noise_gives_equal_releases(
     sessions: list[Session], monkeypatch: pytest.MonkeyPatch, case: str
 ) -> None:
@@ -234,7 +235,7 @@ QUANTILE = {4: 45.0, 12: 65.2}
 
 @pytest.mark.parametrize("order", ["as it came", "backwards"])
 @pytest.mark.parametrize("case", UNORDERED)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_equal_groups_are_released_equally_often_in_any_order_of_the_counts(
     sessions: list[Session], monkeypatch: pytest.MonkeyPatch, case: str, order: str
 ) -> None:

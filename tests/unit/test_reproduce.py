@@ -90,6 +90,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "report.html"
 
 
+@pytest.mark.slow  # the whole report; its parts are tested every day
 def test_the_page_stands_alone_and_is_well_formed(report: Path) -> None:
     text = report.read_text("utf-8")
     page = Balanced()
@@ -100,6 +101,7 @@ def test_the_page_stands_alone_and_is_well_formed(report: Path) -> None:
     assert page.seen.count("h2") == 10
 
 
+@pytest.mark.slow  # the whole report; its parts are tested every day
 def test_every_figure_has_its_axes_labelled_and_something_in_it(report: Path) -> None:
     panels = re.findall(r"<svg viewBox.*?</svg>", report.read_text("utf-8"), flags=re.DOTALL)
     assert len(panels) >= 20
@@ -110,6 +112,7 @@ def test_every_figure_has_its_axes_labelled_and_something_in_it(report: Path) ->
         assert re.search(r'<path d="M[\d.]+ [\d.]+L|<circle|fill-opacity', panel)
 
 
+@pytest.mark.slow  # the whole report; its parts are tested every day
 def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_figure(report: Path) -> None:
     text = report.read_text("utf-8")
     assert "the free-gap papers&#x27; T40I10D100K, complete" in text
@@ -119,6 +122,7 @@ def test_it_says_which_data_are_the_papers_and_claims_something_beside_every_fig
     assert all("class='mark" in figure.split("</figure>")[0] for figure in figures)
 
 
+@pytest.mark.slow  # the whole report; its parts are tested every day
 def test_every_table_is_a_file_too(report: Path) -> None:
     folder = report.with_name("report-tables")
     linked = set(re.findall(r"href='report-tables/(\w+\.csv)'", report.read_text("utf-8")))

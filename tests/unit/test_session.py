@@ -401,6 +401,7 @@ def test_texts_are_compared_letter_by_letter_and_values_by_their_type(session: S
         (TOP.replace(" FROM", ", n * {} AS m FROM"), 2.0, "2"),
     ],
 )
+@pytest.mark.sampled(4)
 def test_a_value_that_is_bound_asks_what_its_literal_asks(
     session: Session, text: str, value: object, literal: str
 ) -> None:

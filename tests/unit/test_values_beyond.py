@@ -121,6 +121,7 @@ def expected(column: int, low: float, high: float, most: int, step: float) -> li
 @pytest.mark.parametrize(
     ("column", "place", "low", "high"), [("amount", 2, 0, 50), ("ratio", 3, -1, 1), ("size", 4, 2, 9)]
 )
+@pytest.mark.sampled(3)
 def test_the_numbers_are_those_of_every_unit(
     database: Database, column: str, place: int, low: float, high: float, most: int
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
@@ -71,13 +72,21 @@ def write_database(path: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database that the tests copy: making one takes as long as a session."""
+    path = tmp_path_factory.mktemp("own") / "own.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"CREATE TABLE visits AS {visits(100)}")
+    return path
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, own: Path) -> Path:
     write_parquet(tmp_path, 100)
     (tmp_path / "pages.csv").write_text("page\na\nb\n")
     (tmp_path / "other.csv").write_text("id\n1\n")
-    with duckdb.connect(str(tmp_path / "own.duckdb")) as connection:
-        connection.execute(f"CREATE TABLE visits AS {visits(100)}")
+    shutil.copy(own, tmp_path / "own.duckdb")
     return tmp_path
 
 

@@ -56,6 +56,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "10000"])
+@pytest.mark.sampled(2)
 def test_one_is_said_in_the_singular(session: Session, epsilon: str) -> None:
     options = f"WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {epsilon}, delta = 1e-6)"
     for statement in STATEMENTS:

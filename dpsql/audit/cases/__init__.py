@@ -21,7 +21,7 @@ from dpsql.kernel.mechanisms.joint import Joint
 from dpsql.kernel.mechanisms.mechanism import SYSTEM, Mechanism, Noise, NoiseSource
 from dpsql.kernel.mechanisms.sparse_vector import AdaptiveSparseVector
 from dpsql.kernel.mechanisms.top_k import HybridTopK, NoisyTopK, PeeledTopK
-from dpsql.kernel.public_order import SparseCounts, in_public_order
+from dpsql.kernel.public_order import BoundedCounts, SparseCounts, in_public_order
 from dpsql.lazy_dataclass import dataclass
 
 Adjacency = Literal["general", "monotone", "one"]
@@ -56,6 +56,9 @@ class AuditCase:
         counts that the mechanism takes and the answers.
     sparse
         Whether it is audited over sparse counts: those of 0 are not listed.
+    bounded
+        Whether it is audited over counts that are known from above: an input then has two rows, the counts
+        and what they are at most, which a unit may change by any amount.
     """
 
     name: str
@@ -68,15 +71,37 @@ class AuditCase:
     tight: bool = True
     answer: Callable[[Any, NDArray[np.int64]], NDArray[np.int64]] | None = None
     sparse: bool = False
+    bounded: bool = False
 
     def run(self, plan: Mechanism[Any], counts: NDArray[np.int64], source: NoiseSource = SYSTEM) -> Any:  # noqa: ANN401  of the plan
         """Run the mechanism on counts, of one run or as rows of trials, in the form that it takes."""
+        if self.bounded:
+            return plan.run(known_from_above(counts), source)
         if plan.ordered:
             return plan.run(in_public_order(counts), source)
         if not self.sparse:
             return plan.run(counts, source)
         listed = np.flatnonzero(counts if counts.ndim == 1 else counts.any(axis=0))
         return plan.run(SparseCounts(counts[..., listed], listed, counts.shape[-1]), source)
+
+
+def known_from_above(both: NDArray[np.int64]) -> BoundedCounts:
+    """Return counts, the first of two rows in each trial, that are known to be at most the second ones."""
+    counts, upper = (np.ascontiguousarray(both[..., row, :]) for row in (0, 1))
+    return BoundedCounts(upper, lambda positions: counts.ravel()[positions], upper)
+
+
+def rows_of_units(_: Fraction) -> Sequence[tuple[str, Any, Any]]:
+    """Make counts of units, and numbers of rows, of which one unit has one or many, in some groups."""
+    counts = (5, 5, 5, 5, 5)
+    return [
+        (f"{rows} rows in {name}", (counts, bounds), (more, above))
+        for bounds in (counts, (5, 6, 7, 8, 9), (1000,) * 5)
+        for name, there in (("one", [1]), ("most", [1, 2, 3, 4]), ("all", range(5)))
+        for rows in (1, 100)
+        for more in [tuple(n + (i in there) for i, n in enumerate(counts))]
+        for above in [tuple(b + rows * (i in there) for i, b in enumerate(bounds))]
+    ]
 
 
 def direction(*, monotone: bool) -> Adjacency:
@@ -239,6 +264,21 @@ TOP_K = (
             sparse=True,
         )
         for noise in get_args(Noise)
+    ),
+    *(
+        AuditCase(
+            f"{name} over counts known from above, exponential, monotone",
+            "the k largest groups, of which few are counted",
+            plan,
+            "monotone",
+            arguments,
+            rows_of_units,
+            bounded=True,
+        )
+        for name, plan, arguments in (
+            ("noisy top-k", NoisyTopK.plan, any_k(1, 2)),
+            ("hybrid top-k", HybridTopK.plan, around(1, 2)),
+        )
     ),
     AuditCase(
         "noisy max, exponential, monotone",

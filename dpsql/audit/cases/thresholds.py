@@ -22,6 +22,7 @@ from dpsql.audit.cases import (
     queries,
     stairs,
 )
+from dpsql.kernel.mechanisms.check_stream import CheckStreamPlan
 from dpsql.kernel.mechanisms.guess_and_check import GuessAndCheckPlan
 from dpsql.kernel.mechanisms.limited_domain import LimitedDomain, LimitedThenStable
 from dpsql.kernel.mechanisms.mechanism import Noise
@@ -132,6 +133,23 @@ GUESS_AND_CHECK = (
         "guesses checked at no cost, a fresh count for each miss (lecture, section 2)",
         of_any_size(partial(GuessAndCheckPlan.plan, guess=1)),
         arguments=lambda epsilon: {"tolerance": levels(epsilon, -4, -1, 0, 1, 4), "misses": [1, 2]},
+    ),
+)
+
+
+CHECK_STREAM = (
+    AuditCase(
+        "stream of checks",
+        "statistics of public expectations, of which only those that are off are charged",
+        of_any_size(partial(CheckStreamPlan.plan, answers=0)),
+        arguments=lambda _: {"misses": [1, 2]},
+    ),
+    AuditCase(
+        "stream of checks, one direction",
+        "the same where a unit moves all statistics up",
+        of_any_size(partial(CheckStreamPlan.plan, answers=0, direction="UP")),
+        "monotone",
+        arguments=lambda _: {"misses": [1, 2]},
     ),
 )
 
@@ -266,6 +284,7 @@ THRESHOLD_CASES = (
     *SPARSE_VECTOR_ROUNDS,
     *HYBRID_SPARSE_VECTOR,
     *GUESS_AND_CHECK,
+    *CHECK_STREAM,
     *LIMITED_DOMAIN,
     *TOP_STABLE,
     *EXISTENCE,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsql.audit.cases import any_k, levels
+from dpsql.audit.cases import any_k, levels, rows_of_units
 from dpsql.audit.detector import Subject, outputs_of, repeat_counts
 from dpsql.audit.features import count_true
 from dpsql.audit.mistakes import measuring, threshold
@@ -79,6 +79,21 @@ def discrete_top_k(
     return _largest(counts + drawn, k)
 
 
+def top_k_by_rows(
+    both: NDArray[np.int64], trials: int, entropy: Entropy, k: int, *, epsilon: Fraction, cut: bool
+) -> dict[str, Any]:
+    """Return the k largest of counts known from above, of which too few are counted.
+
+    With `cut` the k + 1 groups with the largest bounds are, else those that reach the (k+1)-th largest bound.
+    """
+    counts, above = both
+    drawn = exponential(min(k, len(counts) - 1) / epsilon, (trials, len(counts)), entropy)
+    order = np.sort(above + drawn, axis=1)
+    many = k + 1 if cut else min(3 * (k + 1) // 2, len(counts))
+    least = np.minimum(order[:, -many], order[:, -k - 1])[:, None]
+    return _largest(np.where(above + drawn >= least, counts + drawn, -1e9), k)
+
+
 def unscaled_top_k(
     counts: NDArray[np.int64], trials: int, entropy: Entropy, k: int, *, epsilon: Fraction
 ) -> dict[str, Any]:
@@ -140,6 +155,21 @@ CHOICE_SUBJECTS = (
         "adds exponential noise where the smallest count is wanted: it must be subtracted",
         noisy_min,
         "monotone",
+    ),
+    *(
+        Subject(
+            f"noisy top-k over counts known from above, {what}",
+            "incorrect",
+            f"counts the groups {which}: which these are depends on how many rows a unit has",
+            partial(top_k_by_rows, cut=cut),
+            "monotone",
+            arguments=any_k(1),
+            inputs=lambda epsilon: [Pair(*each) for each in rows_of_units(epsilon)],
+        )
+        for what, which, cut in (
+            ("cut at k", "with the k + 1 largest bounds alone", True),
+            ("level of bounds", "that reach the (k+1)-th largest bound, in the place of the count", False),
+        )
     ),
     Subject(
         "histogram, scale inverted",

@@ -19,6 +19,7 @@ from dpsql.engines.duckdb.few_groups import FewGroups
 from dpsql.engines.duckdb.source_files import csv_format_of, is_well_quoted
 from dpsql.engines.duckdb.table_readers import Reader, read_sources
 from dpsql.engines.duckdb.unit_bits import UnitBits, integer_unit
+from dpsql.engines.duckdb.unit_rows import UnitRows
 from dpsql.engines.process_storage import Scratch
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.worker import UNCHARGED
@@ -66,10 +67,17 @@ An array that holds more makes the statement fail, and how much it would hold de
 class DuckDBEngine:
     """Implements `dpsql.engines.Engine` on DuckDB."""
 
-    def __init__(self, policy: Policy, memory: int | None = None, *, background: bool = False) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        memory: int | None = None,
+        *,
+        background: bool = False,
+        version: Callable[[str], object] = lambda table: None,
+    ) -> None:
         """Open the data; together the databases take at most `memory` bytes (None: the engine's limits).
 
-        In the `background` their threads give way to others.
+        In the `background` their threads give way to others. `version` is that of `open_engine`.
         """
         self._background = background
         self._policy = policy
@@ -91,6 +99,7 @@ class DuckDBEngine:
         )
         self._bits = UnitBits(policy, self.readers, self.schema_database, self._share(_SECOND))
         self._few = FewGroups(policy, self.schema_database, self._bits)
+        self._rows = UnitRows(policy, self.schema_database, version, self._share(_SECOND))
 
     def _connection(self, *, counts_only: bool) -> duckdb.DuckDBPyConnection:
         """Return the database for queries of counts only, or the one for all other queries."""
@@ -173,6 +182,8 @@ class DuckDBEngine:
             self._incomplete.clear()
         filled = self._write_filled(compiled)
         rows = self._bits.count(compiled, self._attempt, fetch, counts_only=counts_only)
+        if rows is None:
+            rows = self._rows.count(compiled, self._attempt, fetch)
         if rows is None:
             rows = self._run(work, CANCELLED, counts_only=counts_only)
         if rows is None:
@@ -322,6 +333,17 @@ class DuckDBEngine:
         held, short = self._run(work, UNCHARGED, counts_only=not reader.converted) or (False, False)
         self.assume_within_length_limit(table, held and short)
         return held
+
+    def read_dates(self, table: str, unit: str, column: str) -> pa.Table | None:
+        """Return the units of a table as texts, each with the day of a column; None if that fails."""
+        reader = self.readers[table]
+        cell, day = f"CAST({quote(unit)} AS VARCHAR)", f"TRY_CAST({quote(column)} AS DATE)"
+        sql = f"SELECT {cell} AS u, {day} AS d FROM ({reader.sql}) AS r WHERE {quote(unit)} IS NOT NULL"
+
+        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
+            return cursor.sql(sql).to_arrow_table()
+
+        return self._run(work, UNCHARGED, counts_only=not reader.converted)
 
     def _reopen(self) -> None:
         """Open the databases again when they are next used: some engine errors leave them unusable.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dpsql.analysis import CompiledQuery
 from dpsql.analysis.compiled_query import confirm
 from dpsql.errors import InternalError
+from dpsql.kernel.filled_domains import FilledDomain
 from dpsql.kernel.rows_first import CANDIDATES, RowsFirst, seal_few
 from dpsql.kernel.tree import duckdb_sql
 
@@ -41,7 +42,7 @@ class FewGroups:
         self._policy = policy
         self._schema = schema
         self._bits = bits
-        # Where a query failed: it would again.
+        # Where a query failed, or all groups were counted in the end: it would be so again.
         self._failed: set[tuple[object, ...]] = set()
 
     def count(
@@ -68,7 +69,9 @@ class FewGroups:
         tried = (compiled.tables, groups.shape)
         try:
             upper, few = queries.upper_sql, queries.few(compiled.keys)
-            plain = [confirm(self._schema, sql, self._policy) for sql in (upper, duckdb_sql(few))]
+            filled = FilledDomain.of(compiled.certificate, queries.upper)
+            texts = [upper, duckdb_sql(few), *([] if filled is None else [filled.text])]
+            plain = [confirm(self._schema, sql, self._policy) for sql in texts]
         except InternalError:  # the engine's binder does not understand them as they are meant
             return None
         if tried in self._failed:
@@ -97,15 +100,24 @@ class FewGroups:
             return found
 
         def ask_all() -> Counts:
+            self._failed.add(tried)  # rows were counted for nothing, and would be again
             found = every()
             check()
             return found
 
-        table = kept or attempt(lambda cursor: fetch(cursor, upper), counts_only=counts_only)
+        order = None if compiled.order is None else compiled.order.terms
+
+        def count_rows(cursor: duckdb.DuckDBPyConnection) -> pa.Table | Counts:
+            if filled is not None:
+                found = filled.seal_counts(cursor.execute(filled.text).fetchnumpy(), order)
+                if found is not None:
+                    return found
+            return fetch(cursor, upper)
+
+        table = kept or attempt(count_rows, counts_only=counts_only)
         if table is None:
             return None
         self._failed.discard(tried)
-        order = None if compiled.order is None else compiled.order.terms
         return seal_few(table, queries, compiled.places, compiled.certificate, order, facts, (ask, ask_all))
 
 

@@ -33,10 +33,12 @@ from dpsql.kernel.tree import Column, Node, Query, Scan, parts, replaced
 def certify(query: Query, facts: Facts) -> Certificate:
     """Return what is proved of a counting query; `NotCertified` if that is not enough to count it."""
     try:
+        if facts.home is not None:  # a home column is known by its name
+            return _certify_as(replaced(query, _fold_name), query, facts)
         return _certify_as(query, query, facts)
     except NotCertified:
         folded = replaced(query, _fold_name)
-        if folded is query:
+        if folded is query or facts.home is not None:
             raise
         return _certify_as(folded, query, facts)
 
@@ -115,6 +117,8 @@ def _certify_as(query: Query, written: Query, facts: Facts) -> Certificate:
         fine=groups.fine,
         derivation=tuple(proof.steps),
         seal=_SEAL,
+        rows_of=groups.rows_of,
+        parts=found.parts,
     )
 
 

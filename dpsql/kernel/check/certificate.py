@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from dpsql.errors import InternalError
 from dpsql.kernel.tree import Column, Expr, Node, Query, duckdb_sql
+from dpsql.kernel.unit_parts import PartSet
 
 _SEAL = object()
 _SHOWN = 200
@@ -178,6 +179,9 @@ class Certificate:
         those of the node, and what a unit adds to them in its row is what the node claims.
     derivation
         The steps of the proof, each after those on which it rests.
+    rows_of
+        A private table: each unit has at most as many rows among those that are counted as it has there.
+        None: no such table is known.
     """
 
     query: Query = field(repr=False)
@@ -197,6 +201,9 @@ class Certificate:
     fine: int | None
     derivation: tuple[Step, ...]
     seal: InitVar[object]
+    rows_of: str | None = field(default=None, kw_only=True)
+    parts: PartSet | None = field(default=None, kw_only=True)
+    """The part set: what is counted does not depend on units of other parts; None: nothing is known."""
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
@@ -292,7 +299,7 @@ class Groups:
         Numbers of which it is known what a unit changes all of them by.
     every
         Whether each group of a public domain is there: with cells in at least one row.
-    bounds, fine
+    bounds, fine, rows_of
         As in `Certificate`.
     """
 
@@ -309,6 +316,7 @@ class Groups:
     every: bool = False
     bounds: tuple[int, ...] = ()
     fine: int | None = None
+    rows_of: str | None = None
 
 
 class Relation(NamedTuple):
@@ -338,6 +346,12 @@ class Relation(NamedTuple):
     table
         The declared table whose rows these are, all of them, and its alias; of parents the table and its key,
         whose column is unique.
+    rows_of
+        Of owned rows: a declared table in which each unit has at least as many rows; None: none is known.
+    parts
+        A part set (`part_sets`): no unit of another part owns a row; of groups, changes one. None: all parts.
+    home, padded
+        Columns that hold the date of the row's unit, and those that hold it or NULL.
     """
 
     kind: Kind
@@ -350,6 +364,10 @@ class Relation(NamedTuple):
     few: tuple[tuple[Names, int], ...] = ()
     groups: Groups | None = None
     table: tuple[str, str] | None = None
+    rows_of: str | None = None
+    parts: PartSet | None = None
+    home: Names = NONE
+    padded: Names = NONE
 
     @property
     def outside(self) -> bool:
@@ -405,4 +423,6 @@ def under(relation: Relation, alias: str) -> Relation:
         unique=frozenset(map(rename, relation.unique)),
         depends=tuple((rename(a), rename(b)) for a, b in relation.depends),
         few=tuple((rename(a), most) for a, most in relation.few),
+        home=rename(relation.home),
+        padded=rename(relation.padded),
     )

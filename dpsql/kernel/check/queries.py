@@ -31,6 +31,7 @@ from typing import Any
 from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of
 from dpsql.kernel.check.derive import exact, unwrap
 from dpsql.kernel.check.orders import conjuncts
+from dpsql.kernel.check.part_sets import narrow_parts, parts_of_operation, projected_columns
 from dpsql.kernel.check.proof import (
     Proof,
     equal_columns,
@@ -122,10 +123,14 @@ def relation_of_operation(proof: Proof, query: SetOperation) -> Relation:
     if not same:  # what differs may be equal after the conversion
         unique = frozenset((columns,)) if not query.word.endswith("ALL") else frozenset()
     depends = a.depends if same and not query.word.startswith("UNION") else ()
+    parts, home, padded = parts_of_operation(query.word, a, b, same=same)
     return Relation(
         Kind.OWNED,
         a.columns,
         unit,
+        parts=parts,
+        home=home,
+        padded=padded,
         strays=a.strays or (query.word.startswith("UNION") and (b.strays or a.kind is not b.kind)),
         unique=unique,
         depends=(facts, *depends),
@@ -315,7 +320,7 @@ def _relation_of_where(proof: Proof, query: Select, source: Relation) -> Relatio
         kind = Kind.TIED if tied else source.kind
         return source._replace(kind=kind, depends=source.depends + tuple(equal_columns(proof, conditions)))
     only = len(there) == len(conditions)
-    made = source._replace(
+    made = narrow_parts(proof, source, conditions)._replace(
         strays=source.strays and not there,
         depends=source.depends + tuple(equal_columns(proof, conditions)),
         table=source.table if only else None,
@@ -419,9 +424,13 @@ def project(proof: Proof, query: Select, source: Relation, names: tuple[str, ...
     return Relation(
         source.kind,
         names,
+        parts=source.parts,
+        home=projected_columns(source.home, places),
+        padded=projected_columns(source.padded, places),
         by_row=source.by_row,
         strays=source.strays,
         unique=frozenset(unique),
         depends=tuple((a, b) for a, b in depends if not b <= a),
         few=tuple((a, most) for a, most in few if a),
+        rows_of=source.rows_of,
     )

@@ -28,6 +28,12 @@ have no unit.
 row of a and of b. If the conditions equate all columns of T, unique in b (within a unit), with columns of a,
 each row of a has at most one partner: rows are not repeated, and S is unique. Then also all columns of b
 follow from the columns of a that the conditions read: whether there is a partner, and which.
+
+*Rows of a table.* A unit has at most as many rows in a relation as in a table (`rows_of`) if each row of the
+unit stands for one of the table of the same unit, no two for the same. So do those of a scan, and of a table
+whose rows find their unit by a key. Conditions leave rows out; a join with public rows of which each row has
+at most one partner repeats none. A projection has the same rows, and DISTINCT or a group of a unit stand for
+one of the rows that they are made of. Nothing is concluded of other joins and of set operations.
 """
 
 from __future__ import annotations
@@ -39,6 +45,7 @@ from functools import lru_cache
 from dpsql.kernel.check.certificate import NONE, Kind, Names, Relation, name_of, under
 from dpsql.kernel.check.derive import exact
 from dpsql.kernel.check.orders import conjuncts
+from dpsql.kernel.check.part_sets import parts_of_join, relation_at_home
 from dpsql.kernel.check.proof import (
     Proof,
     equal_columns,
@@ -113,12 +120,13 @@ def _scan(proof: Proof, scan: Scan) -> Relation:
             return Relation(Kind.PUBLIC, columns, unique=unique)
         case ByRow():
             proof.note("scan of row units", f"each row of {table.name} is one {table.kind}")
-            return Relation(Kind.OWNED, columns, by_row=True, unique=frozenset((NONE,)), table=here)
+            made = Relation(Kind.OWNED, columns, by_row=True, unique=frozenset((NONE,)), table=here)
+            return relation_at_home(proof, made, *here)
         case ByColumn(column):
             unit = Column(alias, column, stored=True)
             proof.note("scan", f"a row of {table.name} belongs to the {table.kind} in {column}")
             facts = ((NONE, frozenset((f"{alias}.{column}",))),)
-            return Relation(
+            made = Relation(
                 Kind.OWNED,
                 columns,
                 frozenset((unit,)),
@@ -126,7 +134,9 @@ def _scan(proof: Proof, scan: Scan) -> Relation:
                 unique=unique,
                 depends=facts,
                 table=here,
+                rows_of=table.name,
             )
+            return relation_at_home(proof, made, *here)
         case ByParent():
             return Relation(Kind.CHILDREN, columns, unique=unique, table=here)
     return proof.refuse("an unknown kind of unit", scan)
@@ -254,7 +264,7 @@ def _unnest(proof: Proof, left: Relation, right: Unnest, join: Join) -> Relation
     columns = (*left.columns, f"{right.alias}.c0")
     proof.note("elements of a list", "each row is repeated for the elements of its list")
     kind = Kind.TIED if tied else left.kind
-    return left._replace(kind=kind, columns=columns, unique=frozenset(), table=None)
+    return left._replace(kind=kind, columns=columns, unique=frozenset(), table=None, rows_of=None)
 
 
 def _relation_of_join(proof: Proof, a: Relation, kind: str, b: Relation, join: Join) -> Relation:
@@ -283,7 +293,10 @@ def _join_public(proof: Proof, a: Relation, kind: str, b: Relation, conditions: 
     made = _pairs(proof, a, {"RIGHT": "INNER", "FULL": "LEFT"}.get(kind, kind), b, conditions)
     strays = a.strays or kind in ("RIGHT", "FULL")
     proof.note("join with public rows", f"each row keeps its unit in the {kind} JOIN with public rows")
-    return made._replace(kind=Kind.OWNED, unit=a.unit, by_row=a.by_row, strays=strays)
+    repeated = kind not in ("SEMI", "ANTI") and not _has_one_partner(proof, a, b, conditions)
+    of = None if repeated else a.rows_of
+    made = made._replace(kind=Kind.OWNED, unit=a.unit, by_row=a.by_row, strays=strays, rows_of=of)
+    return parts_of_join(proof, a, kind, None, conditions, made)
 
 
 def _join_units(
@@ -314,7 +327,8 @@ def _join_units(
             unit = frozenset(
                 Call(name, (x, y)) for x in a.unit for y in b.unit for name in ("COALESCE", "coalesce")
             )
-    return made._replace(kind=Kind.OWNED, unit=unit, strays=strays)
+    made = made._replace(kind=Kind.OWNED, unit=unit, strays=strays)
+    return parts_of_join(proof, a, kind, b, conditions, made)
 
 
 def _equates_units(condition: Expr, a: Relation, b: Relation) -> bool:
@@ -431,4 +445,5 @@ def _children(
         unique=a.unique,
         depends=((NONE, names), *equal_columns(proof, conditions)),
         table=a.table,
+        rows_of=table.name,
     )

@@ -34,6 +34,7 @@ from dpsql.kernel.check.certificate import (
     under,
 )
 from dpsql.kernel.check.derive import Rows, Value, exact
+from dpsql.kernel.check.part_sets import projected_columns
 from dpsql.kernel.check.proof import Proof, has_aggregate, has_window, reads_of, some
 from dpsql.kernel.check.sources import check_row
 from dpsql.kernel.tree import (
@@ -53,6 +54,7 @@ from dpsql.kernel.tree import (
     Select,
     plain,
 )
+from dpsql.kernel.unit_parts import either_parts
 from dpsql.types import BOOLEAN
 
 
@@ -122,6 +124,7 @@ def relation_of_numbers(
         unique=frozenset((frozenset(keys),)),
         few=few,
         groups=Groups(tuple(keys), numbers, declared=declared, cells=cells, most=most, one_cell=one),
+        parts=source.parts,
     )
 
 
@@ -170,6 +173,8 @@ def relation_of_bounded(proof: Proof, node: Bounded) -> Relation:
         depends=tuple((a, b & shown) for a, b in rows.depends if a <= shown),
         few=tuple((a, most) for a, most in few if a <= shown),
         table=None,
+        home=rows.home & shown,
+        padded=rows.padded & shown,
     )
 
 
@@ -249,6 +254,7 @@ def _grouped(
     places = {
         name_of(i.expr): n for n, i in zip(names, query.items, strict=True) if isinstance(i.expr, Column)
     }
+    key_places = {source_name: name for source_name, name in places.items() if name in keys}
     sets = [NONE, *(a for a, _ in source.depends if a), *source.unique, *(a for a, _ in source.few)]
     few: list[tuple[Names, int]] = []
     for names_ in dict.fromkeys(sets):
@@ -261,11 +267,15 @@ def _grouped(
         Kind.OWNED,
         names,
         frozenset(Column("", name) for name in unit),
+        parts=source.parts,
+        home=projected_columns(source.home, key_places),
+        padded=projected_columns(source.padded, key_places),
         by_row=not unit,
         strays=source.strays,
         unique=unique,
         depends=tuple((a, b) for a, b in depends if not b <= a),
         few=tuple(few),
+        rows_of=source.rows_of,
     )
 
 
@@ -361,7 +371,8 @@ def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
     """
     keys = [f"k{i}" for i in range(node.groups.keys)]
     found, cells, values = _groups_of(proof, node.cells, len(keys), 2)
-    groups, columns = proof.query(node.groups, "groups").groups, proof.rows(node.groups).columns
+    decided, columns = proof.query(node.groups, "groups"), proof.rows(node.groups).columns
+    groups = decided.groups
     same = all(_apart(proof, columns[key], value) for key, value in zip(keys, values, strict=True))
     if groups is None or groups.largest is not None or "n0" not in cells.keys or len(groups.numbers) != 1:
         return proof.refuse("cells of what are no groups", node)
@@ -383,13 +394,14 @@ def relation_of_cells(proof: Proof, node: CellsOfDecided) -> Relation:
             cells={"n0": _with_0(cells.cells["n0"])},
             one_cell=cells.one_cell,
         ),
+        parts=either_parts(found.parts, decided.parts),
     )
 
 
 def relation_of_part(proof: Proof, node: OfDomain) -> Relation:
     """Return the groups of a domain that have rows."""
     places = [key for part in node.parts for key in part.keys]
-    _, groups, values = _groups_of(proof, node.counts, len(places), node.numbers)
+    found, groups, values = _groups_of(proof, node.counts, len(places), node.numbers)
     for part in node.parts:
         if part.query is not None:
             if frozenset("p") not in _candidates(proof, part, part.query, values).unique:
@@ -402,9 +414,8 @@ def relation_of_part(proof: Proof, node: OfDomain) -> Relation:
         proof.refuse("cells of a domain of which some groups are there", node)
     numbers = tuple(f"o{i}" for i in range(len(node.parts)))
     made = replace(groups, keys=numbers, cells={}, public=True)
-    return Relation(
-        Kind.GROUPS, (*groups.numbers, *numbers), unique=frozenset((frozenset(numbers),)), groups=made
-    )
+    unique = frozenset((frozenset(numbers),))
+    return Relation(Kind.GROUPS, (*groups.numbers, *numbers), unique=unique, groups=made, parts=found.parts)
 
 
 def _with_0(ends: tuple[int, int]) -> tuple[int, int]:

@@ -76,7 +76,7 @@ def relation_of_scores(proof: Proof, node: Scores) -> Relation:
     """Return the units by how many bounds they exceed, with what one adds in each row."""
     made = plain(node)
     assert isinstance(made, Select)  # noqa: S101  as it is written
-    _units(proof, node.units, "units")
+    units = _units(proof, node.units, "units")
     a = proof.value(Column("w", "a"), made)
     bounds, largest = node.bounds, BEYOND if node.wide else (1 << 63) - 1
     powers = bounds[bounds[:1] == (0,) :]
@@ -97,7 +97,14 @@ def relation_of_scores(proof: Proof, node: Scores) -> Relation:
     fine = node.fine if node.sums is Sums.SIGNED else None
     cells = {"n0": (0, len(bounds))}
     groups = Groups(("n0",), numbers, cells=cells, most=1, bounds=bounds, fine=fine)
-    return Relation(Kind.GROUPS, ("n0", *numbers), unique=frozenset((_KEY,)), few=((_KEY, 1),), groups=groups)
+    return Relation(
+        Kind.GROUPS,
+        ("n0", *numbers),
+        unique=frozenset((_KEY,)),
+        few=((_KEY, 1),),
+        groups=groups,
+        parts=units.parts,
+    )
 
 
 def relation_of_above(proof: Proof, node: Above) -> Relation:
@@ -160,7 +167,8 @@ def relation_of_weighted(proof: Proof, node: Weighted) -> Relation:
     made_of = relation_of_numbers(proof, rows, rule.reader, keys, numbers, declared=not node.keys)
     groups = made_of.groups
     assert groups is not None  # noqa: S101  as it is made
-    return made_of._replace(groups=replace(groups, together=tuple(rule.together())))
+    groups = replace(groups, together=tuple(rule.together()), rows_of=rows.rows_of)
+    return made_of._replace(groups=groups)
 
 
 class _Rule:

@@ -4,7 +4,10 @@
 ``ledger``            `ChargeLedger`: what a statement calls before and after it reads data
 ``charging``          the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
 ``scopes``            the caps of a policy, what each scope has spent and admits; a loss is added to all
+``part_totals``       what was charged to parts of units: a tree of nodes for each scope
+``part_declarations`` what parts are; where that changes, the largest total of any counts in all
 ``totals``            the totals of the scopes, and exact amounts as text
+``budget_errors``     the errors of a budget of which too little is left
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run
 ``kept_results``      kept ladders, and stored releases: found again by their analyst, or shared
 ``events``            everything that changed, in a chain of hashes; the types that pass in and out

@@ -12,9 +12,10 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.kernel.ledger import events, limits, process_identity
+from dpsql.kernel.ledger import events, limits, part_totals, process_identity
+from dpsql.kernel.ledger.budget_errors import budget_error
 from dpsql.kernel.ledger.events import Event, RefinementStep, Request, Reservation, Settled
-from dpsql.kernel.ledger.scopes import Caps, add_loss, admit, budget_error, order_of, policy_budget, spend_own
+from dpsql.kernel.ledger.scopes import Caps, policy_budget, spend_own, spend_total
 from dpsql.kernel.ledger.totals import (
     POLICY,
     added_amounts,
@@ -31,6 +32,7 @@ from dpsql.kernel.ledger.totals import (
 )
 from dpsql.kernel.loss import Charge, PrivacyLoss, Stream, is_within
 from dpsql.kernel.loss import settle as settle_loss
+from dpsql.kernel.unit_parts import PartSet
 
 
 def reserved_loss(connection: sqlite3.Connection, request: Request) -> PrivacyLoss:
@@ -129,13 +131,17 @@ def reserve(
     if caps.per_query is not None and price.epsilon > caps.per_query:
         left = policy_budget(connection, caps).remaining
         raise budget_error(price, Charge(caps.per_query, left.delta), "query")
-    spend_own(connection, caps, analyst, loss, price=price)
-    admit(policy_budget(connection, caps), loss, price)
-    add_loss(connection, POLICY, order_of(caps.filter), loss, loss)
+    touches = [_parts_of(connection, request) for request in requests]
+    together = dict.fromkeys(touches, PrivacyLoss())
+    for parts, each in zip(touches, losses, strict=True):
+        together[parts] += each
+    for parts, each in together.items():
+        spend_own(connection, caps, analyst, each, price=price, parts=parts)
+        spend_total(connection, caps, each, price, parts)
     entries, at = list[int](), now()
-    for request, reserved in zip(requests, losses, strict=True):
+    for request, reserved, parts in zip(requests, losses, touches, strict=True):
         who = (analyst, statement, request.selection, request.mechanism)
-        entries.append(enter(connection, reserved, who, shared=False, at=at))
+        entries.append(enter(connection, reserved, who, shared=False, at=at, parts=parts))
         if request.refines is not None:
             begin(connection, entries[-1], analyst, request.charge, request.refines)
         if request.places > 1:
@@ -144,9 +150,23 @@ def reserve(
     limits.take_slot(connection, analyst)
     content = {"entries": [entry_content(connection, entry) for entry in entries]}
     events.append(connection, "reserve", content, names_of(connection, analyst))
-    parts = tuple(zip(entries, losses, strict=True))
+    members = tuple(zip(entries, losses, strict=True))
     parents = tuple(None if request.refines is None else request.refines.parent for request in requests)
-    return Reservation(entries[0], loss, parts if len(parts) > 1 else (), stream=stream, parents=parents)
+    several = members if len(members) > 1 else ()
+    return Reservation(entries[0], loss, several, stream=stream, parents=parents, touches=tuple(touches))
+
+
+def _parts_of(connection: sqlite3.Connection, request: Request) -> PartSet | None:
+    """Return the parts that a release is charged to: of one that refines another, those of the other.
+
+    One that depends on units of no part is charged to all of them, since an entry has parts or counts in all.
+    """
+    if request.refines is None:
+        return request.parts or None
+    row = connection.execute(
+        "SELECT entry FROM release WHERE number = ?", (request.refines.parent,)
+    ).fetchone()
+    return None if row is None else part_totals.touches(connection, row[0])
 
 
 def step(connection: sqlite3.Connection, reservation: Reservation, number: int, charge: Charge) -> None:
@@ -189,7 +209,7 @@ def settle(
     numbers, content = [], []
     for (entry, reserved), ended in zip(reservation.entries, settled, strict=True):
         charged = _loss_to_charge(connection, entry, reserved, ended.charge, stream=reservation.stream)
-        charged = _lower_totals(connection, [POLICY, *names], reserved, charged)
+        charged = _lower_totals(connection, [POLICY, *names], reserved, charged, entry)
         release = (at, analyst, ended.reuse_key, ended.payload, number_of_event)
         number = store(connection, entry, release)
         connection.execute(
@@ -251,12 +271,21 @@ def _lower_totals(
     names: Sequence[str],
     reserved: PrivacyLoss,
     charged: PrivacyLoss,
+    entry: int,
 ) -> PrivacyLoss:
-    """Lower totals from an entry's reserved loss to the one it is charged; return the latter."""
+    """Lower totals from an entry's reserved loss to the one it is charged; return the latter.
+
+    What was charged to parts that are no more what they were stays as it was reserved.
+    """
     before = [total_at_order(connection, name, None) for name in names]
     for total in before:
         if total.order is not None and charged.cost(total.order) > reserved.cost(total.order):
             raise InternalError("a statement's realised cost is more than what was reserved for it")
+    if part_totals.written_touches(connection, entry) is not None:
+        parts = part_totals.touches(connection, entry)
+        if parts is not None:
+            part_totals.settle(connection, names, parts, reserved, charged)
+        return charged
     after = [total.settle(reserved, charged) for total in before]
     if any(too_wide(total.totals, added_amounts(reserved, charged, total.order)) for total in after):
         charged = rounded_up(charged)
@@ -285,8 +314,12 @@ def enter(
     *,
     shared: bool,
     at: str,
+    parts: PartSet | None = None,
 ) -> int:
-    """Write an entry: its reserved loss, and who asked what, when, with what selection and mechanism."""
+    """Write an entry: its reserved loss, and who asked what, when, with what selection and mechanism.
+
+    `parts` are those that it is charged to; None: all.
+    """
     cursor = connection.execute(
         "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_loss, charged_loss, state,"
         " shared, holder) VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
@@ -294,6 +327,7 @@ def enter(
     )
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave an entry no number")
+    part_totals.touch(connection, cursor.lastrowid, parts)
     return cursor.lastrowid
 
 
@@ -328,6 +362,9 @@ def entry_content(connection: sqlite3.Connection, entry: int) -> dict[str, Any]:
         row = connection.execute(f"SELECT {columns} FROM {name} WHERE entry = ?", (entry,)).fetchone()
         if row is not None:
             found[name] = list(row)
+    parts = part_totals.written_touches(connection, entry)
+    if parts is not None:
+        found["parts"] = [list(ends) for ends in parts.ranges]
     return found
 
 

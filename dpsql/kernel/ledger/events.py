@@ -19,9 +19,11 @@ from datetime import datetime
 from fractions import Fraction
 from typing import Any
 
+from dpsql.kernel.ledger.part_totals import BY_PARTS, row_of_tree, scopes_with_trees
 from dpsql.kernel.ledger.totals import BOUNDS, POLICY, DamagedError, Row
 from dpsql.kernel.levels import Level
 from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.unit_parts import PartSet
 
 _BEGINNING = "0" * 64
 """Stands for the hash before the first event."""
@@ -82,7 +84,9 @@ def append(
     compared with the newest event.
     """
     before = newest(connection)
-    known = {name: total for name in (POLICY, BOUNDS, *scopes) if (total := stored_total(connection, name))}
+    names = [*dict.fromkeys((POLICY, BOUNDS, *scopes))]
+    names += [f"{BY_PARTS}{name}" for name in names if not name.startswith(BY_PARTS)]
+    known = {name: total for name in names if (total := stored_total(connection, name))}
     record = canonical({"event": kind, **content, "totals": known})
     event = Event(before.n + 1, chain_hash(before.hash, record))
     connection.execute("INSERT INTO event VALUES (?, ?, ?)", (event.n, record, event.hash))
@@ -90,7 +94,12 @@ def append(
 
 
 def stored_total(connection: sqlite3.Connection, name: str) -> Row | None:
-    """Return the total of a scope as it is stored; None if nothing was charged to it."""
+    """Return the total of a scope as it is stored; None if nothing was charged to it.
+
+    A name behind `BY_PARTS` is that of its largest totals by parts.
+    """
+    if name.startswith(BY_PARTS):
+        return row_of_tree(connection, name.removeprefix(BY_PARTS))
     row: Row | None = connection.execute(
         "SELECT epsilon, delta, cost, alpha FROM total WHERE name = ?", (name,)
     ).fetchone()
@@ -100,7 +109,12 @@ def stored_total(connection: sqlite3.Connection, name: str) -> Row | None:
 def stored_totals(connection: sqlite3.Connection) -> dict[str, Row]:
     """Return the totals of all scopes as they are stored."""
     rows = connection.execute("SELECT name, epsilon, delta, cost, alpha FROM total ORDER BY name")
-    return {name: tuple(total) for name, *total in rows}
+    found: dict[str, Row] = {name: tuple(total) for name, *total in rows}
+    for name in scopes_with_trees(connection):
+        total = row_of_tree(connection, name)
+        if total is not None:
+            found[f"{BY_PARTS}{name}"] = total
+    return found
 
 
 def check_newest(connection: sqlite3.Connection) -> None:
@@ -168,6 +182,8 @@ class Request:
     """How many releases the statement has; some may be stored, and are not asked for."""
     loss: PrivacyLoss | None = None
     """The largest loss that is to be reserved; None: that of one pure mechanism at this price."""
+    parts: PartSet | None = None
+    """The parts of units on which it depends; None: all."""
 
     @property
     def reserved(self) -> PrivacyLoss:
@@ -200,6 +216,8 @@ class Reservation:
     """Whether it takes its questions one by one."""
     parents: tuple[int | None, ...] = (None,)
     """The release that each release refines; None: none."""
+    touches: tuple[PartSet | None, ...] = (None,)
+    """The parts that each release is charged to; None: all."""
 
     @property
     def entries(self) -> tuple[tuple[int, PrivacyLoss], ...]:

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError
-from dpsql.kernel.ledger import events, process_identity
+from dpsql.kernel.ledger import events, part_totals, process_identity
 from dpsql.kernel.ledger.charging import enter, entry_content, now, release_content, store
 from dpsql.kernel.ledger.events import Event, LadderRequest, LadderReservation, StoredLadder, StoredRelease
 from dpsql.kernel.ledger.scopes import (
@@ -190,19 +190,20 @@ def share(connection: sqlite3.Connection, caps: Caps, reuse_key: str, analyst: s
     if find(connection, reuse_key, analyst) is not None:
         return  # paid for already, perhaps a moment ago by another thread
     row = connection.execute(
-        "SELECT e.at, e.statement, e.reading, e.mechanism, e.reserved_loss, e.charged_loss, r.payload"
-        " FROM release r JOIN entry e ON e.entry = r.entry"
+        "SELECT e.entry, e.at, e.statement, e.reading, e.mechanism, e.reserved_loss, e.charged_loss,"
+        " r.payload FROM release r JOIN entry e ON e.entry = r.entry"
         " WHERE r.reuse_key = ? AND r.payload IS NOT NULL ORDER BY r.number DESC LIMIT 1",
         (reuse_key,),
     ).fetchone()
     if row is None:
         return
-    at, statement, selection, mechanism, *losses, payload = row
+    paid, at, statement, selection, mechanism, *losses, payload = row
     reserved, charged = map(read_loss, losses)
     # What was realised may not be shown less dear than it was, nor dearer: the scope takes it as it is.
-    spend_own(connection, caps, analyst, reserved, charged)
+    parts = part_totals.touches(connection, paid)
+    spend_own(connection, caps, analyst, reserved, charged, parts=parts)
     who = (analyst, statement, selection, mechanism)
-    entry = enter(connection, reserved, who, shared=True, at=at)
+    entry = enter(connection, reserved, who, shared=True, at=at, parts=parts)
     number = store(connection, entry, (at, analyst, reuse_key, payload, events.newest(connection).n + 1))
     connection.execute(
         "UPDATE entry SET state = 'settled', charged_loss = ?, release = ? WHERE entry = ?",

@@ -9,7 +9,7 @@ from typing import Final, Protocol, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.kernel.facts import Facts
-from dpsql.kernel.ledger import charging, events, kept_results, limits
+from dpsql.kernel.ledger import charging, events, kept_results, limits, part_declarations
 from dpsql.kernel.ledger.events import (
     Event,
     LadderRequest,
@@ -23,7 +23,7 @@ from dpsql.kernel.ledger.events import (
 )
 from dpsql.kernel.ledger.scopes import ANYBODY, Caps, check_ladders, reorder
 from dpsql.kernel.ledger.store import Store, storable
-from dpsql.kernel.loss import Charge, PrivacyLoss
+from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
 
 _ENTRIES_PER_CHECKPOINT: Final = 128
 _CAPS: Final = "caps"
@@ -83,6 +83,7 @@ class ChargeLedger:
         if self.recall(_CAPS) != written:
             with self._store.write() as connection:
                 connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_CAPS, written))
+                part_declarations.adopt(connection, self._caps)
                 reorder(connection, self._caps)
                 self._tell_policy(connection, None, events.stored_totals(connection))
 
@@ -170,6 +171,10 @@ class ChargeLedger:
         with self._store.write() as connection:
             self._guard.hold(connection)
             self._adopt_facts(connection, facts)
+            if any(each.parts for each in asked) and not part_declarations.is_current(
+                connection, self._caps, facts
+            ):
+                asked = [replace(each, parts=None) for each in asked]
             for key in shared:
                 kept_results.share(connection, self._caps, key, name)
             reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
@@ -328,6 +333,18 @@ class ChargeLedger:
             found = kept_results.kept(connection)
         if found:
             self._guard.cover(self._store, max((each.event for each in found), key=lambda event: event.n))
+        return found
+
+    def spend_in_all_parts(self) -> dict[str, Totals]:
+        """Count the largest total of any part in all parts: units have moved, as the owner says.
+
+        It returns what was added to each scope.
+        """
+        with self._store.write() as connection:
+            self._guard.hold(connection)
+            found = part_declarations.spend_in_all(connection, "units have moved")
+            event = events.newest(connection)
+        self._guard.cover(self._store, event)
         return found
 
     def head(self) -> Event:

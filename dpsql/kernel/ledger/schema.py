@@ -14,7 +14,7 @@ from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.ledger import events
 from dpsql.kernel.ledger.process_identity import current
 
-VERSION: Final = 7
+VERSION: Final = 8
 """The version of the tables."""
 
 META: Final = """
@@ -207,11 +207,50 @@ WHEN OLD.state <> 'reserved' OR NEW.state = 'reserved' OR NEW.number IS NOT OLD.
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
 
+NODES: Final = """
+-- What was charged to parts of units: a tree for each scope, in whole steps.
+CREATE TABLE node (
+    scope TEXT NOT NULL,
+    level INTEGER NOT NULL CHECK (level BETWEEN 0 AND 5),
+    place INTEGER NOT NULL CHECK (place >= 0),
+    epsilon INTEGER NOT NULL DEFAULT 0 CHECK (epsilon BETWEEN 0 AND 1 << 60),
+    open INTEGER NOT NULL DEFAULT 0 CHECK (open >= 0),
+    delta INTEGER NOT NULL DEFAULT 0 CHECK (delta BETWEEN 0 AND 1 << 60),
+    cost INTEGER NOT NULL DEFAULT 0 CHECK (cost BETWEEN 0 AND 1 << 60),
+    below_epsilon INTEGER NOT NULL DEFAULT 0,
+    below_open INTEGER NOT NULL DEFAULT 0,
+    below_delta INTEGER NOT NULL DEFAULT 0,
+    below_cost INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (scope, level, place)
+) WITHOUT ROWID;
+"""
+"""The nodes of the trees of scopes, with the largest sums below each."""
+
+PARTS: Final = (
+    """
+-- The parts of units that an entry was charged to, as ranges of their numbers; none: all parts.
+CREATE TABLE touch (
+    entry INTEGER NOT NULL REFERENCES entry (entry),
+    low INTEGER NOT NULL CHECK (low >= 0),
+    high INTEGER NOT NULL CHECK (high >= low),
+    PRIMARY KEY (entry, low)
+) WITHOUT ROWID;
+CREATE TRIGGER touch_stays BEFORE DELETE ON touch
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER touch_is_final BEFORE UPDATE ON touch
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+-- The scopes that have a tree of nodes, and the order of their costs.
+CREATE TABLE tree (scope TEXT PRIMARY KEY, alpha TEXT) WITHOUT ROWID;
+"""
+    + NODES
+)
+"""What version 8 added."""
+
 ALL: Final = "".join(
     (
         *(META, ENTRY.format(entry="entry"), RELEASE, RELEASE_EVENT, TOTAL.format(total="total"), RESTORED),
         *(FAILED, RUNNING, CANCELLED),
-        *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS, BOUNDS),
+        *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS, BOUNDS, PARTS),
     )
 )
 """A new ledger."""

@@ -8,7 +8,9 @@ from dataclasses import astuple, dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from dpsql.errors import BudgetExceeded, OperationalError, PolicyError
+from dpsql.errors import OperationalError, PolicyError
+from dpsql.kernel.ledger import part_totals
+from dpsql.kernel.ledger.budget_errors import budget_error, gaussian_budget_error
 from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.totals import (
     POLICY,
@@ -21,6 +23,7 @@ from dpsql.kernel.ledger.totals import (
     members_total,
     names_of,
     owner,
+    read_total,
     scope,
     shown,
     too_wide,
@@ -31,6 +34,7 @@ from dpsql.kernel.ledger.totals import (
 )
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
 from dpsql.kernel.loss.charge import largest_epsilon
+from dpsql.kernel.unit_parts import ALL_PARTS, Calendar, PartSet
 
 ANYBODY = "*"
 """Stands for every analyst whom the policy does not name."""
@@ -45,6 +49,21 @@ class GroupCap:
 
 
 @dataclass(frozen=True, slots=True)
+class PartBudgets:
+    """That units of a kind are in parts: what was asked of one part is not spent in another one."""
+
+    kind: str
+    calendar: Calendar
+    declared: str
+    """What the policy declares, as text: where it changes, parts are other ones."""
+
+    def words(self, parts: PartSet) -> str:
+        """Name parts, with the period before them: `week 2026-W48`."""
+        named = self.calendar.words(parts)
+        return f"{self.calendar.every} {named}" if named[:1].isdigit() else named
+
+
+@dataclass(frozen=True, slots=True)
 class Caps:
     """Caps of the policy: on the total, on each analyst, on groups of analysts, on one statement."""
 
@@ -56,6 +75,8 @@ class Caps:
     groups: Mapping[str, GroupCap] = field(default_factory=dict)
     filter_of: Callable[[Charge], Filter] = Filter.of
     """What a scope with a budget admits."""
+    parts: PartBudgets | None = None
+    """The parts of units that each have the whole of every budget; None: no kind of unit has parts."""
 
     @property
     def filter(self) -> Filter:
@@ -89,6 +110,7 @@ class Caps:
             "limits": astuple(self.limits),
             "conversion_delta": write(self.filter.conversion_delta),
             "alpha": None if (order := order_of(self.filter)) is None else write(order),
+            **({} if self.parts is None else {"parts": self.parts.declared}),
         }
 
     def groups_of(self, analyst: str) -> list[tuple[str, GroupCap]]:
@@ -120,11 +142,13 @@ def order_of(each: Filter | None) -> Fraction | None:
 
 @dataclass(frozen=True, slots=True)
 class ScopeBudget:
-    """A scope: its name, what it admits, and its total so far."""
+    """A scope: its name, what it admits, and its total so far: by parts, the largest of any."""
 
     name: str
     filter: Filter
     totals: Totals
+    where: str = ""
+    """The parts whose total it is, in words; empty: all parts'."""
 
     def admits(self, loss: PrivacyLoss) -> bool:
         """Whether a statement with this loss may run."""
@@ -155,30 +179,111 @@ class ScopeBudget:
         return Charge(admits.epsilon if epsilon is None else epsilon, totals.delta + admits.conversion_delta)
 
 
-def policy_budget(connection: sqlite3.Connection, caps: Caps) -> ScopeBudget:
-    """Return the budget of the policy's scope."""
-    return ScopeBudget(POLICY, caps.filter, total_at_order(connection, POLICY, order_of(caps.filter)).totals)
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A scope with a budget: what it admits, what was charged to all parts of units, and to some."""
+
+    name: str
+    filter: Filter
+    whole: Totals
+    """What was charged to all parts."""
+    names: tuple[str, ...]
+    """The stored scopes whose totals by parts add up to its own."""
+
+    def budget(self, connection: sqlite3.Connection, parts: PartSet = ALL_PARTS) -> ScopeBudget:
+        """Return the budget; by parts, with the largest total of any of some."""
+        most = part_totals.largest(connection, self._scopes, parts)
+        return ScopeBudget(self.name, self.filter, self.whole + self._totals(most))
+
+    @property
+    def _scopes(self) -> list[tuple[str, Fraction | None]]:
+        return [(name, order_of(self.filter)) for name in self.names]
+
+    def _totals(self, amounts: part_totals.Amounts) -> Totals:
+        totals = amounts.totals
+        return totals if self.filter.order_way is not None else replace(totals, cost=Fraction(0))
+
+    def admit(
+        self,
+        connection: sqlite3.Connection,
+        caps: Caps,
+        loss: PrivacyLoss,
+        price: Charge | None,
+        parts: PartSet | None,
+    ) -> None:
+        """Raise `BudgetExceeded` unless each of some parts admits a loss, or all of them (None).
+
+        Where the largest total of each kind does not admit it, each part decides: the sums of epsilons and of
+        costs need not be largest in the same part.
+        """
+        read = ALL_PARTS if parts is None else parts
+        most = ScopeBudget(
+            self.name,
+            self.filter,
+            self.whole + self._totals(part_totals.largest(connection, self._scopes, read)),
+        )
+        if most.admits(loss):
+            return
+        found = part_totals.segments(connection, self._scopes, read)
+        for low, high, amounts in found:
+            where = ""
+            if caps.parts is not None and (parts is not None or len(found) > 1):
+                where = caps.parts.words(PartSet(((low, high),)))
+            totals = self.whole + self._totals(amounts)
+            admit(ScopeBudget(self.name, self.filter, totals, where), loss, price)
+
+    def segments(self, connection: sqlite3.Connection) -> list[tuple[int, int, ScopeBudget]]:
+        """Return the budget of each part, from the first to the last; equal neighbours are one."""
+        return [
+            (low, high, ScopeBudget(self.name, self.filter, self.whole + self._totals(amounts)))
+            for low, high, amounts in part_totals.segments(connection, self._scopes)
+        ]
 
 
-def analyst_budget(connection: sqlite3.Connection, caps: Caps, analyst: str) -> ScopeBudget | None:
-    """Return the budget of an analyst's own scope, with all kept ladders; None if there is no cap on it."""
+def policy_scope(connection: sqlite3.Connection, caps: Caps) -> Scope:
+    """Return the policy's scope."""
+    totals = total_at_order(connection, POLICY, order_of(caps.filter)).totals
+    return Scope(POLICY, caps.filter, totals, (POLICY,))
+
+
+def analyst_scope(connection: sqlite3.Connection, caps: Caps, analyst: str) -> Scope | None:
+    """Return an analyst's own scope, with all kept ladders; None if there is no cap on it."""
     own = caps.own_filter(analyst)
     if own is None:
         return None
-    asked = total_at_order(connection, scope(analyst), order_of(own)).totals
-    return ScopeBudget(scope(analyst), own, asked + ladder_total(connection, order_of(own)))
+    name = scope(analyst)
+    asked = total_at_order(connection, name, order_of(own)).totals
+    return Scope(name, own, asked + ladder_total(connection, order_of(own)), (name,))
 
 
-def group_budget(connection: sqlite3.Connection, caps: Caps, name: str, group: GroupCap) -> ScopeBudget:
-    """Return the budget that the members of a group have together.
+def scope_of_group(connection: sqlite3.Connection, caps: Caps, name: str, group: GroupCap) -> Scope:
+    """Return the scope that the members of a group have together.
 
     It bounds what they learn when they put together all that each of them knows. A ladder is one release that
     all of them know: what they know together has it once, so its loss is added once, not once a member. What
     they have asked is added member by member, since each answer has noise of its own.
     """
     admits = caps.filter_of(group.cap)
-    asked = members_total(connection, name, group.members, order_of(admits))
-    return ScopeBudget(group_scope(name), admits, asked + ladder_total(connection, order_of(admits)))
+    order = order_of(admits)
+    asked = members_total(connection, name, group.members, order)
+    names = [scope(each) if order is None else member(name, each) for each in group.members]
+    return Scope(group_scope(name), admits, asked + ladder_total(connection, order), tuple(names))
+
+
+def policy_budget(connection: sqlite3.Connection, caps: Caps) -> ScopeBudget:
+    """Return the budget of the policy's scope."""
+    return policy_scope(connection, caps).budget(connection)
+
+
+def analyst_budget(connection: sqlite3.Connection, caps: Caps, analyst: str) -> ScopeBudget | None:
+    """Return the budget of an analyst's own scope; None if there is no cap on it."""
+    found = analyst_scope(connection, caps, analyst)
+    return None if found is None else found.budget(connection)
+
+
+def group_budget(connection: sqlite3.Connection, caps: Caps, name: str, group: GroupCap) -> ScopeBudget:
+    """Return the budget that the members of a group have together."""
+    return scope_of_group(connection, caps, name, group).budget(connection)
 
 
 def all_budgets(connection: sqlite3.Connection, caps: Caps) -> list[ScopeBudget]:
@@ -215,12 +320,16 @@ def reorder(connection: sqlite3.Connection, caps: Caps) -> None:
         analyst = owner(name)  # None: the total and the ladders have the order of the policy
         if name.startswith(group_scope("")):
             connection.execute("DELETE FROM total WHERE name = ?", (name,))
+            part_totals.forget_tree(connection, name)
             continue
         order = order_of(caps.filter if analyst is None else caps.own_filter(analyst))
         total = total_at_order(connection, name, order)
         if order is None:
             total = Stored(replace(total.totals, cost=Fraction(0)))
         write_total(connection, name, total)
+        if part_totals.order_of_tree(connection, name)[0]:
+            part_totals.forget_tree(connection, name)
+            part_totals.keep_tree(connection, name, order)
     for name, group in caps.groups.items():
         order = order_of(caps.filter_of(group.cap))
         if order is not None:
@@ -246,11 +355,13 @@ def spend_own(
     charged: PrivacyLoss | None = None,
     *,
     price: Charge | None = None,
+    parts: PartSet | None = None,
 ) -> None:
     """Add a loss to an analyst's total, if the analyst's own cap and the caps of all groups allow it.
 
     They have to allow the reserved loss also where another one is charged: else an outcome could be told from
-    what is refused.
+    what is refused. It is added to the totals of some parts, or of all (None), and each of them has to allow
+    it.
     """
     orders = {scope(analyst): order_of(caps.own_filter(analyst))}
     for name, group in caps.groups_of(analyst):
@@ -258,12 +369,35 @@ def spend_own(
         if order is not None:
             keep_members(connection, name, group.members, order)
             orders[member(name, analyst)] = order
-        admit(group_budget(connection, caps, name, group), reserved, price)
-    own = analyst_budget(connection, caps, analyst)
+        scope_of_group(connection, caps, name, group).admit(connection, caps, reserved, price, parts)
+    own = analyst_scope(connection, caps, analyst)
     if own is not None:
-        admit(own, reserved, price)
+        own.admit(connection, caps, reserved, price, parts)
+    paid = reserved if charged is None else charged
     for name in {*names_of(connection, analyst), *orders}:
-        add_loss(connection, name, orders.get(name), reserved, reserved if charged is None else charged)
+        if parts is not None and name == scope(analyst) and own is None and not caps.groups_of(analyst):
+            keep_name(connection, name)
+        else:
+            add_loss(connection, name, orders.get(name), reserved, paid, parts)
+
+
+def keep_name(connection: sqlite3.Connection, name: str) -> None:
+    """Keep a scope that no cap looks at without totals by parts: they are added up when a cap needs them."""
+    part_totals.forget_tree(connection, name)
+    if read_total(connection, name) is None:
+        write_total(connection, name, Stored(Totals()))
+
+
+def spend_total(
+    connection: sqlite3.Connection,
+    caps: Caps,
+    loss: PrivacyLoss,
+    price: Charge,
+    parts: PartSet | None = None,
+) -> None:
+    """Add a loss to the policy's total, of some parts or of all, if its budget allows it."""
+    policy_scope(connection, caps).admit(connection, caps, loss, price, parts)
+    add_loss(connection, POLICY, order_of(caps.filter), loss, loss, parts)
 
 
 def admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None:
@@ -271,11 +405,11 @@ def admit(budget: ScopeBudget, loss: PrivacyLoss, price: Charge | None) -> None:
     if budget.admits(loss):
         return
     if price is None and loss.epsilon is None:
-        raise _gaussian_budget_error(loss, budget.remaining, budget.name)
+        raise gaussian_budget_error(loss, budget.remaining, budget.name, budget.where)
     asked = loss.charge if price is None else price
     one = PrivacyLoss.of(asked.epsilon, asked.delta)
     other = price is not None and one != loss and budget.admits(one)
-    raise budget_error(asked, budget.remaining, budget.name, other=other)
+    raise budget_error(asked, budget.remaining, budget.name, other=other, where=budget.where)
 
 
 def add_loss(
@@ -284,47 +418,18 @@ def add_loss(
     order: Fraction | None,
     reserved: PrivacyLoss,
     charged: PrivacyLoss,
+    parts: PartSet | None = None,
 ) -> None:
-    """Add the part of a loss that is not written yet to the total of a scope."""
+    """Add the part of a loss that is not written yet to the total of a scope: of some parts, or of all."""
     before = total_at_order(connection, name, order)
+    if parts is not None:
+        if read_total(connection, name) != before:
+            write_total(connection, name, before)
+        kept = part_totals.keep_tree(connection, name, before.order)
+        part_totals.add(connection, name, parts, part_totals.Amounts.of(reserved, charged, kept))
+        return
     more = added_amounts(reserved, charged, before.order)
     after = Stored(before.totals + more, before.order)
     if too_wide(after.totals, more):
         raise OperationalError("this epsilon or delta has too many digits: give it as a short decimal")
     write_total(connection, name, after)
-
-
-def _gaussian_budget_error(loss: PrivacyLoss, available: Charge, name: str) -> BudgetExceeded:
-    """Return the error for a stored answer with Gaussian noise, which has no epsilon that could be named."""
-    whose = f"the budget of your {name}" if name.startswith(group_scope("")) else "your own budget"
-    return BudgetExceeded(
-        f"the stored answer has Gaussian noise, for which too little is left of {whose}, or it has no delta",
-        (available.epsilon, loss.delta),
-        (available.epsilon, available.delta),
-        scope=name,
-    )
-
-
-def budget_error(requested: Charge, available: Charge, name: str, *, other: bool = False) -> BudgetExceeded:
-    """Return the error; the requested amount is rounded up, the available one down.
-
-    `other`: the statement would be admitted if its epsilon were divided among its mechanisms.
-    """
-    over = (
-        "epsilon" if requested.epsilon > available.epsilon or requested.delta <= available.delta else "delta"
-    )
-    costs = f"the statement costs {over} {shown(getattr(requested, over), up=True)}, but"
-    left = shown(getattr(available, over), up=False)
-    if name == "query":
-        text = f"{costs} one statement may cost at most {left}"
-    elif name == POLICY:
-        text = f"{costs} only {left} of the budget is left"
-    elif name.startswith(group_scope("")):
-        text = f"{costs} only {left} of the budget of your {name} is left"
-    else:
-        text = f"{costs} only {left} of your own budget is left"
-    if other:
-        text += ", in which it fits only with OPTIONS (layout = BASIC)"
-    return BudgetExceeded(
-        text, (requested.epsilon, requested.delta), (available.epsilon, available.delta), scope=name
-    )

@@ -296,7 +296,10 @@ def _added_up(connection: sqlite3.Connection, name: str, order: Fraction | None)
     analyst, losses = owner(name), list[tuple[str, int]]()
     if name != BOUNDS:
         chosen, given = ("shared = 0", ()) if analyst is None else ("analyst = ?", (analyst,))
-        query = f"SELECT charged_loss, COUNT(*) FROM entry WHERE {chosen} GROUP BY 1"
+        query = (
+            f"SELECT charged_loss, COUNT(*) FROM entry WHERE {chosen}"
+            " AND NOT EXISTS (SELECT 1 FROM touch WHERE touch.entry = entry.entry) GROUP BY 1"
+        )
         losses += connection.execute(query, given).fetchall()
     if analyst is None:
         losses += connection.execute("SELECT loss, COUNT(*) FROM bounds GROUP BY 1").fetchall()

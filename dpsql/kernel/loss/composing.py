@@ -15,6 +15,7 @@ from fractions import Fraction
 
 from dpsql.errors import InternalError
 from dpsql.kernel.loss.privacy_loss import BoundedRange, Gaussian, Part, PrivacyLoss, PureDP, Realised, Stream
+from dpsql.kernel.unit_parts import PartSet
 
 _Amount = tuple[Fraction, int]
 """The epsilon or rho of each of so many mechanisms."""
@@ -216,10 +217,13 @@ def _settle_pure(reserved: PureDP, epsilon: Fraction, times: int, *, stream: boo
 
 
 class Spending:
-    """What the steps of one release have cost until now, within what is reserved for it."""
+    """What the steps of one release have cost until now, within what is reserved for it.
 
-    def __init__(self, limit: PrivacyLoss) -> None:
-        self.limit = limit
+    It is reserved for some parts of units, or for all (None): counts that depend on others are refused.
+    """
+
+    def __init__(self, limit: PrivacyLoss, unit_parts: PartSet | None = None) -> None:
+        self.limit, self.unit_parts = limit, unit_parts
         self._spent: list[PrivacyLoss | _Parts] = []
 
     @property
@@ -231,6 +235,11 @@ class Spending:
         """Return the loss of all steps but the steps of some parallel parts."""
         others = (each for each in self._spent if each is not parts)
         return sum((each.loss if isinstance(each, _Parts) else each for each in others), PrivacyLoss())
+
+    def check_parts(self, parts: PartSet | None) -> None:
+        """Refuse counts of units of parts for which nothing is reserved; None: of all parts."""
+        if self.unit_parts is not None and (parts is None or not parts <= self.unit_parts):
+            raise InternalError("counts depend on units of parts that are not charged")
 
     def admit(self, most: PrivacyLoss) -> None:
         """Refuse a step that may cost so much, if that is more than is left."""
@@ -275,7 +284,7 @@ class _PartSpending(Spending):
     """What the steps of one of several parts have cost."""
 
     def __init__(self, parts: _Parts) -> None:
-        super().__init__(parts.whole.limit)
+        super().__init__(parts.whole.limit, parts.whole.unit_parts)
         self._parts = parts
 
     def check(self, total: PrivacyLoss) -> None:

@@ -13,7 +13,7 @@ how many units contribute how much up to it: `Bins`.
 Interactive queries that are charged only if a public expectation is off: `CheckStream`, `GuessAndCheck`,
 `MedianOracle`.
 ``mechanism`` has the base classes, checks of public facts, and the grid; ``weights`` samples;
-``noisy_order`` finds the largest noisy counts of a large domain.
+``noisy_order`` finds the largest noisy counts of a large domain, or of counts that are known from above.
 Every mechanism can be used on its own (`dpsql.mechanisms`) and does not depend on SQL. The proof stands in
 the class's docstring.
 

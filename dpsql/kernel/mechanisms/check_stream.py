@@ -21,9 +21,12 @@ from dpsql.kernel.mechanisms.mechanism import (
     NoiseSource,
     Result,
     grid_of,
+    in_counts,
     in_order,
     kind,
+    pad_rows,
     positive,
+    to_steps,
     whole,
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
@@ -196,13 +199,15 @@ class CheckStreamPlan(Mechanism[Off]):
 
     def run(self, counts: OrderedCounts, source: NoiseSource = SYSTEM) -> Off:
         """Check statistics in a public order, given in whole bounds, until the misses are used up."""
-        stream, index, gaps = CheckStream(self, source), [], list[float]()
-        for place, value in enumerate(in_order(counts)):
-            gap = None if stream.exhausted else stream.check(Fraction(int(value)))
-            if gap is not None:
-                index.append(place)
-                gaps.append(float(gap))
-        return Off(self, np.array(index, dtype=np.int64), np.array(gaps), units=len(index))
+        array = in_order(counts, trials=True)
+        rows = to_steps(np.atleast_2d(array), self.resolution, negated=False)
+        checks = _Checks(self, source, len(rows))
+        steps = np.stack([checks.compare(rows[:, j]) for j in range(rows.shape[1])], axis=1)
+        trial, place = np.nonzero(steps >= self.cutoff)
+        gap = in_counts(steps[trial, place], self.resolution) + float(self.offset)
+        if array.ndim == 1:
+            return Off(self, place, gap, units=int(checks.used[0]))
+        return Off(self, *pad_rows(trial, (len(rows), self.misses), place, gap), units=checks.used)
 
     def slack(self, missed: float = 0.05) -> float:
         """Return how far beyond its tolerance the number of any check that is as expected may be, in bounds.
@@ -226,6 +231,29 @@ class CheckStreamPlan(Mechanism[Off]):
         return own * math.log(max(checks, 1) * own / (missed * (level + own))) + float(self.offset)
 
 
+class _Checks:
+    """The state of one stream, or of several independent ones: the threshold's noise and the misses used."""
+
+    def __init__(self, plan: CheckStreamPlan, source: NoiseSource, trials: int) -> None:
+        self._plan, self._source = plan, source
+        self.level = self._draw(plan.threshold_scale, trials)
+        self.used = np.zeros(trials, dtype=np.int64)
+
+    def compare(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return statistics with noise, less the threshold's, in grid steps.
+
+        Where the misses are used up, it is a number below the cutoff that tells nothing.
+        """
+        plan, open_ = self._plan, self.used < self._plan.misses
+        found = steps + (self._draw(plan.scale, len(steps)) - self.level)
+        found = np.where(open_, found, plan.cutoff - 1)
+        self.used += found >= plan.cutoff
+        return found
+
+    def _draw(self, scale: Fraction, size: int) -> NDArray[np.int64]:
+        return self._source.draw(self._plan.noise, scale, self._plan.resolution, size)
+
+
 class CheckStream:
     """Checks statistics one after the other; only those that are off use one of the misses.
 
@@ -238,9 +266,8 @@ class CheckStream:
     """
 
     def __init__(self, plan: CheckStreamPlan, source: NoiseSource = SYSTEM) -> None:
-        self.plan, self._source = plan, source
-        self._level = self._draw(plan.threshold_scale)
-        self._used, self._asked = 0, False
+        self.plan = plan
+        self._checks, self._asked = _Checks(plan, source, 1), False
         self._alone = threading.Lock()
 
     def check(self, statistic: Fraction) -> Fraction | None:
@@ -260,14 +287,10 @@ class CheckStream:
             if self.exhausted:
                 raise RuntimeError(f"all {self.plan.misses} misses are used up: nothing more is checked")
             self._asked = True
-            found = steps + self._draw(self.plan.scale) - self._level
-            if found < self.plan.cutoff:
-                return None
-            self._used += 1
+            found = int(self._checks.compare(np.array([steps]))[0])
+        if found < self.plan.cutoff:
+            return None
         return Fraction(found, 1 << self.plan.resolution) + self.plan.offset
-
-    def _draw(self, scale: Fraction) -> int:
-        return int(self._source.draw(self.plan.noise, scale, self.plan.resolution, 1)[0])
 
     @property
     def exhausted(self) -> bool:
@@ -277,12 +300,12 @@ class CheckStream:
     @property
     def misses_left(self) -> int:
         """How many further misses the budget pays for."""
-        return self.plan.misses - self._used
+        return self.plan.misses - int(self._checks.used[0])
 
     @property
     def charge(self) -> Charge:
         """The charge until now: that of the threshold after the first check, and that of each miss."""
-        return self.plan.realised_loss(self._used).charge if self._asked else Charge()
+        return self.plan.realised_loss(int(self._checks.used[0])).charge if self._asked else Charge()
 
 
 def best_threshold_share(misses: int, moves: int, answers: Fraction) -> Fraction:

@@ -49,9 +49,9 @@ def as_sparse_counts(counts: SparseCounts, groups: int) -> SparseCounts:
     return SparseCounts(values, positions, groups)
 
 
-def as_bounded_counts(counts: BoundedCounts, groups: int) -> BoundedCounts:
-    """Check that so many counts are known from above."""
-    upper, likely = (as_counts(each, groups) for each in (counts.upper, counts.likely))
+def as_bounded_counts(counts: BoundedCounts, groups: int, *, trials: bool = False) -> BoundedCounts:
+    """Check that so many counts are known from above, of a single run or of trials, if they are allowed."""
+    upper, likely = (as_counts(each, groups, trials=trials) for each in (counts.upper, counts.likely))
     return BoundedCounts(upper, counts.exact, likely)
 
 

@@ -20,7 +20,7 @@ Whether a group is listed or empty has no influence on the law, only its count h
 *Counts that are known from above* (`BoundedCounts`): units take long to count, and a bound b >= n on them
 does not. Let Z be the noise of all groups, J any k + 1 or more of them, T the (k+1)-th largest n + Z in J.
 *Proposition.* A group outside of J with b + Z < T is not among the groups that reach the (k+1)-th largest
-n + Z of all: that is at least T, and n + Z <= b + Z. So `bounded_leaders`, which counts J and those that are
+n + Z of all: that is at least T, and n + Z <= b + Z. So `count_candidates`, which counts J and those that are
 not below T, has the groups and sums of `leaders` on all counts: the same function of counts and noise. No
 law changes, and no proof is touched. Which J it is decides on the work only.
 """
@@ -117,32 +117,30 @@ def ascending(values: NDArray[np.int64], ranks: NDArray[np.int64]) -> NDArray[np
     return np.lexsort((ranks, values), axis=-1)
 
 
-def bounded_leaders(
-    counts: BoundedCounts, k: int, noise: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return what `leaders` does for values in grid steps that are known from above, given all noise."""
-    above = counts.upper + noise
-    usual = _largest(above, 3 * (k + 1) // 2)
-    first = usual
-    if len(above) > k:  # as many as are to be counted if all counts are as expected
-        likely = np.partition(counts.likely + noise, -k - 1)[-k - 1]
-        first = np.union1d(usual, np.flatnonzero(above >= likely))
-    sums = counts.exact(first) + noise[first]
-    level = np.sort(sums)[-k - 1] if len(sums) > k else BELOW_ALL
-    reaching = above >= level
-    reaching[first] = False
-    more = np.flatnonzero(reaching)
-    index = np.concatenate([first, more])
-    noisy = np.concatenate([sums, counts.exact(more) + noise[more]]) if len(more) else sums
-    order = np.argsort(index)
-    kept = contenders(noisy[order], k)
-    return index[order][kept], noisy[order][kept]
+def count_candidates(counts: BoundedCounts, k: int, noise: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the sums of values in grid steps and noise where they may reach the (k+1)-th largest one.
+
+    Elsewhere they are `BELOW_ALL`. Of shape (..., n), there are independent trials.
+    """
+    above, last = counts.upper + noise, max(noise.shape[-1] - k - 1, 0)
+    usual = max(above.shape[-1] - 3 * (k + 1) // 2, 0)
+    # So many are usually enough; those that are counted as well if all counts are as expected.
+    least = np.partition(above, usual)[..., usual, None]
+    likely = np.partition(counts.likely + noise, last)[..., last, None]
+    sums = np.full(above.shape, BELOW_ALL)
+    _count_where(above >= np.minimum(least, likely), counts, noise, sums)
+    level = np.partition(sums, last)[..., last, None]
+    _count_where((above >= level) & (sums == BELOW_ALL), counts, noise, sums)
+    return sums
 
 
-def _largest(values: NDArray[np.int64], number: int) -> NDArray[np.int64]:
-    """Return the positions of so many of the largest values, ascending."""
-    last = len(values) - number
-    return np.sort(np.argpartition(values, last)[last:]) if last > 0 else np.arange(len(values))
+def _count_where(
+    there: NDArray[np.bool_], counts: BoundedCounts, noise: NDArray[np.int64], sums: NDArray[np.int64]
+) -> None:
+    """Fill in the sums of some groups, which are counted."""
+    positions = np.flatnonzero(there)
+    if len(positions):
+        sums[there] = counts.exact(positions) + noise[there]
 
 
 def to_bounded_steps(counts: BoundedCounts, bits: int) -> BoundedCounts:
@@ -292,8 +290,11 @@ class NoisyOrder(Mechanism[R]):
         if isinstance(values, SparseCounts):
             return order_sparse(values, self.k, law, source)
         if isinstance(values, BoundedCounts):
-            near, noisy = bounded_leaders(values, self.k, source.draw(*law, len(values.upper)))
-            chosen, gaps = select(noisy, source.ranks(len(near)), self.k)
+            sums = count_candidates(values, self.k, source.draw(*law, values.upper.shape))
+            if sums.ndim == 2:
+                return select(sums, source.ranks(sums.shape[1], trials=len(sums)), self.k)
+            near = contenders(sums, self.k)
+            chosen, gaps = select(sums[near], source.ranks(len(near)), self.k)
             return near[chosen], gaps
         if values.ndim == 2:
             noisy = source.draw(*law, values.shape)

@@ -125,7 +125,7 @@ class NoisyTopK(NoisyOrder["TopK[NoisyTopK]"]):
         if isinstance(counts, SparseCounts):
             return self._run_sparse(counts, source)
         if isinstance(counts, BoundedCounts):
-            known = as_bounded_counts(counts, self.groups)
+            known = as_bounded_counts(counts, self.groups, trials=True)
             if not self.bounded:
                 return self.run(known.complete(), source)
             index, gaps = self.order(to_bounded_steps(known, self.resolution), source)
@@ -256,9 +256,9 @@ class HybridTopK(NoisyOrder[Hybrid]):
             every = SparseCounts(values, np.concatenate([[0], listed.positions + 1]), self.groups + 1)
             return self._chosen(every, source, listed.values.shape[:-1])
         if isinstance(counts, BoundedCounts):
-            known = as_bounded_counts(counts, self.groups)
+            known = as_bounded_counts(counts, self.groups, trials=True)
             if self.bounded:
-                return self._chosen(self._bounded_with_level(known), source, ())
+                return self._chosen(self._bounded_with_level(known), source, known.upper.shape[:-1])
             counts = known.complete()
         array = as_counts(counts, self.groups, trials=True)
         return self._chosen(self._with_level(array), source, array.shape[:-1])
@@ -274,8 +274,10 @@ class HybridTopK(NoisyOrder[Hybrid]):
         """Return the same of counts that are known from above."""
 
         def exact_steps(places: NDArray[np.int64]) -> NDArray[np.int64]:
-            found, groups = np.full(len(places), self.level), places > 0
-            found[groups] = to_steps(counts.exact(places[groups] - 1), self.resolution, negated=False)
+            trial, place = np.divmod(places, self.groups + 1)
+            found, groups = np.full(len(places), self.level), place > 0
+            positions = (trial * self.groups + place - 1)[groups]
+            found[groups] = to_steps(counts.exact(positions), self.resolution, negated=False)
             return found
 
         upper, likely = map(self._with_level, (counts.upper, counts.likely))

@@ -18,6 +18,14 @@ from the rows of each alone. A unit that does has size <= C for each number, so 
 adds to a group is the sum of its rows there, and what all of them add is that of all their rows. As a stands
 the size, which is at least the sum of c; where `own_whole` asks for it, that sum itself. `alone` has the same
 rows as `rows`, perhaps without their groups, so that a row is not read twice with different sizes.
+
+*With listed units* (`weigh_listed`): all rows of a group count in full, and for each listed unit is added
+what it adds less what it would in full. *Lemma:* the numbers that are not `CUT` are the same if all parts are
+`LINEAR` or `Units`, and each unit that is not listed has sizes <= C. In full, a group has the sum of what its
+rows add, and nothing is rounded: so it is the sum over units of what each would add in full. A unit that is
+not listed adds that; of a listed one it is replaced by what it adds. Of `Units` all are counted at once.
+The size of a unit is a number of its rows, for `CappedRows` of those in one group, but for `CappedSum`, whose
+steps must be the least. A sum that would be cut where all rows are added up is not counted: it is `CUT`.
 """
 
 from __future__ import annotations
@@ -26,8 +34,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
-from dpsql.kernel.tree.counted import Counted, Exprs, KeptValues, UnitValue
-from dpsql.kernel.tree.exact import huge, whole
+from dpsql.kernel.tree.counted import (
+    CappedRows,
+    CappedSum,
+    Counted,
+    Exprs,
+    KeptValues,
+    Moment,
+    RowSum,
+    Units,
+    UnitValue,
+    WeightedRows,
+    sum_of_rows,
+)
+from dpsql.kernel.tree.exact import BEYOND, FURTHEST, huge, whole
 from dpsql.kernel.tree.expressions import (
     Aggregate,
     Binary,
@@ -36,14 +56,16 @@ from dpsql.kernel.tree.expressions import (
     Case,
     Cast,
     Column,
+    Constant,
     Frame,
     IsNull,
     OrderTerm,
+    Paren,
     Window,
 )
 from dpsql.kernel.tree.node import Expr, Lowered, Query, Source
 from dpsql.kernel.tree.relations import Derived, Item, Join, Select, SetOperation, columns, conjunction, items
-from dpsql.types import BIGINT
+from dpsql.types import BIGINT, NULL
 
 _COUNT = Aggregate("COUNT")
 
@@ -157,6 +179,13 @@ def _count_cells(rows: Query, keys: int, number: Expr = _COUNT) -> Select:
     return Select(listed, Derived(rows, "h"), group=by)
 
 
+OF_FEW_ROWS = (CappedRows, WeightedRows, RowSum, Moment)
+"""What is in full the sum of what rows add, and counts units with `most` rows or fewer in full."""
+LINEAR = (*OF_FEW_ROWS, CappedSum)
+"""The same, and sums in least steps, whose units count in full by what their rows have."""
+CUT = (1 << 63) - 1
+"""A number of which a sum was cut; no number is as large."""
+
 Parts = tuple[Counted, ...]
 _UPWARDS = Frame("ROWS", Bound("PRECEDING"))
 
@@ -216,10 +245,67 @@ class Weighted(Lowered):
         listed = (*map(Item, by), *items("r", each))
         units = Select(listed, source, IsNull(own, negated=True), group=by)
         if self.weighed:
-            units, sums = self._with_totals(units, len(each), names)
+            units, sums = self._with_totals(units, len(each), names, self.weighed)
             values |= {p: (p.weigh(unit, values[p], *sums[p]),) for p in self.weighed}
         made = {p: p.of_units(unit, values[p]) for p in parts}
         return self._select_numbers(made, Derived(units, "w"), "w")
+
+    def weigh_listed(self, listed: Source | None) -> Query:
+        """Return the query that weighs the rows of listed units alone: `listed` has them as `l.u`.
+
+        None: no unit is listed.
+        """
+        own, unit, one = _unit(), Column("w", "u"), huge(whole(1))
+        source, rows = self._values(once=True)
+        by, there, each = columns("s", "k", self.keys), IsNull(own, negated=True), list[tuple[Expr, Expr]]()
+        names: dict[Counted, list[str]] = {}
+        for p in self.parts:
+            found = [(e, e) for e in p.of_unit(own, rows[p])]
+            if isinstance(p, Units):  # one that is listed is among all different ones
+                found = [(e, whole(0)) for e in (p.of_rows(own, rows[p]),) if e is not None]
+            each += [pair for pair in found if pair not in each]
+            names[p] = [f"r{each.index(pair)}" for pair in found]
+        shown = (*items("r", (e for e, _ in each)), *map(Item, by), Item(Constant(None, NULL), "u"))
+        all_rows = Select(shown, source, there, group=by)
+        units: Query = all_rows
+        weighed = [p for p in self.parts if p.weighs]
+        sums: dict[Counted, tuple[Expr, Expr]] = {}
+        if listed is not None:
+            of_listed = Join(source, "SEMI", listed, Binary("=", own, Column("l", "u")))
+            single = (*map(Item, (own, *by)), *items("r", (e for _, e in each)))
+            made = Select(single, of_listed, there, group=(own, *by))
+            few, sums = self._with_totals(made, len(each), names, weighed)
+            more = tuple(Item(one, item.name) for item in few.items[len(shown) :])
+            units = SetOperation(replace(all_rows, items=(*shown, *more)), "UNION ALL", few)
+        numbers: dict[Counted, Expr | None] = {}
+        for p in self.parts:
+            values = tuple(Column("w", name) for name in names[p])
+            full = p.weigh(unit, values, one, one)
+            added = p.weigh(unit, values, *sums.get(p, (one, one)))
+            if isinstance(p, CappedRows):
+                added = Call("LEAST", (values[0], whole(p.most)))
+            if isinstance(p, LINEAR) and listed is not None:
+                full = Case(((IsNull(unit), full),), Paren(Binary("-", added, full)))
+            number = p.of_merged(unit, (full,)) if p.weighs else sum_of_rows(full)
+            if isinstance(p, (RowSum, CappedSum)):
+                most = Aggregate("MAX", (Call("abs", (values[-1],)),))
+                limit = whole(FURTHEST if isinstance(p, RowSum) else BEYOND)
+                number = Case(((Binary(">=", most, limit), whole(CUT)),), number)
+            numbers[p] = number
+        return self._select_numbers(numbers, Derived(units, "w"), "w")
+
+    def large_units(self) -> Select:
+        """Return the units `u` that have more than C of one size, with their sizes `a0`, .."""
+        own = _unit()
+        sizes = {p: p.size(own, p.row) for p in self.parts if p.in_full is not None}
+        listed = {e: f"a{i}" for i, e in enumerate(dict.fromkeys(sizes.values()))}
+        alone = Derived(self.alone or self.rows, "s")
+        shown = (Item(own), *(Item(e, n) for e, n in listed.items()))
+        counted = Select(shown, alone, IsNull(own, negated=True), group=(own,))
+        limits = dict.fromkeys((listed[size], part.in_full or 0) for part, size in sizes.items())
+        more: list[Expr] = [Binary(">", Column("n", name), whole(most)) for name, most in limits]
+        names = (Item(Column("n", "u")), *(Item(Column("n", name)) for name in listed.values()))
+        return Select(names, Derived(counted, "n"), reduce(partial(Binary, "OR"), more))
 
     def _aggregates(self, rows: Mapping[Counted, Exprs]) -> tuple[Exprs, dict[Counted, list[str]]]:
         """Return the aggregates `r0`, .. of the rows of a unit in a group, and their names for each part."""
@@ -257,13 +343,13 @@ class Weighted(Lowered):
         return Derived(query, "s"), rows
 
     def _with_totals(
-        self, units: Select, size: int, names: dict[Counted, list[str]]
+        self, units: Select, size: int, names: dict[Counted, list[str]], weighed: Sequence[Counted]
     ) -> tuple[Select, dict[Counted, tuple[Expr, Expr]]]:
         """Add b and a to the numbers of units and groups, for each part that is weighed."""
         unit, by = Column("v", "u"), columns("v", "k", self.keys)
         listed: dict[Expr, str] = {}
         found: dict[Counted, tuple[Expr, Expr]] = {}
-        for part in self.weighed:
+        for part in weighed:
             c = part.measure(tuple(Column("v", n) for n in names[part]))
             one = Window(Aggregate("SUM", (c,)), (unit,)) if self.keys else c
             a = Column("w", listed.setdefault(Call("GREATEST", (one, whole(1))), f"a{len(listed)}"))
@@ -283,12 +369,7 @@ class Weighted(Lowered):
         by, there = columns("s", "k", self.keys), IsNull(own, negated=True)
         listed = {e: f"a{i}" for i, e in enumerate(dict.fromkeys(sizes.values()))}
         a = {part: listed[size] for part, size in sizes.items()}
-        alone = Derived(self.alone or self.rows, "s")
-        counted = Select((Item(own), *(Item(e, n) for e, n in listed.items())), alone, there, group=(own,))
-        limits = dict.fromkeys((a[part], part.in_full or 0) for part in a)
-        more: list[Expr] = [Binary(">", Column("n", name), whole(most)) for name, most in limits]
-        shown = (Item(Column("n", "u")), *(Item(Column("n", name)) for name in listed.values()))
-        many = Select(shown, Derived(counted, "n"), reduce(partial(Binary, "OR"), more))
+        many = self.large_units()
         other = Column("h", "u")
         of_large = [
             Item(huge(Call("GREATEST", (Aggregate("MAX", (Column("h", n),)), whole(1)))), n)

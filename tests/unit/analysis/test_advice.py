@@ -60,8 +60,8 @@ def rewritten(session: Session, statement: str) -> str:
 
 def value(statement: str, **rows: object) -> object:
     """Return the number of a statement over the rows, computed by DuckDB."""
-    with duckdb.connect() as engine:
-        engine.execute(f"CREATE TABLE stays AS {ROWS}")
+    with duckdb.cursor() as engine:
+        engine.execute(f"CREATE TEMP TABLE stays AS {ROWS}")
         return present(engine.execute(re.sub(r" -- .*", "", statement)).fetchone())[0]
 
 

@@ -124,7 +124,7 @@ def kept() -> Iterator[Kept]:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_unit_moves_a_count_by_its_bound_at_most(session: Session, kept: Kept, statement: str) -> None:
     sql = proved(session, statement).compiled.sql
     seen = set()

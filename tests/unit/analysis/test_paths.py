@@ -71,9 +71,9 @@ def test_a_key_that_leads_on_ties_all_tables_of_the_path(
     session: Session, folder: Path, statement: str
 ) -> None:
     plan = proved(session, statement)
-    with duckdb.connect() as connection:
+    with duckdb.cursor() as connection:
         for table in DATA:
-            connection.execute(f"CREATE TABLE {table} AS FROM '{folder / table}.parquet'")
+            connection.execute(f"CREATE TEMP TABLE {table} AS FROM '{folder / table}.parquet'")
         expected = connection.execute(f"SELECT COUNT(*) {STATEMENTS[statement]}").fetchall()[0][0]
     assert expected > 20
     assert int(exact_of(engine_of(session).count(plan.compiled)).n[0][0]) == expected

@@ -73,6 +73,7 @@ def opened(tmp_path: Path) -> Iterator[Opened]:
 
 
 @pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.sampled(4)
 def test_what_may_change_while_it_is_read_is_read_once(opened: Opened, name: str) -> None:
     prepared = opened(name)[1]
     once = name in ("trusted csv", "computed")

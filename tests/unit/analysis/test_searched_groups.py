@@ -89,6 +89,7 @@ def counts_of(session: Session, statement: str, place: int) -> NDArray[np.int64]
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
+@pytest.mark.sampled(3)
 def test_the_groups_of_each_unit_are_measured(
     session: Session, rows: list[tuple[int | None, int | None, int, bool]], name: str
 ) -> None:

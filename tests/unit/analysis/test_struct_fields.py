@@ -95,8 +95,8 @@ def test_a_field_is_named_and_means_what_it_does_in_the_engine(
     assert exact(session, statement) == expected
     if "GROUP BY" not in statement and '"' not in statement:
         plain = statement.replace("WITH DIFFERENTIAL_PRIVACY", "")
-        with duckdb.connect() as connection:
-            connection.execute(f"CREATE TABLE people AS FROM '{folder}/people.parquet'")
+        with duckdb.cursor() as connection:
+            connection.execute(f"CREATE TEMP TABLE people AS FROM '{folder}/people.parquet'")
             assert connection.sql(plain).fetchall() == [(expected[0],)]
 
 

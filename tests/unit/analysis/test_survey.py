@@ -54,6 +54,7 @@ def test_an_accepted_statement_has_no_obstacle(fixture: Fixture, session: Sessio
 
 
 @pytest.mark.parametrize("fixture", REFUSED)
+@pytest.mark.sampled(3)
 def test_a_refused_statement_has_the_obstacle_that_the_analysis_stopped_at(
     fixture: Fixture, session: Session
 ) -> None:

@@ -354,6 +354,7 @@ def values_of_a_unit(raw: duckdb.DuckDBPyConnection, unit: str, key: str, rest: 
 
 
 @pytest.mark.parametrize("case", FACTS.values(), ids=FACTS)
+@pytest.mark.sampled(3)
 def test_a_fact_is_found(
     case: tuple[str, str, str], session: Session, raw: duckdb.DuckDBPyConnection
 ) -> None:

@@ -110,6 +110,8 @@ def test_the_catalogue_has_every_mechanism() -> None:
         "noisy top-k, geometric",
         "noisy top-k over a sparse domain",
         "hybrid top-k over a sparse domain",
+        "noisy top-k over counts known from above",
+        "hybrid top-k over counts known from above",
         "noisy lowest-k",
         "noisy max",
         "exponential mechanism",

@@ -60,9 +60,8 @@ TABLES = {
 
 
 def write(folder: Path, tables: dict[str, str]) -> None:
-    with duckdb.connect() as connection:
-        for name, sql in tables.items():
-            connection.execute(f"COPY ({sql}) TO '{folder / name}.parquet' (FORMAT parquet)")
+    for name, sql in tables.items():
+        duckdb.sql(f"COPY ({sql}) TO '{folder / name}.parquet' (FORMAT parquet)")
 
 
 @dataclass

@@ -81,8 +81,7 @@ class Owner:
         self.policy = POLICY
 
     def put(self, table: str, sql: str) -> None:
-        with duckdb.connect() as connection:
-            connection.execute(f"COPY ({sql}) TO '{self.folder / table}.parquet' (FORMAT parquet)")
+        duckdb.sql(f"COPY ({sql}) TO '{self.folder / table}.parquet' (FORMAT parquet)")
 
     def check(self, *args: str, facts: bool = False) -> Done:
         path = self.folder / "dpsql.toml"
@@ -292,6 +291,7 @@ def test_children_find_their_unit_through_the_parent(owner: Owner) -> None:
         ("SELECT i % 50 AS size, i AS number FROM range(90) AS r(i)", '"ROW"', ""),
     ],
 )
+@pytest.mark.sampled(3)
 def test_rows_that_belong_to_a_unit_of_another_table(owner: Owner, table: str, unit: str, note: str) -> None:
     owner.put("clicks", table)
     owner.policy = POLICY + f'[tables.clicks]\nsource = "clicks.parquet"\nunit = {unit}\n'

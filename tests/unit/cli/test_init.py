@@ -31,7 +31,7 @@ from dpsql.policy import (
     ValuesDomain,
     load,
 )
-from dpsql.policy.policy_keys import SCHEMA
+from dpsql.policy.json_schema import SCHEMA
 from tests.narrow import present
 
 SECRET = "canary-4711"
@@ -51,7 +51,7 @@ Run = Callable[..., Done]
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DPSQL_POLICY", raising=False)
-    with duckdb.connect() as connection:
+    with duckdb.cursor() as connection:
         connection.execute(
             f"COPY (SELECT 1 AS user_id, '{SECRET}' AS page, 7::TINYINT AS hour, DATE '2024-02-29' AS day, "
             "TRUE AS mobile, 1.5::FLOAT AS price, 1::HUGEINT AS big, INTERVAL 1 DAY AS span, "

@@ -79,6 +79,7 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, duck
         "FROM visits GROUP BY 1) t",
     ],
 )
+@pytest.mark.sampled(3)
 def test_small_averages_and_negative_differences_are_of_groups(
     statement: str, clinic: tuple[Any, duckdb.DuckDBPyConnection]
 ) -> None:

@@ -85,7 +85,7 @@ def test_any_day_in_any_order_is_that_day(day: date, order: str) -> None:
 TEXTS = st.text(max_size=12) | st.text("0123456789.,'/- ", max_size=12)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(TEXTS, st.sampled_from([GERMAN, US, SWISS]))
 def test_no_text_fails_or_is_another_number(text: str, form: CsvFormat) -> None:
     no_failure(text, form)

@@ -580,6 +580,7 @@ def test_bits_that_are_no_timestamp_make_a_source_unreadable(
 
 
 @pytest.mark.parametrize("bits", [-(2**63) + 1, -9223372022400000000, 2**63 - 1, 2**63 - 2, 0])
+@pytest.mark.sampled(3)
 def test_the_ends_of_time_and_infinity_are_timestamps(
     opened: Callable[..., Opened], tmp_path: Path, bits: int
 ) -> None:

@@ -49,8 +49,7 @@ def rows(policy: Path, listed: str = "*") -> list[tuple[Any, ...]]:
 
 def parquet(file: Path, query: str) -> Path:
     file.parent.mkdir(parents=True, exist_ok=True)
-    with duckdb.connect() as connection:
-        connection.execute(f"COPY ({query}) TO '{file}' (FORMAT parquet)")
+    duckdb.sql(f"COPY ({query}) TO '{file}' (FORMAT parquet)")
     return file
 
 

@@ -160,7 +160,7 @@ def test_few_units(tmp_path: Path, seed: int, kind: Callable[[Random], float | N
         ((float("inf"),), True),
     ],
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_which_units_are_missing(tmp_path: Path, values: Sequence[float | None], wanted: bool) -> None:
     """Those with any value below 0, and those above 2^52 steps: they exceed all bounds that the text has."""
     with searches(tmp_path, [(1, "a", value) for value in values] + [(2, "a", 1.0)], STATEMENTS[:1]) as found:

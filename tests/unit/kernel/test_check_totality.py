@@ -563,6 +563,7 @@ def parser() -> Iterator[duckdb.DuckDBPyConnection]:
 @pytest.mark.parametrize(
     "row", [f for forms in listed_forms().values() for f in forms], ids=lambda f: f.template
 )
+@pytest.mark.sampled(3)
 def test_each_form_is_read_as_duckdb_reads_it(row: Form, parser: duckdb.DuckDBPyConnection) -> None:
     """The form's expression, written again, is the same to DuckDB's parser."""
     arguments = tuple(Column("t", f"a{i}") for i in range(len(row.arguments)))

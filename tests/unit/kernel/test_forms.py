@@ -75,7 +75,7 @@ def bound(connection: duckdb.DuckDBPyConnection, text: str) -> SqlType:
 @pytest.mark.parametrize("letter", sorted({f.name[0].lower() for f in every()}))
 @pytest.mark.sampled(3)
 def test_the_type_of_a_result_is_that_of_the_binder(letter: str) -> None:
-    with duckdb.connect() as connection:
+    with duckdb.cursor() as connection:
         for form in (f for f in (*every(), *OF_RULES) if f.name[0].lower() == letter):
             for texts, types, digits in cases(form):
                 assert form.result_type(types, digits) == bound(connection, form.template.format(*texts)), (

@@ -116,7 +116,7 @@ def test_a_date_function_has_its_documented_rule(
 
 def _on_pairs(sql: str) -> list[object]:
     firsts, seconds = (list(each) for each in zip(*pairs(), strict=True))
-    with duckdb.connect() as connection:
+    with duckdb.cursor() as connection:
         connection.register("t", pa.table({"a": firsts, "b": seconds}))
         return [row[0] for row in connection.execute(sql).fetchall()]
 

@@ -15,7 +15,9 @@ import pytest
 from dpsql.errors import OperationalError
 from dpsql.kernel.facts import ByRow, Facts, TableFacts
 from dpsql.kernel.ledger.schema import VERSION
+from dpsql.kernel.ledger.scopes import PartBudgets
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
+from dpsql.kernel.unit_parts import Calendar
 from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep, Request
 from dpsql.policy import BudgetPolicy
 from dpsql.types import BIGINT
@@ -31,6 +33,9 @@ VERSION_5 = DATA / "ledger_version_5.sql"
 
 VERSION_6 = DATA / "ledger_version_6.sql"
 """A ledger as version 6 has it, with kept ladders too: settled, failed, cancelled and without an end."""
+
+VERSION_7 = DATA / "ledger_version_7.sql"
+"""The ledger of version 6 as version 7 went on with it: one more charge, which tells of the facts."""
 
 TOTAL = Charge(Fraction(10), Fraction(1, 1000))
 
@@ -244,7 +249,7 @@ def test_version_5_stays_as_it_is_and_gets_a_table_of_ladders(tmp_path: Path) ->
         for name, spent in zip((None, "ann", "bob", "cem"), shown, strict=True):
             assert f"epsilon {spent} spent" in repr(ledger.budget(name))
         assert (ledger.check(), ledger.ladders()) == ([], [])
-        assert content(path) == {**before, "bounds": []}
+        assert content(path) == {**before, "bounds": [], **NO_PARTS}
         kept = PrivacyLoss.of(Fraction(1, 16))
         asked = LadderRequest("visits", "rows", "v1", "s", kept)
         ledger.settle_ladder(reserve_one(ledger, asked), b"bins")
@@ -279,6 +284,9 @@ def test_a_dpsql_of_version_5_that_has_it_open_can_charge_nothing(tmp_path: Path
 
 # --- from version 6 on ---------------------------------------------------------------------------------
 
+NO_PARTS = {"touch": [], "tree": [], "node": []}
+"""The tables that version 8 added, of a ledger in which nothing was charged to parts."""
+
 OF_VERSION_6 = {
     **ZCDP,
     "groups": {"team": GroupCap(("ann", "bob", "cem"), Charge(Fraction(8), Fraction(1, 1000)))},
@@ -292,7 +300,32 @@ def of_version_6(path: Path) -> Path:
     return path
 
 
-RECORDED = {5: of_version_5, 6: of_version_6}
+SEVENTH = "32-a5137d7c063ac01d"
+"""The newest event of the ledger of version 7."""
+
+
+def of_version_7(path: Path) -> Path:
+    with raw(path) as connection:
+        connection.executescript(VERSION_7.read_text())
+    return path
+
+
+RECORDED = {5: of_version_5, 6: of_version_6, 7: of_version_7}
+
+
+def test_version_7_stays_as_it_is_and_counts_in_all_parts(tmp_path: Path) -> None:
+    path = of_version_7(tmp_path / "ledger.sqlite")
+    before = content(path)
+    with Ledger.open(path, **OF_VERSION_6) as ledger:  # type: ignore[arg-type]
+        head = str(ledger.head())
+        assert head == SEVENTH
+        assert (ledger.check(), content(path)) == ([], {**before, **NO_PARTS})
+        spent = ledger.budget().spent
+    weeks = PartBudgets("visit", Calendar("week"), "visits by week")
+    with Ledger.open(path, **OF_VERSION_6, parts=weeks) as ledger:  # type: ignore[arg-type]
+        (*periods, _, _) = ledger.budget_by_parts()
+        assert [part.budget.spent for part in periods] == [spent]
+        assert ledger.check() == []
 
 
 def test_version_6_stays_as_it_is_and_its_next_charge_tells_of_the_facts(tmp_path: Path) -> None:
@@ -306,7 +339,7 @@ def test_version_6_stays_as_it_is_and_its_next_charge_tells_of_the_facts(tmp_pat
         states = [charge.state for charge in ledger.ladder_charges()]
         assert states == ["settled", "failed", "cancelled", "reserved"]
         assert (ledger.check(), ledger.facts) == ([], None)
-        assert content(path) == before
+        assert content(path) == {**before, **NO_PARTS}
         asked = [Request("r", "m", Charge(Fraction(1, 8)))]
         ledger.reserve_all(analyst="dee", statement="s", requests=asked, facts=facts)
         assert (ledger.facts, ledger.check()) == (facts.digest, [])
@@ -319,7 +352,7 @@ def test_version_6_stays_as_it_is_and_its_next_charge_tells_of_the_facts(tmp_pat
     assert version(path) == VERSION
 
 
-@pytest.mark.parametrize("before", [5, 6])
+@pytest.mark.parametrize("before", [5, 6, 7])
 def test_later_versions_have_the_structure_of_a_new_one(tmp_path: Path, before: int) -> None:
     path = RECORDED[before](tmp_path / "ledger.sqlite")
     open_at(path).close()
@@ -327,7 +360,7 @@ def test_later_versions_have_the_structure_of_a_new_one(tmp_path: Path, before: 
     assert structure(path) == structure(tmp_path / "new.sqlite")
 
 
-@pytest.mark.parametrize("recorded", [DUMP, VERSION_5, VERSION_6])
+@pytest.mark.parametrize("recorded", [DUMP, VERSION_5, VERSION_6, VERSION_7])
 def test_all_that_a_recorded_ledger_holds_stays(tmp_path: Path, recorded: Path) -> None:
     """All tables byte by byte; entries and events of those versions whose form is the present one."""
     path = tmp_path / "ledger.sqlite"
@@ -408,16 +441,16 @@ while True:
     new |= {"total" in tables, "bounds" in tables}
     if before == 5:
         old, new = {"scope" in tables}, {"total" in tables, "bounds" in tables}
-    if before == 6:  # its tables are those of version 7
-        assert version in (6, 7) and {"total", "bounds"} <= tables, point
-    else:
-        assert (old, new) == ({version == before}, {version == 7}), point
+    if before >= 6:
+        old, new = set(), {"touch" in tables, "node" in tables}
+        assert {"total", "bounds"} <= tables, point
+    assert (old or {version == before}, new) == ({version == before}, {version == 8}), point
     assert not {name for name in tables if name.endswith(("_before", "_now"))}, point
     with opened() as ledger:
         assert ledger.check() == [], point
         assert ledger.budget().spent.epsilon == spent, point
         assert len(ledger.entries()) == entries, point
-        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4}[before], point
+        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4, 7: 4}[before], point
     seen.append(version)
     if code == 0:
         break
@@ -437,7 +470,10 @@ print(len(seen), *sorted(set(seen)))
         *(pytest.param(*each, marks=pytest.mark.slow) for each in (("execute", 3), ("call", 1))),
     ],
 )
-@pytest.mark.parametrize(("before", "entries", "spent"), [(4, 10, "344/105"), (5, 12, "10"), (6, 12, "10")])
+@pytest.mark.parametrize(
+    ("before", "entries", "spent"),
+    [(4, 10, "344/105"), (5, 12, "10"), (6, 12, "10"), (7, 13, "10")],
+)
 def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     path: Path,
     tmp_path: Path,
@@ -453,5 +489,5 @@ def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     steps, *versions = ran.stdout.split()
-    assert versions == [str(before), "7"]
-    assert int(steps) * stride > {4: 120, 5: 45, 6: 30}[before]
+    assert versions == [str(before), "8"]
+    assert int(steps) * stride > {4: 120, 5: 45, 6: 30, 7: 30}[before]

@@ -90,6 +90,7 @@ TOPS = ["AUTO", "NOISY_TOP_K"]
 @pytest.mark.parametrize("mechanism", TOPS)
 @pytest.mark.parametrize("noise", ["EXPONENTIAL", "LAPLACE", "GEOMETRIC"])
 @pytest.mark.parametrize("strategy", ["AUTO", "EACH", "ANCHOR"])
+@pytest.mark.sampled(5)
 def test_top_k(session: Session, mechanism: str, noise: str, strategy: str) -> None:
     options = f"mechanism = {mechanism}, noise = {noise}, measure_strategy = {strategy}"
     rest = f"page, {N} AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 3"

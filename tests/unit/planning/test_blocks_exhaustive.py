@@ -91,6 +91,7 @@ STATEMENTS = {
 
 
 @pytest.mark.parametrize(("items", "parts"), STATEMENTS.values(), ids=STATEMENTS)
+@pytest.mark.sampled(3)
 def test_one_unit_tells_epsilon_in_all_groups_and_moments_together(
     session: Session, items: str, parts: int
 ) -> None:

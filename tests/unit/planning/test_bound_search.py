@@ -216,7 +216,7 @@ def test_the_price_is_that_of_the_statement(session: Session) -> None:
     ],
 )
 @pytest.mark.parametrize("epsilon", ["0.001", pytest.param("1", marks=pytest.mark.slow), "10000"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_any_bounds_can_be_answered_with(session: Session, rest: str, epsilon: str) -> None:
     """Which bounds are found depends on the data: no choice of them may make the statement fail."""
     found, method = prepared(session, statement(rest, epsilon))

@@ -43,6 +43,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("table", ["t", "one"])
+@pytest.mark.sampled(2)
 def test_it_is_cut_to_what_is_declared(session: Session, table: str) -> None:
     ends = set()
     for n in range(40):  # each with an epsilon of its own: none is a stored answer

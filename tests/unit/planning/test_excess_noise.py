@@ -130,7 +130,7 @@ def test_at_a_small_cost_the_noise_is_a_box(session: Session) -> None:
 
 
 def test_the_widths_are_those_of_the_noise(session: Session) -> None:
-    """Of 4,000 draws of A and of 2 E - A, 95% of A + E are within their width, to 1.2%."""
+    """Of 1,500 draws of A and of 2 E - A, 95% of A + E are within their width, to 2%."""
     rest = "SUM(amount) AS n FROM orders"
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5, layout = ORDER) {rest}"
     plan = private(session.prepare(text)).counting.with_bounds((6,)).plan
@@ -142,7 +142,7 @@ def test_the_widths_are_those_of_the_noise(session: Session) -> None:
     nothing = pa.table({"x": [0]}).select([])
     counts = made_up(nothing, [np.zeros(1, dtype=np.int64)] * 2, UnitChanges(tuple(changes)))
     run = Run(counts, ample())
-    drawn = np.array([noise.run(run, [0], [1]) for _ in range(4000)])
+    drawn = np.array([noise.run(run, [0], [1]) for _ in range(1500)])
     number, excess = drawn[:, 0], np.array([noise.excess_of(each, 0, 0, 1.0) for each in drawn])
     level = Fraction(19, 20)
     for errors, width in (
@@ -150,5 +150,5 @@ def test_the_widths_are_those_of_the_noise(session: Session) -> None:
         (excess, noise.excess_half_width(0, 0, 1.0, level)),
         (number + excess, noise.sum_half_width(0, 0, 1.0, level)),
     ):
-        assert abs((np.abs(errors) > width).mean() - 0.05) < 0.014
+        assert abs((np.abs(errors) > width).mean() - 0.05) < 0.023
     assert noise.sum_half_width(0, 0, 1.0, level) < 2.1 * noise.half_width(0, level)

@@ -396,6 +396,7 @@ def test_explain_and_the_release_say_what_a_partition_uses(session: Session) -> 
         "{block} QUALIFY 2 >= DENSE_RANK() OVER (PARTITION BY u.city ORDER BY n DESC, page)",
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_rank_is_read_as_a_selection_however_it_is_written(text: str, session: Session) -> None:
     rank = "ROW_NUMBER() OVER (PARTITION BY u.city ORDER BY COUNT(DISTINCT v.user_id) DESC) AS rk"
     block = f"SELECT u.city, v.page, {N}, {rank} {FROM} GROUP BY 1, 2"

@@ -213,7 +213,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_predicted_stddev_is_that_of_the_release(session: Session, case: str) -> None:
     """The release's is computed from the grid that the mechanism reports to have drawn on."""
     rest, options, rows = CASES[case]

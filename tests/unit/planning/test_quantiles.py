@@ -148,6 +148,7 @@ def number(value: object) -> float:
         ),
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_statement_says_what_plain_sql_says(
     session: Session, raw: duckdb.DuckDBPyConnection, statement: str, within: float
 ) -> None:

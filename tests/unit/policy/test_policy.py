@@ -160,7 +160,7 @@ def test_every_key_is_read_by_its_kind_or_by_a_reader_of_its_own() -> None:
     own = {name: {key for key, one in keys.items() if one.kind.read is None} for name, keys in KEYS.items()}
     assert {section: keys for section, keys in own.items() if keys} == {
         "top level": {"budget", "tables", "database", "engine", "defaults", "views", "analysts"}
-        | {"groups", "serve", "mcp", "http"},
+        | {"groups", "parts", "serve", "mcp", "http"},
         "[tables.NAME]": {"source", "csv", "unit", "columns", "domain", "bounds", "zone"},
     }
 

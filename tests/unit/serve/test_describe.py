@@ -61,11 +61,11 @@ def spent(service: Service) -> object:
 
 
 @pytest.mark.parametrize("columns", ["", "interval"])
-@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("every", [6, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_columns_of_every_statement_are_known_before_it_runs(
     service: Service, columns: str, every: int
 ) -> None:
-    """Every day those of each third of the cookbook."""
+    """Every day those of each sixth of the cookbook."""
     client = client_of(service, BUYER, dp_columns=columns)
     for text in [*FREE, *COOKBOOK[::every]]:
         before = spent(service)
@@ -125,6 +125,7 @@ I32, I64, F64, TEXT = pa.int32(), pa.int64(), pa.float64(), pa.string()
         ("SELECT region FROM patients GROUP BY region LIMIT $1", [I64], [2]),
     ],
 )
+@pytest.mark.sampled(4)
 def test_parameters_have_types_and_do_not_change_the_columns(
     client: Client, text: str, types: list[pa.DataType] | None, values: list[object]
 ) -> None:

@@ -156,6 +156,7 @@ def test_new_data_has_new_plans(service: Service, tmp_path: Path) -> None:
         "SELECT page, '" + 20_000 * "x" + "' AS t FROM pages",
     ],
 )
+@pytest.mark.sampled(3)
 def test_what_changes_by_itself_or_is_long_is_not_kept(service: Service, text: str) -> None:
     asked(client_of(service, dp_epsilon=Fraction(1)), text)
     assert plans(service) == 0

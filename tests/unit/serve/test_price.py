@@ -126,6 +126,7 @@ def test_the_delta_is_told_too(service: Service) -> None:
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (fresh = TRUE, epsilon = 0.1) COUNT(*) AS n FROM patients",
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_text_that_names_its_price_is_charged(fresh: Service, text: str) -> None:
     assert answered(client_of(fresh), text).release is not None
     assert entries(fresh) > 0
@@ -142,6 +143,7 @@ def test_a_text_that_names_its_price_is_charged(fresh: Service, text: str) -> No
         "SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic TOP 3",
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_text_that_leaves_a_price_open_is_not_charged(fresh: Service, text: str) -> None:
     client = client_of(fresh)
     for _ in range(2):  # from the plan, the second time

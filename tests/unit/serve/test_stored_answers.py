@@ -71,6 +71,7 @@ def spent(service: Service) -> Charge:
 
 
 @pytest.mark.parametrize("text", [COUNT, RATIO, TITLES, ABOVE])
+@pytest.mark.sampled(3)
 def test_a_stored_answer_is_put_together_once(
     service: Service, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:

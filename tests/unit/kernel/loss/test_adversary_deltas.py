@@ -133,6 +133,7 @@ def test_no_adversary_breaks_the_promise(plans: Sequence[Plan], epsilon: str, de
     assert worst(scope, menu(*plans), 9, STEP, Fraction(epsilon) / 8) > most
 
 
+@pytest.mark.slow  # the menu of two takes seconds
 def test_what_a_cutoff_refunds_is_told_by_the_outcome() -> None:
     made = menu(TWO)
     assert len({loss for each in made for _, _, loss in each.outcomes}) > 1

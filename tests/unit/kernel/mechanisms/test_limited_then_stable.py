@@ -264,6 +264,7 @@ TINY = [(0, 0, 0, 0), (1, 1, 1, 0), (2, 1, 1, 0), (4, 2, 1, 0), (5, 3, 0, 0)]
         pytest.param([(2, 1, 1, 0), (4, 2, 1)], 3, 3, 1, 1, 2, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.sampled(2)
 def test_both_together(bases: Sequence[tuple[int, ...]], n: int, k: int, c: int, over: int, low: int) -> None:
     found, delta = divergence(bases, n, k, c, over, low)
     assert found <= delta + ROUNDING

@@ -117,7 +117,7 @@ def losses(first: Rows, second: Rows, cells: int, parts: int, plan: Quantile, fa
 
 @pytest.mark.parametrize("limit", [1, 2])
 @pytest.mark.parametrize("quantiles", [("0.25", "0.5", "0.75"), ("0.1", "0.2", "0.9"), ("0", "0.5", "1")])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 def test_three_quantiles(quantiles: tuple[str, ...], limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row is split between the ranges by its fractions; the shares of epsilon add up."""
     cells, parts = 2, 3

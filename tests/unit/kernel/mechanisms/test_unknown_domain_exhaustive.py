@@ -174,7 +174,7 @@ TINY = [(0, 0, 0, 0), (1, 1, 1, 1), (2, 1, 1, 0), (2, 2, 1, 0), (1, 0, 0, 0), (3
         pytest.param(3, 2, 1, 2, {}, marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 def test_limited_domain(n: int, k: int, c: int, over: int, options: dict[str, Any]) -> None:
     found, delta = limited_worst(TINY[1:4] if n == 3 or c == 2 else TINY, n, k, c, over, **options)
     assert found <= delta + ROUNDING
@@ -314,7 +314,7 @@ def stream_law(distances: tuple[int, ...], cutoff: int, k: int, further: int) ->
 
 @pytest.mark.parametrize("k", [1, 2, 3])
 @pytest.mark.parametrize("cutoff", [1, 3])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 def test_stable_answers(k: int, cutoff: int) -> None:
     plan = stream_plan(cutoff, k)
     threshold, failure = (plan.realised_loss(units).charge.epsilon for units in (0, 1))

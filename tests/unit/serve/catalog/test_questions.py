@@ -42,6 +42,7 @@ def test_the_fixture_has_an_answer_for_every_statement() -> None:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS, ids=lambda s: f"{s.number}-{s.origin}")
+@pytest.mark.sampled(3)
 def test_announced_columns_are_those_delivered(catalog: PgCatalog, statement: Statement) -> None:
     announced = catalog.describe(statement.text, FACTS)
     answer = catalog.answer(statement.text, FACTS)

@@ -81,6 +81,7 @@ LONG = "SELECT repeat('x', 1000) AS t FROM range(30000)"
     ],
     ids=["rows", "copy", "portal", "copy of a portal"],
 )
+@pytest.mark.sampled(3)
 def test_a_key_stops_the_rows_that_are_sent_under_it(asked: list[bytes]) -> None:
     async def test(bench: Bench) -> None:
         alice = await bench.log_in()

@@ -58,7 +58,7 @@ def messages(data: bytes) -> Iterator[f.Message]:
 
 
 @pytest.mark.parametrize("session", SESSIONS[:10], ids=range(10))
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_session_may_be_divided_at_any_byte(session: tuple[bytes, ...]) -> None:
     data = b"".join(session)
     answers = sum(one[:1] in b"QSF" for one in session)
@@ -241,6 +241,7 @@ def model(seed: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(25))
+@pytest.mark.sampled(3)
 def test_random_sequences_are_answered_as_the_protocol_says(seed: int) -> None:
     model(seed, 120)
 

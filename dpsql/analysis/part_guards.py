@@ -1,0 +1,322 @@
+"""Guards: conditions on the date of units, added where it follows that no others have rows.
+
+A statement that reads a few parts of units is charged to these alone. Which they are is found from its
+conditions (`part_conditions`), and written beside each of them: `AND signed_up >= .. AND signed_up < ..`. The
+kernel proves the parts of what is counted from these guards, whatever was found here: were it wrong, rows
+would be missing, and no unit would bear what is not charged to it.
+
+With `until = "now"` a statement that may read later parts reads the home table up to now. One that reads
+earlier parts alone is left as it is written, so that its answer is found again next week.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date, datetime
+
+from sqlglot import exp
+
+from dpsql.analysis.compiler import StatementCompiler
+from dpsql.analysis.part_conditions import NULLS, VALUES, Evaluate, PartConditions
+from dpsql.kernel.facts import Home, fold
+from dpsql.kernel.tree import (
+    Aggregate,
+    Binary,
+    Cast,
+    Column,
+    Constant,
+    Derived,
+    Expr,
+    IsNull,
+    Join,
+    Node,
+    Paren,
+    Query,
+    Scan,
+    Select,
+    SetOperation,
+    Source,
+    conjunction,
+    duckdb_sql,
+    parts,
+)
+from dpsql.kernel.unit_parts import ALL_PARTS, EARLIER, LATER, NO_HOME, NULL_PART, Calendar, PartSet
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Assumed, UnitParts
+from dpsql.types import DATE, TIMESTAMP, VARCHAR
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedRows:
+    """Rows with their guards, and what was found of their parts."""
+
+    query: Query
+    found: PartSet
+    """The parts that can have rows, as far as was found."""
+    cut: bool
+    """Whether rows of later parts were left out."""
+
+
+def guard_rows(
+    query: Query, home: Home, public: Iterable[str], evaluate: Evaluate, now: date | None
+) -> GuardedRows:
+    """Return rows with guards; `now` is the day up to which the home table is read, None: every day."""
+    walk = _Guards(home, frozenset(public), evaluate, None)
+    made, known = walk.query(query)
+    if now is None:
+        return GuardedRows(made, known.parts, False)
+    calendar = Calendar(home.every)
+    last = calendar.number(now)
+    others = (NULL_PART, NO_HOME)
+    if not walk.scanned or known.parts <= PartSet.of((EARLIER, last), others):
+        return GuardedRows(made, known.parts, False)
+    walk = _Guards(home, frozenset(public), evaluate, last)
+    made, known = walk.query(query)
+    return GuardedRows(made, known.parts, True)
+
+
+def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -> Query:
+    """Return the rows of a statement with guards; refuse a statement that no part satisfies."""
+    home = compiler.catalog.facts(compiler.policy, tuple(sorted(compiler.used))).home
+    declared = compiler.policy.unit_parts
+    if home is None or declared is None:
+        return query
+
+    def evaluate(expr: Expr) -> object:
+        try:
+            return compiler.catalog.evaluate(duckdb_sql(expr))
+        except ValueError:
+            return None
+
+    public = (fold(table.name) for table in compiler.policy.tables.values() if table.public)
+    now = compiler.now.date() if declared.until == "now" else None
+    found = guard_rows(query, home, public, evaluate, now)
+    if not found.found:
+        where = select.args.get("where")
+        late = f" up to now (parts.{home.kind}: until)" if found.cut else ""
+        raise compiler.source.refuse(
+            f"no {home.every} of a {home.kind} satisfies this{late}", where or select
+        )
+    compiler.closed = _is_closed(compiler, declared, found.found)
+    if compiler.closed:
+        compiler.assume(
+            Assumed(f"{home.every}s count as closed {declared.closed_after} after their end", where="policy")
+        )
+    if found.cut and now is not None:
+        last = Calendar(home.every).number(now)
+        compiler.assume(
+            Assumed(
+                f"{declared.column} of {declared.table}", f"up to {Calendar(home.every).name(last)}", "policy"
+            )
+        )
+    return found.query
+
+
+def _is_closed(compiler: StatementCompiler, declared: UnitParts, found: PartSet) -> bool:
+    """Return whether a statement reads closed parts alone, of the table with the parts and of public ones."""
+    tables = (table for table in map(compiler.policy.table, compiler.used) if table is not None)
+    if any(not table.public and fold(table.name) != fold(declared.table) for table in tables):
+        return False
+    return found <= declared.closed_parts(compiler.now.date())
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of rows: the parts of their units, the columns that hold a unit's date, or it or NULL."""
+
+    parts: PartSet = ALL_PARTS
+    home: frozenset[str] = frozenset()
+    padded: frozenset[str] = frozenset()
+    public: bool = False
+
+    def rename(self, names: dict[str, str]) -> _Known:
+        """Return the rows with other names of columns; those without one are lost."""
+        home = frozenset(names[name] for name in self.home if name in names)
+        return replace(self, home=home, padded=frozenset(names[n] for n in self.padded if n in names))
+
+
+_PUBLIC = _Known(public=True)
+
+
+class _Guards:
+    """Writes the guards of one query; `last` is the last part that is read of the home table."""
+
+    def __init__(self, home: Home, public: frozenset[str], evaluate: Evaluate, last: int | None) -> None:
+        self.home, self.public, self.evaluate, self.last = home, public, evaluate, last
+        self.calendar = Calendar(home.every)
+        self.scanned = False
+        """Whether rows of the home table are read."""
+
+    def query(self, query: Query) -> tuple[Query, _Known]:
+        """Return a query with guards, and what is known of its rows by the names of its columns."""
+        if isinstance(query, SetOperation):
+            return self._operation(query)
+        return self._select(query) if isinstance(query, Select) else (query, _Known())
+
+    def _operation(self, query: SetOperation) -> tuple[Query, _Known]:
+        (left, a), (right, b) = self.query(query.left), self.query(query.right)
+        made = replace(query, left=left, right=right)
+        if a.public or b.public or not isinstance(left, Select) or not isinstance(right, Select):
+            return made, replace(b if a.public else a, home=frozenset(), padded=frozenset())
+        names = [item.column for item in left.items]
+        other = dict(zip((item.column for item in right.items), names, strict=True))
+        if query.word.startswith("UNION"):
+            mine = b.rename(other)
+            held = (a.home | a.padded) & (mine.home | mine.padded)
+            home = a.home & mine.home
+            return made, _Known(a.parts | b.parts, home, held - home)
+        both = a.parts & b.parts if query.word.startswith("INTERSECT") else a.parts
+        return made, replace(a, parts=both)
+
+    def _select(self, query: Select) -> tuple[Query, _Known]:
+        if query.source is None:
+            return query, _PUBLIC
+        source, known = self._source(query.source)
+        where = query.where
+        stored = self._home_column(query) if self.last is not None else None
+        if stored is not None and self.last is not None:
+            read = PartSet.of((EARLIER, self.last), (NULL_PART, NULL_PART))
+            until = Paren(self._condition(stored, read))
+            where = until if where is None else conjunction((where, until))
+            known = replace(known, parts=known.parts & read)
+        if query.where is not None:
+            known, guard = self._narrow(query.where, known)
+            if guard is not None and where is not None:
+                where = conjunction((where, guard))
+        names = dict[str, str]()
+        for item in query.items:
+            if isinstance(item.expr, Column) and (not _is_grouped(query) or item.expr in query.group):
+                names.setdefault(_name(item.expr), item.column)
+        return replace(query, source=source, where=where), known.rename(names)
+
+    def _home_column(self, query: Select) -> Column | None:
+        """Return the column with the date of each unit in a SELECT of the rows of the home table."""
+        if not isinstance(query.source, Scan) or fold(query.source.table) != self.home.table:
+            return None
+        if _is_grouped(query):
+            return None
+        columns = (item.expr for item in query.items if isinstance(item.expr, Column) and item.expr.stored)
+        return next((each for each in columns if fold(each.name) == self.home.column), None)
+
+    def _source(self, source: Source) -> tuple[Source, _Known]:
+        """Return an item of FROM with guards, and what is known of its rows, by `alias.name`."""
+        if isinstance(source, Scan):
+            if fold(source.table) in self.public:
+                return source, _PUBLIC
+            if fold(source.table) != self.home.table:
+                return source, _Known()
+            self.scanned = True
+            return source, _Known(
+                PartSet.of((0, NO_HOME - 1)), frozenset((f"{source.alias}.{self.home.column}",))
+            )
+        if isinstance(source, Derived):
+            query, known = self.query(source.query)
+            names = {name: f"{source.alias}.{name}" for name in known.home | known.padded}
+            return replace(source, query=query), known.rename(names)
+        if isinstance(source, Join):
+            return self._join(source)
+        return source, _PUBLIC
+
+    def _join(self, join: Join) -> tuple[Source, _Known]:
+        (left, a), (right, b) = self._source(join.left), self._source(join.right)
+        kind, on = join.kind or "INNER", join.on
+        if a.public or b.public:
+            known = _PUBLIC if a.public and b.public else b if a.public else a
+            inner = kind in ("INNER", "CROSS", "SEMI")
+        else:
+            known, inner = _join_units(kind, a, b), kind in ("INNER", "SEMI")
+        if on is not None and inner and not known.public:
+            known, guard = self._narrow(on, known)
+            on = on if guard is None else conjunction((on, guard))
+        return replace(join, left=left, right=right, on=on), known
+
+    def _narrow(self, condition: Expr, known: _Known) -> tuple[_Known, Expr | None]:
+        """Return rows for which a condition holds, and the guard to write beside it, if there is one.
+
+        Where the condition reads padded columns alone, several of them could hold the date in turn, and no
+        one guard would say it.
+        """
+        columns = {_column(name): name in known.padded for name in known.home | known.padded}
+        if not columns or known.public:
+            return known, None
+        rule = PartConditions(self.calendar, columns, self.home.dates, self.evaluate)
+        possible = rule.follow(condition).true
+        found = replace(known, parts=known.parts & possible)
+        exact = sorted(known.home)
+        read = sorted(name for name in known.padded if name in _reads(condition))
+        if possible & (VALUES | NULLS) == VALUES | NULLS or not (exact or len(read) == 1):
+            return (found, None) if exact or possible == ALL_PARTS else (known, None)
+        return found, Paren(self._condition(_column(exact[0] if exact else read[0]), possible))
+
+    def _condition(self, column: Column, chosen: PartSet) -> Expr:
+        """Return the condition that a date is in a set of parts."""
+        least, most = self.calendar.ends
+        terms: list[Expr] = []
+        for low, high in chosen.ranges:
+            if low > LATER:
+                continue
+            ends: list[Expr] = []
+            if low >= least:
+                ends.append(Paren(Binary(">=", column, self._first(min(low, most + 1)))))
+            if high <= most:
+                ends.append(Paren(Binary("<", column, self._first(max(high + 1, least)))))
+            terms.append(Paren(conjunction(ends) or IsNull(column, negated=True)))
+        if NULL_PART in chosen:
+            terms.append(Paren(IsNull(column)))
+        made: Expr | None = None
+        for term in terms:
+            made = term if made is None else Binary("OR", made, term)
+        if made is None:  # no part: no row
+            return Binary("AND", Paren(IsNull(column)), Paren(IsNull(column, negated=True)))
+        return made
+
+    def _first(self, part: int) -> Expr:
+        """Return the moment at which a part begins."""
+        day = self.calendar.first_day(part)
+        if self.home.dates:
+            return Cast(Constant(day.isoformat(), VARCHAR), DATE, bounded=True)
+        text = datetime(day.year, day.month, day.day).isoformat(" ")
+        return Cast(Constant(text, VARCHAR), TIMESTAMP, bounded=True)
+
+
+def _join_units(kind: str, a: _Known, b: _Known) -> _Known:
+    """Return what is known of rows that are joined with rows of the same units."""
+    match kind:
+        case "INNER" | "CROSS":
+            return _Known(a.parts & b.parts, a.home | b.home, a.padded | b.padded)
+        case "SEMI":
+            return replace(a, parts=a.parts & b.parts)
+        case "ANTI":
+            return a
+        case "LEFT":
+            return replace(a, padded=a.padded | b.home | b.padded)
+        case "RIGHT":
+            return replace(b, padded=b.padded | a.home | a.padded)
+    return _Known(a.parts | b.parts, frozenset(), a.home | a.padded | b.home | b.padded)
+
+
+def _is_grouped(query: Select) -> bool:
+    return bool(query.group) or any(isinstance(item.expr, Aggregate) for item in query.items)
+
+
+def _name(column: Column) -> str:
+    """Return the name of a column as `alias.name`; names of stored ones are compared without case."""
+    return f"{column.table}.{fold(column.name) if column.stored else column.name}"
+
+
+def _column(name: str) -> Column:
+    """Return the column of a name `alias.name`."""
+    table, _, own = name.partition(".")
+    return Column(table, own)
+
+
+def _reads(condition: Expr) -> set[str]:
+    """Return the columns that a condition reads, by their names, also in subqueries."""
+    found, waiting = set[str](), list[Node]((condition,))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Column):
+            found.add(_name(node))
+        waiting += parts(node)
+    return found

@@ -1,0 +1,154 @@
+"""Rows and sums on DuckDB, counted by what is known of units: when texts of the kernel for it are tried.
+
+How many rows units have, and what is aggregated of the rows of each, is counted when a statement first needs
+it, after it was charged, and kept while the engine is: it has the version of the table that was told then. As
+with `unit_bits`, whatever the engine raises meanwhile is no failure of the statement: the certified query is
+counted under the same charge. So texts run where the optimizer uses the least and the greatest values of
+columns, whatever they compute.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from dpsql.analysis.compiled_query import confirm
+from dpsql.engines.process_storage import available_memory
+from dpsql.kernel.tree import Derived, duckdb_sql
+from dpsql.kernel.unit_tables import UnitTable, form_of_tables, text_of_tables
+from dpsql.kernel.unweighted import RowFacts, UnweightedText, rows_in_full, units_of, unweighted
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from dpsql.analysis import CompiledQuery
+    from dpsql.engines.duckdb.unit_bits import Attempt
+    from dpsql.engines.schema_database import SchemaDatabase
+    from dpsql.policy import Policy
+
+_Rows = TypeVar("_Rows", bound="pa.Table | dict[str, Any]")
+_Version = Callable[[], object]
+
+KNOWS_ROWS = True
+"""Whether it is found out what units have; tests set it."""
+_FAILED = 1000
+"""How many queries are kept that are not tried again."""
+_PART = 32
+"""The tables of units take at most this part of the memory."""
+
+
+class UnitRows:
+    """What an engine knows of the rows of units, and how it counts by it."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        schema: SchemaDatabase,
+        version: Callable[[str], object],
+        memory: int | None = None,
+    ) -> None:
+        """Know nothing yet; `version` is that of `open_engine`, `memory` that of a database."""
+        self._policy = policy
+        self._schema = schema
+        self._version = version
+        self._most = (available_memory() if memory is None else memory) // _PART
+        self._facts: dict[str, RowFacts] = {}
+        self._tables: dict[str, UnitTable] = {}
+        """By their SELECT, those that were read last at the end."""
+        self._lock = threading.Lock()
+        # Queries of which a text failed, or could not be made: it would again.
+        self._failed: set[str] = set()
+
+    def count(
+        self,
+        compiled: CompiledQuery,
+        attempt: Attempt,
+        fetch: Callable[[duckdb.DuckDBPyConnection, str], _Rows],
+    ) -> _Rows | None:
+        """Return what is fetched of a faster text.
+
+        None: there is no such text, it failed, or its numbers are not all there.
+        """
+        if not KNOWS_ROWS or compiled.sql in self._failed:
+            return None
+        table = compiled.certificate.rows_of
+        form = None
+        if table is None or rows_in_full(compiled.query) is None:
+            form = None if compiled.faster else form_of_tables(compiled.query)
+            if form is None:
+                return None
+            table = form[1]
+        version = partial(self._version, table)
+        # A text that the statement's time ends is not tried again either: so this is written before.
+        if len(self._failed) >= _FAILED:
+            self._failed.clear()
+        self._failed.add(compiled.sql)
+
+        def work(cursor: duckdb.DuckDBPyConnection) -> _Rows | None:
+            if form is None:
+                text = self._write(compiled, table, cursor, version)
+            else:
+                confirm(self._schema, form[0], self._policy)
+                text = text_of_tables(compiled.query, partial(self._find, cursor, version))
+            if text is None:
+                self._failed.discard(compiled.sql)
+                return None
+
+            def fetch_with(sql: str, tables: Mapping[str, pa.Table]) -> _Rows:
+                for name, rows in tables.items():
+                    cursor.register(name, rows)
+                return fetch(cursor, sql)
+
+            return text.count(fetch_with, compiled.counts, version)
+
+        found = attempt(work, counts_only=True)
+        if found is not None:
+            self._failed.discard(compiled.sql)
+        return found
+
+    def _write(
+        self, compiled: CompiledQuery, table: str, cursor: duckdb.DuckDBPyConnection, version: _Version
+    ) -> UnweightedText | None:
+        """Write the text of a query that weighs rows; None if there is none, or no use in one."""
+        units = units_of(self._schema.facts(self._policy, compiled.tables), table)
+        if units is None:
+            return None
+
+        def ask(sql: str) -> pa.Table:
+            return cursor.sql(sql).to_arrow_table()
+
+        facts = self._facts.get(table) or RowFacts.count(units, ask, version)
+        if facts is None:
+            return None
+        self._facts[table] = facts
+        text = UnweightedText.of(compiled.query, facts, units, ask)
+        if text is None:
+            return None
+        # The engine's binder understands it as it is meant, with the units of all rows as those that are
+        # listed; else this raises.
+        for listed in (None, Derived(units, "l")):
+            form = unweighted(compiled.query, listed)
+            if form is not None:
+                confirm(self._schema, duckdb_sql(form), self._policy)
+        return text
+
+    def _find(self, cursor: duckdb.DuckDBPyConnection, version: _Version, sql: str) -> UnitTable | None:
+        """Return the table of a SELECT, which is counted unless it is kept; None if it is too large."""
+        found = self._tables.get(sql)
+        if found is None:
+
+            def ask(sql: str) -> tuple[list[str], pa.Table]:
+                rows = cursor.sql(sql)
+                return [str(kind) for kind in rows.types], rows.to_arrow_table()
+
+            found = UnitTable.count(sql, ask, version, self._most)
+        if found is not None:
+            with self._lock:
+                self._tables.pop(sql, None)
+                self._tables[sql] = found
+                while sum(each.size for each in self._tables.values()) > self._most:
+                    del self._tables[next(iter(self._tables))]
+        return found

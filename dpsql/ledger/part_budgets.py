@@ -1,0 +1,60 @@
+"""What is spent and left of each part of units, and of all statements in sequence."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+from fractions import Fraction
+
+from dpsql.kernel.ledger.scopes import Caps, ScopeBudget
+from dpsql.kernel.ledger.totals import read_loss
+from dpsql.kernel.unit_parts import LATER, PARTS, split_range
+from dpsql.lazy_dataclass import dataclass
+from dpsql.ledger.listing import Budget, scopes_of
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetOfParts:
+    """The budget of each of some parts of units that are next to each other."""
+
+    low: int
+    high: int
+    budget: Budget
+
+
+def list_parts(connection: sqlite3.Connection, caps: Caps, analyst: str | None) -> list[BudgetOfParts]:
+    """Return the budgets of all parts of units, in order; equal neighbours are one."""
+    found: list[tuple[int, int, tuple[ScopeBudget, ...]]] = [(0, PARTS - 1, ())]
+    for each in scopes_of(connection, caps, analyst):
+        own = each.segments(connection)
+        found = [
+            (max(low, start), min(high, end), (*before, budget))
+            for low, high, before in found
+            for start, end, budget in own
+            if max(low, start) <= min(high, end)
+        ]
+    parted: list[BudgetOfParts] = []
+    for low, high, scopes in found:
+        budget = Budget.of(*scopes, by_parts=True)
+        for start, end in split_range((low, high)):
+            last = parted[-1] if parted else None
+            if last is not None and last.high == start - 1 <= LATER - 1 and last.budget == budget:
+                parted[-1] = replace(last, high=end)
+            else:
+                parted.append(BudgetOfParts(start, end, budget))
+    return parted
+
+
+def total_in_sequence(connection: sqlite3.Connection, analyst: str | None) -> Fraction | None:
+    """Return the sum of the epsilons of all statements, whatever parts they read; None if one has none."""
+    where, given = ("shared = 0", ()) if analyst is None else ("analyst = ?", (analyst,))
+    rows = connection.execute(
+        f"SELECT reserved_loss, charged_loss, COUNT(*) FROM entry WHERE {where} GROUP BY 1, 2", given
+    )
+    found = Fraction(0)
+    for reserved, charged, number in rows:
+        epsilon = None if read_loss(reserved).epsilon is None else read_loss(charged).epsilon
+        if epsilon is None:
+            return None
+        found += number * epsilon
+    return found

@@ -1,0 +1,185 @@
+"""`[parts.KIND]`: the date by which units of a kind are in parts, each with the whole budget."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import date, timedelta
+
+from dpsql.kernel.facts import fold
+from dpsql.kernel.unit_parts import EARLIER, EVERY, NO_PARTS, Calendar, Every, PartSet
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy.names import key_path, suggest, wrong
+from dpsql.policy.policy_keys import KEYS
+from dpsql.policy.table import Table
+from dpsql.policy.table_parts import UnitColumn, UnitRow
+from dpsql.policy.toml_values import Section
+from dpsql.types import DATE, TIMESTAMP, TIMESTAMPTZ, SqlType
+
+_DAYS = re.compile(r"([0-9]{1,4}) days?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class UnitParts:
+    """How units of a kind are divided into parts: by the period of a date that each unit has.
+
+    Attributes
+    ----------
+    kind
+        The kind of the unit.
+    table, column
+        The table and its column with the date: each unit has one there, or none.
+    every
+        The length of a part: `day`, `week`, `month`, `quarter` or `year`.
+    until
+        `now`: statements that may read later parts read the table up to the present one. False: all rows.
+    moves
+        `refuse`: versions of the data are compared, and units that moved to another part are refused.
+        `trusted`: they are not compared, the owner says that the date of a unit never changes.
+    closed_after
+        `14 days`: so long after its end, a part counts as one whose rows change no more. None: it never does.
+        No guarantee depends on it.
+    """
+
+    kind: str
+    table: str
+    column: str
+    every: str
+    until: str | bool = "now"
+    moves: str = "refuse"
+    closed_after: str | None = None
+
+    def place(self, name: str = "") -> str:
+        """Return the key path of the section, or of a key in it."""
+        return key_path("parts", self.kind, *([name] if name else []))
+
+    @property
+    def period(self) -> Every:
+        """The length of a part."""
+        return next(each for each in EVERY if each == self.every)
+
+    @property
+    def days_until_closed(self) -> int | None:
+        """How many days after its end a part counts as closed; None: it never does."""
+        found = None if self.closed_after is None else _DAYS.fullmatch(self.closed_after)
+        return None if found is None else int(found[1])
+
+    def closed_parts(self, now: date) -> PartSet:
+        """Return the parts that count as closed on a day: those of dates alone."""
+        days = self.days_until_closed
+        if days is None:
+            return NO_PARTS
+        return PartSet.of((EARLIER, Calendar(self.period).number(now - timedelta(days=days)) - 1))
+
+    def check(self, tables: Mapping[str, Table], engine: str) -> None:
+        """Raise `PolicyError` for a declaration that does not fit the tables."""
+        if self.every not in EVERY:
+            raise wrong(self.place("every"), f"{self.every[:40]!r} is no period", "write " + ", ".join(EVERY))
+        if self.until not in ("now", False):
+            raise wrong(self.place("until"), 'expected "now" or false')
+        if self.closed_after is not None and self.days_until_closed is None:
+            raise wrong(self.place("closed_after"), "expected a number of days", 'write "14 days"')
+        if self.moves not in ("trusted", "refuse"):
+            raise wrong(self.place("moves"), 'expected "refuse" or "trusted"')
+        table = tables.get(self.table)
+        if table is None:
+            raise wrong(
+                self.place("table"),
+                f"there is no table {self.table!r}",
+                suggest(self.table, tables, "tables"),
+            )
+        self._check_unit(table)
+        self._check_column(table)
+        if self.moves == "refuse" and (engine != "duckdb" or isinstance(table.unit, UnitRow)):
+            why = "each row is a unit" if engine == "duckdb" else "the rows are on another engine than DuckDB"
+            raise wrong(
+                self.place("moves"),
+                f"{why}: versions of the data are not compared, so nobody notices a unit whose date changes",
+                'write moves = "trusted" if the date of a unit never changes: what was asked of its old part'
+                " would not count in the new one",
+            )
+
+    def _check_unit(self, table: Table) -> None:
+        unit = table.unit
+        if unit is None:
+            raise wrong(self.place("table"), f"{table.name} is public: its rows belong to no {self.kind}")
+        if not isinstance(unit, UnitColumn | UnitRow):
+            raise wrong(
+                self.place("table"),
+                f"rows of {table.name} find their {self.kind} through another table",
+                "name a table that has the unit in a column of its own",
+            )
+        if unit.kind != self.kind:
+            raise wrong(
+                self.place(),
+                f"the unit of {table.name} is {unit.kind!r}",
+                f"write [parts.{unit.kind}], or another table",
+            )
+        one = isinstance(unit, UnitRow) or any(
+            len(names) == 1 and fold(names[0]) == fold(unit.column) for names in table.unique
+        )
+        if not one:
+            assert isinstance(unit, UnitColumn)  # noqa: S101  each row is a unit otherwise
+            raise wrong(
+                self.place("table"),
+                f"a {self.kind} of {table.name} may be in several {self.every}s",
+                f'write unique = [["{unit.column}"]] in [{table.place()}] if each {self.kind} has one row, or'
+                f" name a table with one row for each {self.kind}",
+            )
+        if table.trust_source:
+            raise wrong(
+                table.place("trust_source"),
+                f"this table tells the {self.every} of each {self.kind}, so its rows are verified",
+                "leave it out",
+            )
+
+    def _check_column(self, table: Table) -> None:
+        if any(fold(name) == fold(self.column) for name in table.zone):
+            raise wrong(
+                self.place("column"),
+                f"{self.column} has a time zone, and parts are periods of UTC",
+                "name a column without one: a DATE, or a TIMESTAMP of UTC",
+            )
+        if table.columns is not None:
+            kinds = {fold(name): kind for name, kind in table.columns.items()}
+            self.check_type(kinds.get(fold(self.column)), table)
+
+    def check_type(self, kind: SqlType | None, table: Table) -> None:
+        """Raise `PolicyError` unless the column is there and has dates; its type is known from the source."""
+        if kind is None:
+            raise wrong(self.place("column"), f"{table.name} has no column {self.column!r}")
+        if kind not in (DATE, TIMESTAMP, TIMESTAMPTZ):
+            raise wrong(
+                self.place("column"), f"{self.column} is {kind}: parts are periods of a DATE or a TIMESTAMP"
+            )
+
+
+def read_parts(top: Section) -> dict[str, UnitParts]:
+    """Read `[parts]`: of each kind of units the date that divides them."""
+    found = {}
+    for kind, raw in (top.optional("parts", dict) or {}).items():
+        section = Section(raw, ("parts", kind), KEYS["[parts.KIND]"])
+        for name, example in (("table", "signups"), ("column", "signed_up"), ("every", "week")):
+            section.require(name, f'write {name} = "{example}"')
+        found[kind] = UnitParts(kind, **section.values())
+    return found
+
+
+def check_parts(
+    parts: Mapping[str, UnitParts], tables: Mapping[str, Table], epsilon: object, engine: str
+) -> None:
+    """Raise `PolicyError` unless the declarations fit the tables and the budget."""
+    for kind, each in parts.items():
+        if kind != each.kind:
+            raise wrong(key_path("parts", kind), f"holds the parts of {each.kind!r}")
+        each.check(tables, engine)
+    if len(parts) > 1:
+        raise wrong(
+            "parts", "one kind of unit has parts", "leave one section: the other kinds are charged whole"
+        )
+    if parts and epsilon > MOST_EPSILON:  # type: ignore[operator]  # an exact number
+        raise wrong("budget.epsilon", f"is above {MOST_EPSILON:,}, more than is added up by parts")
+
+
+MOST_EPSILON = 1000
+"""Amounts of parts are whole numbers of 64 bits in the ledger."""

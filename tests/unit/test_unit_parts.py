@@ -1,0 +1,480 @@
+"""Statements over units in parts: prices, what EXPLAIN and SHOW say, repeats, several releases, the clock."""
+
+from __future__ import annotations
+
+import datetime as clock
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from dpsql.analysis import compiler
+from dpsql.cli.narrate import ExitCode
+from dpsql.composition import planner
+from dpsql.dbapi import connect
+from dpsql.errors import BudgetExceeded, InternalError, OperationalError, QueryRefused
+from dpsql.kernel.loss import PrivacyLoss
+from dpsql.kernel.loss.composing import Spending
+from dpsql.kernel.unit_parts import EVERY, Calendar, PartSet
+from dpsql.policy import load
+from dpsql.release import moved_units
+from dpsql.session import Session
+
+POLICY = """
+[budget]
+epsilon = 1
+ledger = "ledger.sqlite"
+[parts.user]
+table = "signups"
+column = "signed_up"
+every = "week"
+moves = "trusted"
+[tables.signups]
+source = "signups.parquet"
+unit = "user_id"
+unit_kind = "user"
+unique = [["user_id"]]
+domain.land = ["a", "b"]
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+unit_kind = "user"
+rows_per_unit = 3
+"""
+OPTIONS = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {})"
+W2 = "date_trunc('week', signed_up) = DATE '2026-01-05'"
+W3 = "date_trunc('week', signed_up) = DATE '2026-01-12'"
+
+
+def at(day: str) -> type[clock.datetime]:
+    """Return the class of times whose present is a day."""
+
+    class Then(clock.datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> clock.datetime:
+            return clock.datetime.fromisoformat(day).replace(tzinfo=tz)
+
+    return Then
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    set_clock(monkeypatch, "2026-01-20")
+    with duckdb.connect() as connection:
+        connection.execute(
+            "CREATE TABLE signups AS SELECT i AS user_id,"
+            " DATE '2026-01-05' + CAST(i % 28 AS INTEGER) AS signed_up,"
+            " ['a', 'b'][1 + i % 2] AS land FROM range(2800) t(i)"
+        )
+        connection.execute("CREATE TABLE visits AS SELECT i % 2800 AS user_id, i AS x FROM range(5600) t(i)")
+        for name in ("signups", "visits"):
+            connection.execute(f"COPY {name} TO '{tmp_path / name}.parquet' (FORMAT parquet)")
+    (tmp_path / "dpsql.toml").write_text(POLICY)
+    return tmp_path
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, day: str) -> None:
+    monkeypatch.setattr(compiler, "datetime", at(day))
+    monkeypatch.setattr(planner, "datetime", at(day))
+
+
+@pytest.fixture
+def session(folder: Path) -> Iterator[Session]:
+    opened = Session(load(folder / "dpsql.toml"), analyst="ann")
+    yield opened
+    assert opened.ledger.check() == []
+    opened.close()
+
+
+def select(rest: str, epsilon: str = "1", items: str = "COUNT(*)") -> str:
+    return f"SELECT {OPTIONS.format(epsilon)} {items} FROM {rest}"
+
+
+def one(session: Session, rest: str, epsilon: str = "1") -> float:
+    return float(session.run(select(rest, epsilon)).table.column(0)[0].as_py())
+
+
+def told(session: Session, text: str) -> dict[str, str]:
+    table = session.run(f"EXPLAIN {text}").table
+    return dict(zip(*(column.to_pylist() for column in table.columns), strict=True))
+
+
+def parts(session: Session) -> list[tuple[str, ...]]:
+    table = session.run("SHOW PRIVACY BUDGET BY PARTS").table
+    return [*zip(*(column.to_pylist() for column in table.columns), strict=True)]
+
+
+def test_a_unit_bears_what_is_asked_of_its_week(session: Session) -> None:
+    assert abs(one(session, f"signups WHERE {W2}") - 700) < 40
+    assert abs(one(session, f"visits JOIN signups USING (user_id) WHERE {W3}") - 1400) < 100
+    with pytest.raises(BudgetExceeded, match=r"only 0 of the budget is left for week 2026-W02$"):
+        one(session, f"signups WHERE {W2} AND land = 'a'", "0.1")
+    with pytest.raises(BudgetExceeded, match=r"only 0 of the budget is left for week 2026-W02 \.\. 2026-W03"):
+        one(session, "visits", "0.1")
+    one(session, "signups WHERE signed_up >= DATE '2026-01-19'", "0.4")
+    assert parts(session) == [
+        ("up to 2026-W01", "0", "1", "10 of 0.1"),
+        ("2026-W02 .. 2026-W03", "1", "0", "0 of 0.1"),
+        ("2026-W04", "0.4", "0.6", "6 of 0.1"),
+        ("from 2026-W05", "0", "1", "10 of 0.1"),
+        ("NULL", "0", "1", "10 of 0.1"),
+        ("no row", "0", "1", "10 of 0.1"),
+        ("all statements in sequence", "2.4", "", ""),
+    ]
+
+
+def test_a_repeat_of_an_old_week_is_free(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = one(session, f"signups WHERE {W2}")
+    set_clock(monkeypatch, "2026-02-20")
+    assert one(session, f"signups WHERE {W2}") == first
+    one(session, "signups WHERE signed_up >= DATE '2026-01-12'", "0.5")
+    set_clock(monkeypatch, "2026-02-22")  # the same week
+    assert session.prepare(select("signups WHERE signed_up >= DATE '2026-01-12'", "0.5")).price.epsilon == 0  # type: ignore[union-attr]
+    set_clock(monkeypatch, "2026-02-23")
+    assert session.prepare(select("signups WHERE signed_up >= DATE '2026-01-12'", "0.5")).price.epsilon > 0  # type: ignore[union-attr]
+
+
+def test_without_a_condition_a_statement_reads_up_to_now(session: Session) -> None:
+    text = select("signups", "0.5")
+    assert told(session, text)["parts"] == "up to 2026-W04, NULL (week of signups.signed_up)"
+    assert abs(one(session, "signups", "0.5") - 2100) < 60, "three of four weeks"
+    assert told(session, text)["assumed"] == "up to 2026-W04 signed_up of signups (policy)"
+    assert one(session, "signups WHERE signed_up >= DATE '2026-01-19'", "0.5") < 760
+    with pytest.raises(
+        QueryRefused, match=r"no week of a user satisfies this up to now \(parts.user: until\)"
+    ):
+        session.prepare(select("signups WHERE signed_up > DATE '2026-01-26'"))
+
+
+def test_with_until_false_it_reads_all(folder: Path) -> None:
+    (folder / "dpsql.toml").write_text(POLICY.replace('every = "week"', 'every = "week"\nuntil = false'))
+    session = Session(load(folder / "dpsql.toml"), analyst="ann")
+    assert told(session, select("signups"))["parts"] == "every week, NULL (week of signups.signed_up)"
+    assert abs(one(session, "signups") - 2800) < 40
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("rest", "said"),
+    [
+        ("visits", "all: nothing says which weeks are read; join signups and compare signups.signed_up"),
+        ("visits LEFT JOIN signups USING (user_id) WHERE signed_up IS NULL", "all: nothing says"),
+        (f"visits LEFT JOIN signups USING (user_id) WHERE {W2}", "2026-W02 (week of"),
+        (f"signups WHERE NOT (land = 'a' AND {W2})", "up to 2026-W04, NULL"),
+        (f"signups WHERE NOT ({W2} OR {W3})", "up to 2026-W01, 2026-W04"),
+        ("signups WHERE signed_up > current_date - INTERVAL 7 DAY", "2026-W03 .. 2026-W04"),
+        ("signups WHERE signed_up BETWEEN '2026-01-05' AND '2026-01-11'", "2026-W02 (week of"),
+    ],
+)
+def test_explain_says_which_parts(session: Session, rest: str, said: str) -> None:
+    assert told(session, select(rest))["parts"].startswith(said)
+
+
+def test_explain_says_what_is_left_of_the_parts(session: Session) -> None:
+    one(session, f"signups WHERE {W2}", "0.75")
+    assert told(session, select(f"signups WHERE {W2}"))["budget_left"] == "0.25"
+    assert told(session, select(f"signups WHERE {W3}"))["budget_left"] == "1"
+
+
+def test_no_part_at_all_is_refused(session: Session) -> None:
+    with pytest.raises(QueryRefused, match="no week of a user satisfies this"):
+        session.prepare(select(f"signups WHERE {W2} AND {W3}"))
+
+
+def test_releases_of_one_statement_are_charged_to_their_own_parts(session: Session) -> None:
+    text = (
+        f"WITH a AS ({select(f'signups WHERE {W2}', '1', 'COUNT(*) AS n')}),"
+        f" b AS ({select(f'signups WHERE {W3}', '1', 'COUNT(*) AS n')}) SELECT a.n + b.n FROM a, b"
+    )
+    found = session.run(text).table.column(0)[0].as_py()
+    assert abs(found - 1400) < 60
+    assert [row[:2] for row in parts(session)][:3] == [
+        ("up to 2026-W01", "0"),
+        ("2026-W02 .. 2026-W03", "1"),
+        ("from 2026-W04", "0"),
+    ]
+
+
+def test_groups_and_searched_bounds_are_charged_to_the_parts(session: Session) -> None:
+    session.run(select(f"signups WHERE {W2} GROUP BY land", "0.5", "land, COUNT(*)"))
+    session.run(
+        select(f"(SELECT user_id, x FROM visits JOIN signups USING (user_id) WHERE {W2}) v", "0.5", "SUM(x)")
+    )
+    assert parts(session)[1][:2] == ("2026-W02", "1")
+    assert parts(session)[2][:2] == ("from 2026-W03", "0")
+
+
+def test_a_refinement_is_charged_to_the_parts_of_its_release(session: Session) -> None:
+    session.run(select(f"signups WHERE {W2}", "0.25"))
+    session.run("REFINE RELEASE 1 TO 0.75")
+    assert parts(session)[1][:2] == ("2026-W02", "0.75")
+    assert parts(session)[2][:2] == ("from 2026-W03", "0")
+
+
+def test_counts_of_parts_that_are_not_charged_are_refused() -> None:
+    week = Calendar("week").number(clock.date(2026, 1, 5))
+    spending = Spending(PrivacyLoss(), PartSet.of((week, week)))
+    spending.check_parts(PartSet.of((week, week)))
+    for other in (None, PartSet.of((week, week + 1))):
+        with pytest.raises(InternalError, match="parts that are not charged"):
+            spending.check_parts(other)
+    Spending(PrivacyLoss()).check_parts(None)
+
+
+def test_a_unit_with_two_rows_is_refused_before_anything_is_charged(folder: Path) -> None:
+    with duckdb.connect() as connection:
+        file = folder / "signups.parquet"
+        connection.execute(
+            f"CREATE TABLE t AS SELECT * FROM '{file}' UNION ALL SELECT 1, DATE '2026-01-12', 'a'"
+        )
+        connection.execute(f"COPY t TO '{file}' (FORMAT parquet)")
+    session = Session(load(folder / "dpsql.toml"), analyst="ann")
+    with pytest.raises(Exception, match="signups cannot be read as declared"):
+        session.run(select(f"signups WHERE {W2}"))
+    assert session.budget().spent.epsilon == 0
+    session.close()
+
+
+def test_where_a_week_is_used_up_the_command_line_runs_the_next_one(folder: Path) -> None:
+    command = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml"]
+    codes = []
+    for week in (W2, f"{W2} AND land = 'a'", W3):
+        text = select(f"signups WHERE {week}")
+        ran = subprocess.run([*command, "-c", text], cwd=folder, capture_output=True, text=True, check=False)
+        codes.append(ran.returncode)
+    assert codes == [0, ExitCode.BUDGET_EXCEEDED, 0]
+
+
+def test_the_connection_knows_what_the_parts_leave(folder: Path) -> None:
+    with connect(folder / "dpsql.toml", analyst="ann") as connection:
+        connection.cursor().execute(select(f"signups WHERE {W2}"))
+        assert connection.budget().by_parts
+        assert not connection.explain(select(f"signups WHERE {W2} AND land = 'a'")).fits
+        assert connection.explain(select(f"signups WHERE {W3}")).fits
+
+
+def test_a_policy_without_parts_shows_none(folder: Path) -> None:
+    (folder / "dpsql.toml").write_text(
+        POLICY.replace(POLICY[POLICY.index("[parts") : POLICY.index("[tables.s")], "")
+    )
+    session = Session(load(folder / "dpsql.toml"), analyst="ann")
+    with pytest.raises(QueryRefused, match="the policy divides no units into parts"):
+        session.run("SHOW PRIVACY BUDGET BY PARTS")
+    assert "parts" not in told(session, select("signups"))
+    one(session, f"signups WHERE {W2}", "0.5")
+    with pytest.raises(BudgetExceeded, match=r"only 0\.5 of the budget is left$"):
+        one(session, f"signups WHERE {W3}")
+    session.close()
+
+
+def test_of_many_lines_the_newest_and_the_fullest_are_shown(folder: Path) -> None:
+    (folder / "dpsql.toml").write_text(
+        POLICY.replace('"week"', '"day"').replace("epsilon = 1\n", "epsilon = 9\n")
+    )
+    session = Session(load(folder / "dpsql.toml"), analyst="ann")
+    first = clock.date(2025, 1, 1)
+    for number in range(0, 90, 2):
+        day = first + clock.timedelta(days=number)
+        one(session, f"signups WHERE signed_up = DATE '{day}'", str(1 + number % 7))
+    shown = session.run("SHOW PRIVACY BUDGET BY PARTS").table
+    assert shown.num_rows < 40
+    assert "more lines: SHOW PRIVACY BUDGET BY PARTS ALL" in shown.column(0)[-2].as_py()
+    assert session.run("SHOW PRIVACY BUDGET BY PARTS ALL").table.num_rows > 85
+    session.close()
+
+
+def test_selections_are_charged_to_the_parts(session: Session) -> None:
+    for week in (W2, W3):
+        rows = f"signups WHERE {week} GROUP BY land ORDER BY n DESC LIMIT 1"
+        session.run(select(rows, "0.5", "land, COUNT(*) AS n"))
+    rows = f"signups WHERE {W2} OR {W3} GROUP BY land HAVING COUNT(*) > 100 ORDER BY n DESC"
+    session.run(select(rows, "0.25", "land, COUNT(*) AS n"))
+    assert parts(session)[1][:2] == ("2026-W02 .. 2026-W03", "0.75")
+    assert parts(session)[2][:2] == ("from 2026-W04", "0")
+
+
+# --- weeks that count as closed ---------------------------------------------------------------------------
+
+
+def add_rows(folder: Path) -> None:
+    """Write the file of the next week: it has one more unit."""
+    with duckdb.connect() as connection:
+        file = folder / "signups.parquet"
+        connection.execute(
+            f"CREATE TABLE t AS SELECT * FROM '{file}'"
+            f" UNION ALL SELECT max(user_id) + 1, DATE '2026-03-01', 'a' FROM '{file}'"
+        )
+        connection.execute(f"COPY t TO '{file}' (FORMAT parquet)")
+
+
+def test_a_repeat_of_a_closed_week_is_free_though_other_rows_came(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = POLICY.replace('every = "week"', 'every = "week"\nclosed_after = "7 days"')
+    (folder / "dpsql.toml").write_text(closed)
+    session = Session(load(folder / "dpsql.toml"), analyst="ann")
+    said = "weeks count as closed 7 days after their end (policy)"
+    old, new = f"signups WHERE {W2}", f"signups WHERE {W3}"
+    joined = f"signups JOIN visits USING (user_id) WHERE {W2}"
+    first = session.run(select(old, "0.5"))
+    assert first.release is not None
+    assert said in map(str, first.release.assumed)
+    one(session, new, "0.5")  # it ended the day before
+    one(session, joined, "0.5")
+    add_rows(folder)
+    assert one(session, old, "0.5") == first.table.column(0)[0].as_py()
+    for rest in (new, joined):
+        assert session.prepare(select(rest, "0.5")).price.epsilon > 0  # type: ignore[union-attr]
+    with pytest.raises(QueryRefused, match="cannot be refined: the data changed"):
+        session.run("REFINE RELEASE 1 TO 0.75")
+    set_clock(monkeypatch, "2026-01-26")
+    assert said in told(session, select(new, "0.5"))["assumed"]
+    assert session.ledger.check() == []
+    session.close()
+
+
+def test_old_weeks_are_added_up_from_free_repeats(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = POLICY.replace('every = "week"', 'every = "week"\nclosed_after = "0 days"')
+    (folder / "dpsql.toml").write_text(closed)
+    session = Session(load(folder / "dpsql.toml"), analyst="ann")
+    days = ("2026-01-05", "2026-01-12", "2026-01-19", "2026-01-26")
+    weeks = [
+        f"(SELECT {OPTIONS.format('1')} COUNT(*) AS n FROM signups"
+        f" WHERE date_trunc('week', signed_up) = DATE '{day}')"
+        for day in days
+    ]
+    for number, now in enumerate(("2026-01-12", "2026-01-19", "2026-01-26", "2026-02-02"), 1):
+        set_clock(monkeypatch, now)
+        add_rows(folder)
+        total = (
+            "SELECT SUM(n) FROM (" + " UNION ALL ".join(f"SELECT n FROM {w}" for w in weeks[:number]) + ") t"
+        )
+        assert session.prepare(total).price.epsilon == 1  # type: ignore[union-attr]
+        found = session.run(total).table.column(0)[0].as_py()
+        assert abs(found - 700 * number) < 60
+    assert session.budget().spent.epsilon == 1
+    assert session.ledger.total_in_sequence() == 4
+    session.close()
+
+
+def test_the_owner_spends_the_largest_total_everywhere(folder: Path) -> None:
+    command = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml"]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
+
+    session = Session(load(folder / "dpsql.toml"), analyst="ann")
+    one(session, f"signups WHERE {W2}", "0.75")
+    session.close()
+    ran = run("budget", "--moved")
+    assert ran.returncode == 0
+    assert "what was asked of any part counts in every part now" in ran.stderr
+    assert "spent in addition, policy: epsilon 0.75" in ran.stderr
+    shown = run("--format", "csv", "-c", "SHOW PRIVACY BUDGET BY PARTS")
+    assert shown.stdout.splitlines()[1:3] == ["every week,0.75,0.25,2 of 0.1", "NULL,0.75,0.25,2 of 0.1"]
+    (folder / "dpsql.toml").write_text(
+        POLICY.replace(POLICY[POLICY.index("[parts") : POLICY.index("[tables.s")], "")
+    )
+    assert run("budget", "--moved").returncode == ExitCode.USAGE
+
+
+# --- units that move --------------------------------------------------------------------------------------
+
+
+REFUSING = POLICY.replace('moves = "trusted"\n', "")
+
+
+def change(folder: Path, sql: str) -> None:
+    """Change the rows of the sign-ups, as a new version of the data."""
+    with duckdb.connect() as connection:
+        file = folder / "signups.parquet"
+        connection.execute(f"CREATE TABLE t AS SELECT * FROM '{file}'")
+        connection.execute(sql)
+        connection.execute(f"COPY t TO '{file}' (FORMAT parquet)")
+
+
+@pytest.fixture
+def refusing(folder: Path) -> Iterator[Session]:
+    (folder / "dpsql.toml").write_text(REFUSING)
+    opened = Session(load(folder / "dpsql.toml"), analyst="ann")
+    yield opened
+    assert opened.ledger.check() == []
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO t VALUES (9999, DATE '2026-01-06', 'a')",
+        "UPDATE t SET signed_up = signed_up + 1 WHERE user_id = 0",
+        "UPDATE t SET land = 'b'",
+    ],
+)
+def test_what_moves_no_unit_is_harmless(refusing: Session, folder: Path, sql: str) -> None:
+    one(refusing, f"signups WHERE {W2}", "0.5")
+    change(folder, sql)
+    one(refusing, f"signups WHERE {W2} AND land = 'a'", "0.5")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE t SET signed_up = signed_up + 7 WHERE user_id = 0",
+        "UPDATE t SET signed_up = NULL WHERE user_id = 0",
+        "DELETE FROM t WHERE user_id = 0",
+        "UPDATE t SET user_id = -1 WHERE user_id = 0",
+    ],
+)
+def test_a_unit_that_moved_is_refused_until_its_owner_goes_on(
+    refusing: Session, folder: Path, sql: str
+) -> None:
+    one(refusing, f"signups WHERE {W2}", "0.5")
+    change(folder, sql)
+    before = refusing.budget().spent
+    for _ in range(2):
+        with pytest.raises(OperationalError, match="table signups waits for its owner"):
+            one(refusing, f"signups WHERE {W3}", "0.5")
+    assert refusing.budget().spent == before
+    command = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml", "budget", "--moved"]
+    assert subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
+    one(refusing, f"signups WHERE {W3}", "0.5")
+    assert parts(refusing)[1][:2] == ("2026-W03", "1")
+    with pytest.raises(BudgetExceeded):
+        one(refusing, f"signups WHERE {W3} AND land = 'a'", "0.1")
+
+
+def test_who_reads_the_file_of_units_without_its_key_finds_nobody(refusing: Session, folder: Path) -> None:
+    one(refusing, f"signups WHERE {W2}", "0.5")
+    key, units = folder / "ledger.sqlite.key", folder / "ledger.sqlite.units"
+    assert {file.stat().st_mode & 0o777 for file in (key, units)} == {0o600}
+    with duckdb.connect() as connection:
+        hashes = {n for (n,) in connection.execute(f"SELECT unit FROM read_parquet('{units}')").fetchall()}
+    guessed = moved_units.PeriodsOfUnits.of(
+        map(str, range(2800)), np.zeros(2800, np.int64), b"another", "week"
+    )
+    assert len(hashes) == 2800
+    assert not hashes & {*guessed.hashes.tolist()}
+
+
+@pytest.mark.parametrize("name", ["ledger.sqlite.key", "ledger.sqlite.units"])
+def test_a_lost_file_is_noticed(refusing: Session, folder: Path, name: str) -> None:
+    one(refusing, f"signups WHERE {W2}", "0.5")
+    (folder / name).unlink()
+    change(folder, "UPDATE t SET signed_up = signed_up + 7 WHERE user_id = 0")
+    with pytest.raises(OperationalError, match=f"{name}, which tells whether units have moved, is missing"):
+        one(refusing, f"signups WHERE {W3}", "0.5")
+
+
+def test_periods_of_days_are_those_of_the_calendar() -> None:
+    days = [clock.date(1969, 12, 25) + clock.timedelta(days=each) for each in range(0, 40_000, 3)]
+    numbers = np.array([(day - clock.date(1970, 1, 1)).days for day in days])
+    for every in EVERY:
+        found = moved_units.periods_of(numbers, every)
+        expected = [Calendar(every).number(day) for day in days]
+        pairs = {*zip(found.tolist(), expected, strict=True)}
+        assert len(pairs) == len({*expected}) == len({*found.tolist()}), "one of each for one of the other"
