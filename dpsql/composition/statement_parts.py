@@ -145,19 +145,13 @@ class _Splitter:
         defaults: Options,
         filters: tuple[Filter, ...] = (),
     ) -> None:
-        tree = copy_tree(query.tree)
-        if query.options.as_of is not None:
-            tree = with_clock(tree, query.options.as_of)
-        tree = with_covered(tree if query.inner else with_counts(tree, policy), policy)
-        tree = with_quantiles(replace(query, tree=tree))
-        tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
-        tree = with_chosen_public_rows(replace(query, tree=tree), policy, catalog)
-        query = with_found_values(replace(query, tree=tree), policy, catalog)
-        self.query = with_existing(query, policy, catalog)
+        self.query = with_existing(_respell(query, policy, catalog), policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters
         self.kinds = Kinds.of(self.query, policy, catalog)
-        anchored = with_anchors(self.query, self.kinds, policy, catalog, defaults)
+        anchored = None
+        if self.kinds.values:
+            anchored = with_anchors(self.query, self.kinds, policy, catalog, defaults)
         if anchored is not None:
             self.query = anchored
             self.kinds = Kinds.of(anchored, policy, catalog)
@@ -166,7 +160,10 @@ class _Splitter:
             raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)
         self.written = Written.of(self.query, self.kinds)
         self.values: list[PlacedValue] = []
-        self.types = ValueTypes(self.query, policy, catalog, self.kinds, self._plan)
+        self.marked: dict[str, Query] = {}
+        """The releases that were taken out so far, by the names that stand for them."""
+        self.judged = False
+        """Whether the blocks are only listed, for a statement that was refused."""
         self.existence: list[tuple[str, tuple[int, ...], bool]] = []
         """What `Parts.existence` has, with the marks of the releases."""
         self.planned = False
@@ -193,7 +190,7 @@ class _Splitter:
                 return Parts((ReleasePart("r0", replace(queries[0], inner={}), release.note),))
             at = _position(self.query, release.select)
             marks = (_mark(number), *(f"{_mark(number)}.{i}" for i in range(1, len(queries))))
-            self.types.marked |= dict(zip(marks, queries, strict=True))
+            self.marked |= dict(zip(marks, queries, strict=True))
             blocks[:0] = [_BlockPart(release, q, at, mark) for q, mark in zip(queries, marks, strict=True)]
             listed += queries
             rest = rest or everything(_mark(number), self.source.position(release.select))
@@ -208,13 +205,13 @@ class _Splitter:
         if not self.kinds.releases or _is_arg_max(self.query):
             return [replace(self.query, inner={})]
         found, tree = [], self.query.tree
-        self.types.judged = True
+        self.judged = True
         for number, release in enumerate((*self.kinds.unused, *self.kinds.releases)):
             self._take_values(number - len(self.kinds.unused), tree)
             queries, rest = self._separate(release, _mark(number))
             found += queries
             marks = (_mark(number), *(f"{_mark(number)}.{i}" for i in range(1, len(queries))))
-            self.types.marked |= dict(zip(marks, queries, strict=True))
+            self.marked |= dict(zip(marks, queries, strict=True))
             rest = rest or everything(_mark(number), self.source.position(release.select))
             tree = put(rest, release.select, tree)
         return found
@@ -227,10 +224,13 @@ class _Splitter:
             select, place = value.subquery.unnest(), len(self.values)
             assert isinstance(select, exp.Select)  # noqa: S101  so it was judged
             alone = select_alone(select, tree, self.kinds)
-            sql_type = self.types.find_type(alone, value)
+            types = ValueTypes(
+                self.query, self.policy, self.catalog, self.kinds, self._plan, self.marked, self.judged
+            )
+            sql_type = types.find_type(alone, value)
             at = value.subquery
             if not sql_type.numeric and not value.listed:
-                at, alone, sql_type = self.types.find_widest(alone, value, sql_type)
+                at, alone, sql_type = types.find_widest(alone, value, sql_type)
             self.values.append(PlacedValue(alone, value.subquery, sql_type, value.listed))
             at.replace(mark_value(place, sql_type, listed=value.listed))
 
@@ -365,6 +365,28 @@ class _Splitter:
         while any(re.fullmatch(rf"{prefix}\d+", name) for name in taken):
             prefix += "_"
         return prefix
+
+
+def _respell(query: Query, policy: Policy, catalog: Catalog) -> Query:
+    """Return a statement with releases in the place of other spellings of them, in a copy of its tree."""
+    tree = copy_tree(query.tree)
+    if query.options.as_of is not None:
+        tree = with_clock(tree, query.options.as_of)
+    tree = tree if query.inner else with_counts(tree, policy)
+    nested = len(find_nodes(tree, exp.Select)) > 1
+    if nested and any(table.covers for table in policy.tables.values()):
+        tree = with_covered(tree, policy)
+    if nested and find_nodes(tree, exp.Window):
+        tree = with_quantiles(replace(query, tree=tree))
+    distinct = find_nodes(tree, exp.Distinct)
+    values = [value for each in distinct for value in each.expressions]
+    if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
+        tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
+    query = replace(query, tree=tree)
+    if any(node.args.get("query") is not None for node in find_nodes(tree, exp.In)):
+        query = replace(query, tree=with_chosen_public_rows(query, policy, catalog))
+        query = with_found_values(query, policy, catalog)
+    return query
 
 
 def _around(select: exp.Select) -> Iterator[exp.Select]:
