@@ -224,7 +224,8 @@ class _Part:
 
     def digits(self, column: Any) -> Integers | None:  # noqa: ANN401  an array of the engine's
         """Return the places of keys among the candidates; None if they are of another type."""
-        values = np.ma.getdata(column)
+        plain = type(column) is np.ndarray
+        values, missing = (column, None) if plain else (column.data, column.mask)
         if self.origin is not None and values.dtype.kind == "M":
             values = values.astype("datetime64[D]").astype(np.int64) - (self.origin - _EPOCH).days
         if values.dtype.kind not in "iu":
