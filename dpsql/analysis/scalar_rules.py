@@ -48,7 +48,6 @@ from dpsql.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
-    INTEGER,
     INTERVAL,
     JSON,
     NULL,
@@ -349,30 +348,6 @@ def _interval_arithmetic(compiler: StatementCompiler, node: exp.Expr, name: str,
     return build_typed(Try(Binary(name, a.node, b.node)), result, a, b)
 
 
-def _extract(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    part = make_constant(node.name.lower(), VARCHAR)
-    between = node.expression.unnest()
-    if isinstance(between, exp.Sub) and node.name.lower() in _ELAPSED:
-        later, earlier = (compiler.expression(n, scope) for n in (between.this, between.expression))
-        if TIMESTAMPTZ in (later.type, earlier.type):
-            later, earlier = unify(compiler.source, compiler.catalog, later, earlier, node)
-        if {later.type.name, earlier.type.name} <= {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}:
-            function, unit, scale = _ELAPSED[node.name.lower()]
-            times = [v if v.type.moment else cast(v, TIMESTAMP) for v in (earlier, later)]
-            parts = [make_constant(unit, VARCHAR), *times]
-            found = scalar_functions.compile_call(compiler.source, compiler.catalog, function, parts, node)
-            if scale is None:
-                return found
-            seconds = [found, make_constant(scale, INTEGER)]
-            return scalar_functions.compile_call(compiler.source, compiler.catalog, "/", seconds, node)
-    value = compiler.expression(node.expression, scope)
-    return scalar_functions.compile_call(compiler.source, compiler.catalog, "date_part", [part, value], node)
-
-
-_ELAPSED = {"epoch": ("date_diff", "microsecond", 1_000_000), "day": ("date_sub", "day", None)}
-"""What EXTRACT takes from the time between two points of time: seconds with fraction, or whole days."""
-
-
 def make_call_rule(name: str, *parts: str) -> Callable[[StatementCompiler, exp.Expr, Scope], Typed]:
     """Return a rule that compiles a node as a function call; `parts` are the node's arguments, in order."""
 
@@ -400,5 +375,4 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.Neg, _neg, frozenset({"this"})),
     *(Rule(node, _operator, _BINARY | {"typed", "safe", "negate"}) for node in _OPERATORS),
     Rule(exp.DPipe, make_call_rule("||", "this", "expression"), _BINARY | {"safe"}),
-    Rule(exp.Extract, _extract, _BINARY),
 )
