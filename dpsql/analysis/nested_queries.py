@@ -19,6 +19,7 @@ from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import hull_of_bounds
 from dpsql.analysis.from_joins import compile_from, find_equalities, is_tied_by_units
 from dpsql.analysis.released_values import find_mark, relation_of_list
+from dpsql.analysis.list_lookups import compile_list_lookup, read_list_lookup
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common, make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole
 from dpsql.errors import QueryRefused
@@ -147,6 +148,9 @@ def _tie_to_outer(
 
 
 def _compile_exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    items = read_list_lookup(node)
+    if items is not None:
+        return compile_list_lookup(compiler, items, scope, exists=True)
     select = node.this.this if isinstance(node.this, exp.Subquery) else node.this
     made, _, where = _compile_inner(compiler, select, scope)
     return Typed(Exists(Select((Item(Constant(1, INTEGER)),), made.source, where)), BOOLEAN)
@@ -154,6 +158,9 @@ def _compile_exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
 
 def _compile_scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile a scalar subquery: one aggregate without GROUP BY, which always yields exactly one row."""
+    of_list = read_list_lookup(node)
+    if of_list is not None:
+        return compile_list_lookup(compiler, of_list, scope, exists=False)
     select = node.this
     made, inner, where = _compile_inner(compiler, select, scope)
     items = select.expressions

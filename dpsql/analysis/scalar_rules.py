@@ -359,6 +359,15 @@ def make_call_rule(name: str, *parts: str) -> Callable[[StatementCompiler, exp.E
     return compile_call
 
 
+def _concatenation(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile `||`; beside a text, a whole number or a day is its text."""
+    values = [compiler.expression(each, scope) for each in (node.this, node.expression)]
+    if VARCHAR in (values[0].type, values[1].type):
+        written = [v.type.integer or v.type.name == "DATE" for v in values]
+        values = [cast(v, VARCHAR) if own else v for v, own in zip(values, written, strict=True)]
+    return scalar_functions.compile_call(compiler.source, compiler.catalog, "||", values, node)
+
+
 _BINARY = frozenset({"this", "expression"})
 RULES: tuple[Rule, ...] = (
     Rule(exp.Column, _column, frozenset({"this", "table", "db", "catalog"})),
@@ -374,5 +383,5 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.TryCast, _cast, frozenset({"this", "to", "safe"})),
     Rule(exp.Neg, _neg, frozenset({"this"})),
     *(Rule(node, _operator, _BINARY | {"typed", "safe", "negate"}) for node in _OPERATORS),
-    Rule(exp.DPipe, make_call_rule("||", "this", "expression"), _BINARY | {"safe"}),
+    Rule(exp.DPipe, _concatenation, _BINARY | {"safe"}),
 )

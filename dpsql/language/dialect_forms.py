@@ -24,6 +24,14 @@ from pathlib import Path
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
+from dpsql.language.clause_forms import (
+    filter_window,
+    flatten_joins,
+    move_unnest,
+    read_name,
+    select_series,
+    split_joins,
+)
 from dpsql.language.date_formats import FORMATS
 from dpsql.language.interval_forms import read_interval
 from dpsql.language.syntax_trees import copy_tree, find_nodes, walk_tree
@@ -53,7 +61,6 @@ READINGS = {
 """What is told of calls that mean something else in other dialects, if the statement says none."""
 READ = "read"
 """Under this key the metadata of a call say that the dialect of the statement is known for it."""
-_AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
 
 
 def standardize_forms(tree: exp.Expr, dialect: str = "") -> exp.Expr:
@@ -106,7 +113,7 @@ def explain_unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
 
     None for other calls.
     """
-    name, arguments = _read_name(node), node.expressions
+    name, arguments = read_name(node), node.expressions
     if (
         name in _DIFFERENCES
         and len(arguments) == 3
@@ -162,7 +169,7 @@ def _read_first_day(node: exp.Expr) -> int | None:
     if isinstance(node, exp.Column) and not node.table and not node.this.quoted:
         return {"week": 6, "isoweek": 0}.get(node.name.lower())
     if (
-        _read_name(node) == "week"
+        read_name(node) == "week"
         and len(node.expressions) == 1
         and isinstance(node.expressions[0], exp.Column)
     ):
@@ -177,11 +184,6 @@ def _write_node(node: exp.Expr) -> str:
 
 def _write_call(name: str, part: str, arguments: list[exp.Expr]) -> str:
     return f"{name}('{part}', {', '.join(map(_write_node, arguments))})"
-
-
-def _read_name(node: exp.Expr) -> str:
-    this = node.this if isinstance(node, exp.Anonymous) else None
-    return this[len(MARK) :].lower() if isinstance(this, str) and this.startswith(MARK) else ""
 
 
 @cache
@@ -202,7 +204,7 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
     if isinstance(node, exp.Anonymous):
         return _standardize_call(node, dialect)
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Filter):
-        return _filter_window(node)
+        return filter_window(node)
     if isinstance(node, exp.Extract) and node.name.upper() == "DATE":
         return exp.Cast(this=node.expression, to=exp.DataType.build("DATE"))
     if isinstance(node, exp.Extract) and (found := _average_difference(node)) is not None:
@@ -212,11 +214,12 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
     if isinstance(node, (exp.Interval, exp.Neg, exp.Mul, exp.Cast)) and not isinstance(node, exp.TryCast):
         return read_interval(node)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias"):
-        table, joins = _split_joins(node.this)
+        table, joins = split_joins(node.this)
         node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
     if isinstance(node, exp.Select):
-        _flatten_joins(node)
-        _move_unnest(node)
+        select_series(node)
+        flatten_joins(node)
+        move_unnest(node)
     return None
 
 
@@ -228,7 +231,7 @@ def _average_difference(node: exp.Extract) -> exp.Expr | None:
     """
     part, call = node.name.lower(), node.expression.unnest()
     inner = call.this if isinstance(call, exp.Filter) else call
-    name = _read_name(inner)
+    name = read_name(inner)
     if part not in ("day", "epoch") or name not in ("avg", "sum") or len(inner.expressions) != 1:
         return None
     if not _is_difference(inner.expressions[0]):
@@ -242,29 +245,8 @@ def _average_difference(node: exp.Extract) -> exp.Expr | None:
     return exp.Anonymous(this=f"{MARK}trunc", expressions=[made]) if whole else made
 
 
-def _split_joins(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
-    """Return a table without the joins that the parser hangs on it, and the joins."""
-    joins = [copy_tree(join) for join in table.args.get("joins") or ()]
-    bare = copy_tree(table)
-    bare.set("joins", None)
-    return bare, joins
-
-
-def _flatten_joins(select: exp.Select) -> None:
-    """Leave out parentheses around the first joins of FROM."""
-    first = select.args.get("from_")
-    group = first.this if isinstance(first, exp.From) else None
-    if not isinstance(first, exp.From) or not isinstance(group, exp.Subquery):
-        return
-    if isinstance(group.this, exp.Table) and not group.args.get("alias"):
-        table, joins = _split_joins(group.this)
-        more = [*(group.args.get("joins") or ()), *(select.args.get("joins") or ())]
-        first.set("this", table)
-        select.set("joins", [*joins, *more])
-
-
 def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
-    name, arguments = _read_name(node), node.expressions
+    name, arguments = read_name(node), node.expressions
     if name in ("date_part", "datepart") and len(arguments) == 2 and _is_difference(arguments[1]):
         part = arguments[0]
         if isinstance(part, exp.Literal) and part.is_string:
@@ -292,7 +274,7 @@ def _read_call(name: str, arguments: list[exp.Expr], dialect: str) -> exp.Expr |
 
 def _is_difference(node: exp.Expr) -> bool:
     """Return whether a node is the time between two."""
-    return isinstance(node.unnest(), exp.Sub) or _read_name(node) == "age"
+    return isinstance(node.unnest(), exp.Sub) or read_name(node) == "age"
 
 
 def _bind_arguments(
@@ -411,36 +393,3 @@ def _parse_form(read: str) -> exp.Expr:
             node.meta[READ] = True
     form.pop()
     return form
-
-
-def _filter_window(node: exp.Window) -> exp.Expr | None:
-    """Write FILTER of a window as a CASE in its argument: what is NULL, these aggregates leave out."""
-    call, where = node.this.this, node.this.expression.this
-    if _read_name(call) not in _AGGREGATES or len(call.expressions) != 1:
-        return None
-    argument = call.expressions[0]
-    if isinstance(argument, (exp.Distinct, exp.Kwarg, exp.Order)):
-        return None
-    value = exp.Literal.number(1) if isinstance(argument, exp.Star) else argument
-    made, inner = copy_tree(node), copy_tree(call)
-    inner.set("expressions", [exp.Case(ifs=[exp.If(this=copy_tree(where), true=copy_tree(value))])])
-    made.set("this", inner)
-    return made
-
-
-def _move_unnest(select: exp.Select) -> None:
-    """Move UNNEST from a select list to FROM; of two, DuckDB pairs the items, so they stay."""
-    found = [n for item in select.expressions if isinstance(n := item.unalias(), exp.Explode)]
-    if len(found) != 1 or select.args.get("from_") is None or select.args.get("group") is not None:
-        return
-    if any(isinstance(n, exp.Window) for item in select.expressions for n in walk_tree(item)):
-        return
-    item = found[0]
-    name = item.parent.alias if isinstance(item.parent, exp.Alias) else "unnest"
-    alias = exp.TableAlias(
-        this=exp.to_identifier("dpsql_list"), columns=[exp.to_identifier(name, quoted=True)]
-    )
-    join = exp.Join(this=exp.Unnest(expressions=[copy_tree(item.this)], alias=alias, offset=False))
-    select.append("joins", join)
-    column = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier("dpsql_list"))
-    item.replace(column)

@@ -177,3 +177,15 @@ ORDER BY m DESC LIMIT 2
 -- A935 the unit of a child table's rows has its name behind `*`, too
 -- expect: SELECT COUNT(DISTINCT b.user_id) FROM goods g JOIN baskets b USING (basket_id) WHERE g.late
 SELECT COUNT(DISTINCT user_id) FROM (SELECT * FROM (SELECT * FROM goods) g, (SELECT user_id, page AS p FROM baskets) b WHERE g.user_id = b.user_id) WHERE late
+
+-- A4211 a series of days as a public relation
+-- candidates: SELECT DATE '2024-06-01' + i::INTEGER AS d FROM range(4) t(i)
+-- groups: many
+-- expect: SELECT day AS d, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN DATE '2024-06-01' AND DATE '2024-06-04' GROUP BY day
+SELECT s.d, COUNT(DISTINCT user_id) AS n FROM visits JOIN UNNEST(GENERATE_DATE_ARRAY('2024-06-01', '2024-06-04')) AS s(d) ON visits.day = s.d GROUP BY s.d
+
+-- A4212 a series of numbers, joined by a range
+-- candidates: SELECT i AS lo FROM range(0, 100, 20) t(i)
+-- groups: many
+-- expect: SELECT lo, COUNT(DISTINCT user_id) AS n FROM visits JOIN range(0, 100, 20) t(lo) ON ms >= lo AND ms < lo + 20 GROUP BY lo
+SELECT s.lo, COUNT(DISTINCT user_id) AS n FROM visits JOIN generate_series(0, 80, 20) AS s(lo) ON ms BETWEEN s.lo AND s.lo + 19 GROUP BY s.lo

@@ -247,3 +247,13 @@ SELECT COUNT(DISTINCT v.user_id) FROM users u LEFT JOIN visits v ON u.user_id = 
 -- at: 1
 -- hint: WHERE a.user_id = b.user_id
 SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.sku = b.page)
+
+-- R4211 a series whose end is a column
+-- error: there is no column ms
+-- at: ms
+SELECT COUNT(DISTINCT user_id) FROM visits, range(ms) AS s(i)
+
+-- R4212 a series that is too long
+-- error: a series has at most 100,000 rows
+-- at: range
+SELECT COUNT(DISTINCT user_id) FROM visits, range(1000000) AS s(i)

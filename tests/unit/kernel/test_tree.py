@@ -198,6 +198,10 @@ WRITTEN: list[tuple[Node, str]] = [
         "ELSE TRY_CAST(t1.c1 AS HUGEINT) END)",
     ),
     (Call("f", (A, Lambda("p", Parameter("p")))), "f(t1.c0, lambda p: p)"),
+    (
+        Call("f", (A, Lambda("p", Parameter("p", ("x", "y"))))),
+        "f(t1.c0, lambda p: struct_extract(struct_extract(p, 'x'), 'y'))",
+    ),
     (Aggregate("COUNT"), "COUNT(*)"),
     (Aggregate("COUNT", (A,), distinct=True), "COUNT(DISTINCT t1.c0)"),
     (

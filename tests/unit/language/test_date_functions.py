@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.language import Query, parse
 from dpsql.policy import load
@@ -185,12 +186,11 @@ def test_each_reading_of_a_dialect_is_tried() -> None:
 @pytest.mark.parametrize("call", ["dayofweek(a)", "weekday(a)", "week(a)", "EXTRACT(DAYOFWEEK FROM a)"])
 def test_what_other_dialects_mean_is_told_where_the_statement_says_none(session: Session, call: str) -> None:
     statement = f"COUNT(*) AS n FROM t WHERE {call} > 1"
-    told = session.prepare(f"SELECT {statement}").plan.assumed
+    told = of_type(session.prepare(f"SELECT {statement}"), PreparedPrivate).plan.assumed
     assert any("MySQL" in str(each) for each in told)
     options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = DUCKDB)"
-    assert not any(
-        "MySQL" in str(each) for each in session.prepare(f"SELECT {options} {statement}").plan.assumed
-    )
+    known = of_type(session.prepare(f"SELECT {options} {statement}"), PreparedPrivate).plan.assumed
+    assert not any("MySQL" in str(each) for each in known)
 
 
 def test_the_private_count_has_the_rule_too(session: Session) -> None:

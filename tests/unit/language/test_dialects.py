@@ -124,6 +124,20 @@ FORMS = {
         ("TO_CHAR(x, 'MON-YYYY')", "upper(strftime(x, '%b-%Y'))"),
         ("TO_CHAR(x, 'DAY')", "TO_CHAR(x, 'DAY')"),
     ],
+    "generate_date_array(a b)": [
+        (
+            "UNNEST(GENERATE_DATE_ARRAY('2024-01-01', x))",
+            "UNNEST(CAST(generate_series(CAST('2024-01-01' AS DATE), CAST(x AS DATE), INTERVAL 1 DAY) AS DATE[]))",
+        )
+    ],
+    "generate_date_array(a b INTERVAL)": [
+        (
+            "GENERATE_DATE_ARRAY(x, y, INTERVAL 1 WEEK)",
+            "CAST(generate_series(CAST(x AS DATE), CAST(y AS DATE), INTERVAL 1 WEEK) AS DATE[])",
+        )
+    ],
+    "generate_array(a b)": [("GENERATE_ARRAY(1, 5)", "generate_series(1, 5)")],
+    "generate_array(a b c)": [("GENERATE_ARRAY(1, 5, 2)", "generate_series(1, 5, 2)")],
     "timestamp_micros(a)": [("TIMESTAMP_MICROS(x)", "make_timestamp(x)")],
     "timestamp_millis(a)": [("TIMESTAMP_MILLIS(x)", "epoch_ms(x)")],
     "timestamp_seconds(a)": [("TIMESTAMP_SECONDS(x + 1)", "make_timestamp((x + 1) * 1000000)")],
@@ -167,6 +181,11 @@ STATEMENTS = [
     (
         "SELECT u, UNNEST(l) AS x FROM t",
         'SELECT u, dpsql_list."x" AS x FROM t, UNNEST(l) AS dpsql_list("x")',
+    ),
+    (
+        "SELECT generate_series(DATE '2024-01-01', x, INTERVAL 1 DAY)::DATE AS d",
+        "SELECT CAST(dpsql_list.\"d\" AS DATE) AS d FROM UNNEST(generate_series(CAST('2024-01-01' AS DATE), x, "
+        'INTERVAL 1 DAY)) AS dpsql_list("d")',
     ),
     ("SELECT UNNEST(l), UNNEST(m) FROM t", "SELECT UNNEST(l), UNNEST(m) FROM t"),
     ("SELECT EXTRACT(DATE FROM x)", "SELECT CAST(x AS DATE)"),
