@@ -31,6 +31,7 @@ from dpsql.composition.distinct_rows import with_distinct_rows
 from dpsql.composition.equivalent_blocks import with_counts, with_existing
 from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.found_values import with_found_values
+from dpsql.composition.grouping_sets import divide_grouping_sets
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
 from dpsql.composition.rank_quantiles import with_quantiles
 from dpsql.composition.release_blocks import (
@@ -155,6 +156,8 @@ class _Splitter:
         if anchored is not None:
             self.query = anchored
             self.kinds = Kinds.of(anchored, policy, catalog)
+        if self._divide():
+            self.kinds = Kinds.of(self.query, policy, catalog)
         if len(self.kinds.releases) > MAX_BLOCKS:
             at = self.kinds.releases[MAX_BLOCKS].select
             raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)
@@ -168,6 +171,17 @@ class _Splitter:
         """What `Parts.existence` has, with the marks of the releases."""
         self.planned = False
         """Whether anything was analysed, which depends on the defaults."""
+
+    def _divide(self) -> bool:
+        """Write the blocks with several groupings as a release for each; return whether there is one."""
+        tree, found = self.query.tree, False
+        for release in (*self.kinds.releases, *self.kinds.unused):
+            made = divide_grouping_sets(release.select)
+            if made is not None:
+                found = True
+                tree = put(made, release.select, tree)
+        self.query = replace(self.query, tree=tree)
+        return found
 
     def parts(self, plain: list[Query]) -> Parts:
         """Return the parts of the statement; append to `plain` what `queries` returns.

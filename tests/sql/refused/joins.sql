@@ -189,9 +189,9 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p
 
 -- R425 table functions
 -- error: table functions are not supported over private data
--- at: range
+-- at: read_csv
 -- hint: name a declared table
-SELECT COUNT(DISTINCT user_id) FROM visits, range(3) AS r(i)
+SELECT COUNT(DISTINCT user_id) FROM visits, read_csv('a.csv') AS r(i)
 
 -- R426 a file
 -- error: there is no table pages.parquet
