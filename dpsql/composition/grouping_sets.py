@@ -171,19 +171,20 @@ class _Names:
         return None
 
     def left(self, made: exp.Select) -> bool:
-        """Return whether a SELECT names a column that the united releases do not have."""
-        own = {"with_"}
-        parts = [v for name, v in made.args.items() if name not in own]
-        nodes = [each for part in parts for each in (part if isinstance(part, list) else [part])]
+        """Return whether a SELECT names a column that the united releases do not have.
+
+        Behind the select list its aliases may be named.
+        """
         aliases = {fold(item.alias) for item in made.expressions}
-        columns = [
-            n
-            for node in nodes
-            if isinstance(node, exp.Expr)
-            for n in walk_tree(node)
-            if isinstance(n, exp.Column)
-        ]
-        return any(c.table != _RELATION and fold(c.name) not in aliases for c in columns)
+        for name, part in made.args.items():
+            known = set() if name in ("expressions", "where") else aliases
+            nodes = [] if name == "with_" else part if isinstance(part, list) else [part]
+            for node in nodes:
+                for column in walk_tree(node) if isinstance(node, exp.Expr) else ():
+                    own = isinstance(column, exp.Column) and column.table == _RELATION
+                    if isinstance(column, exp.Column) and not own and fold(column.name) not in known:
+                        return True
+        return False
 
     def branch(self, select: exp.Select, place: int) -> exp.Select:
         """Return the release of one set."""

@@ -156,8 +156,7 @@ class _Splitter:
         if anchored is not None:
             self.query = anchored
             self.kinds = Kinds.of(anchored, policy, catalog)
-        if self._divide():
-            self.kinds = Kinds.of(self.query, policy, catalog)
+        self._divide()
         if len(self.kinds.releases) > MAX_BLOCKS:
             at = self.kinds.releases[MAX_BLOCKS].select
             raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)
@@ -172,16 +171,25 @@ class _Splitter:
         self.planned = False
         """Whether anything was analysed, which depends on the defaults."""
 
-    def _divide(self) -> bool:
-        """Write the blocks with several groupings as a release for each; return whether there is one."""
-        tree, found = self.query.tree, False
+    def _divide(self) -> None:
+        """Write the blocks with several groupings as a release for each."""
+        tree, groups = self.query.tree, list[exp.Expr]()
         for release in (*self.kinds.releases, *self.kinds.unused):
             made = divide_grouping_sets(release.select)
             if made is not None:
-                found = True
+                groups.append(release.select.args["group"])
                 tree = put(made, release.select, tree)
+        if not groups:
+            return
         self.query = replace(self.query, tree=tree)
-        return found
+        try:
+            self.kinds = Kinds.of(self.query, self.policy, self.catalog)
+        except QueryRefused:  # a set by the privacy unit has private rows, beside the released ones of others
+            raise self.source.refuse(
+                "of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit",
+                groups[0],
+                "leave the privacy unit out of GROUP BY",
+            ) from None
 
     def parts(self, plain: list[Query]) -> Parts:
         """Return the parts of the statement; append to `plain` what `queries` returns.

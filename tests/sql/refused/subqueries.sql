@@ -12,9 +12,9 @@ SELECT k, COUNT(*) AS n FROM (SELECT user_id // 2 AS g, COUNT(*) AS k FROM visit
 SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY v.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R55 ROLLUP with the unit in a subquery
--- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is a release of its own
+-- error: of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit
 -- at: user_id #2
--- hint: one SELECT for each of the groupings, with UNION ALL between them
+-- hint: leave the privacy unit out of GROUP BY
 SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY ROLLUP (user_id, page)) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R501 grouped without the unit

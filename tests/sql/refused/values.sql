@@ -59,24 +59,6 @@ SELECT SUM(ms, contribution_bounds => (0, 5)) FROM visits
 -- hint: SUM(x, contribution_bounds_per_group => (0, 100))
 SELECT SUM(ms, contribution_bounds_per_group => (0, 1e300)) FROM visits
 
--- R2512 the largest groups by an average
--- error: groups are not chosen by AVG
--- at: AVG
--- hint: choose by SUM or COUNT, or among all groups that are released: SELECT * FROM (SELECT .. GROUP BY ..) ORDER BY .. LIMIT ..
-SELECT city, AVG(age) AS a FROM users GROUP BY city ORDER BY a DESC LIMIT 1
-
--- R2513 groups whose average exceeds a number
--- error: groups are not chosen by AVG
--- at: AVG
--- hint: choose by SUM or COUNT
-SELECT city, COUNT(*) AS n FROM users GROUP BY city HAVING AVG(age) > 30
-
--- R2514 the group with the least standard deviation
--- error: groups are not chosen by STDDEV
--- at: STDDEV
--- hint: choose by SUM or COUNT
-SELECT city FROM users GROUP BY city ORDER BY STDDEV(age) LIMIT 1
-
 -- R2515 keys without a domain are not chosen by a sum
 -- error: groups of undeclared keys are chosen by COUNT(DISTINCT user_id), not by a SUM
 -- at: s DESC
