@@ -31,6 +31,7 @@ from dpsql.composition.distinct_rows import with_distinct_rows
 from dpsql.composition.equivalent_blocks import with_counts, with_existing
 from dpsql.composition.existence import EXISTENCE, readers
 from dpsql.composition.found_values import with_found_values
+from dpsql.composition.fixed_columns import add_fixed_columns, may_fix_columns
 from dpsql.composition.grouping_sets import divide_grouping_sets
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
 from dpsql.composition.rank_quantiles import with_quantiles
@@ -157,6 +158,12 @@ class _Splitter:
             self.query = anchored
             self.kinds = Kinds.of(anchored, policy, catalog)
         self._divide()
+        for release in (*self.kinds.releases, *self.kinds.unused):
+            if not may_fix_columns(release.select, policy):
+                continue
+            with suppress(QueryRefused):  # it is judged with the block
+                scope = self.kinds.provenance.find_scope(release.select, release.ctes)
+                add_fixed_columns(release.select, scope, policy)
         if len(self.kinds.releases) > MAX_BLOCKS:
             at = self.kinds.releases[MAX_BLOCKS].select
             raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)

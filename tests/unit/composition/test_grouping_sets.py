@@ -104,7 +104,7 @@ def test_that_all_groups_are_released_is_told(session: Session) -> None:
     made = of_type(session.prepare(statement), PreparedComposed)
     part = of_type(made.parts[0], PreparedPrivate)
     assert "all 3 groups are released, and then sorted" in map(str, part.plan.assumed)
-    assert "all 3 groups at once" in part.intervals
+    assert "all 3 groups at once" in part.of_intervals
 
 
 @pytest.mark.parametrize(
