@@ -88,6 +88,17 @@ FROM (SELECT id, item, AVG(quantity) AS mean FROM professors GROUP BY id, item) 
 WHERE visit_stime >= b.curr_date - INTERVAL 1 DAY AND visit_stime < b.curr_date GROUP BY b.curr_date""",
     ),
     Reference(
+        "dvdrental",
+        ("dvdrental19",),
+        "plain DuckDB knows no unique keys of a table that has none",
+        """WITH demandcat AS (SELECT f.film_id, f.rental_rate, COUNT(*) AS no_of_times_rented,
+CASE WHEN COUNT(*) >= 30 THEN 'High Demand' WHEN COUNT(*) BETWEEN 15 AND 29 THEN 'Medium Demand'
+ELSE 'Low Demand' END AS demand FROM film f INNER JOIN inventory i ON f.film_id = i.film_id
+INNER JOIN rental r ON i.inventory_id = r.inventory_id GROUP BY 1, 2)
+SELECT demand, SUM(rental_rate * no_of_times_rented) AS revenue_per_cat, ROUND(AVG(rental_rate), 2) AS
+avg_rental_rate, COUNT(demand) AS film_count FROM demandcat GROUP BY 1""",
+    ),
+    Reference(
         "ga4",
         ("ga409",),
         "plain DuckDB calls the items of UNNEST otherwise",

@@ -175,10 +175,10 @@ def _call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("this function is not allowed over private data", node)
     doubt = explain_unclear(node)
     if doubt is not None:
-        what, hint, same = doubt
         start = compiler.source.position(node)
-        fix = Fix(hint, start, call_end(compiler.source, start) + 1) if same else None
-        raise compiler.source.refuse(what, node, hint, fix)
+        end = call_end(compiler.source, start) + 1 if doubt.same else -1
+        fix = Fix(doubt.hint, start, end, asks=doubt.asks) if doubt.same else None
+        raise compiler.source.refuse(doubt.what, node, doubt.hint, fix)
     if name.lower() in ("list_filter", "list_transform"):
         return compile_lambda_call(compiler, node, scope)
     special = _SPECIAL.get(name.lower())

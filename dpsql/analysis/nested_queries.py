@@ -20,6 +20,7 @@ from dpsql.analysis.facts_of_values import hull_of_bounds
 from dpsql.analysis.from_joins import compile_from, find_equalities, is_tied_by_units
 from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.list_lookups import compile_list_lookup, read_list_lookup
+from dpsql.analysis.public_values import read_public_row
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common, make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole
 from dpsql.errors import QueryRefused
@@ -162,6 +163,9 @@ def _compile_scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
     if of_list is not None:
         return compile_list_lookup(compiler, of_list, scope, exists=False)
     select = node.this
+    one = read_public_row(compiler, select, scope)
+    if one is not None:
+        return one
     made, inner, where = _compile_inner(compiler, select, scope)
     items = select.expressions
     item = items[0].this if isinstance(items[0], exp.Alias) else items[0]

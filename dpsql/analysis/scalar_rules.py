@@ -48,6 +48,7 @@ from dpsql.types import (
     BIGINT,
     BOOLEAN,
     DOUBLE,
+    INTEGER,
     INTERVAL,
     JSON,
     NULL,
@@ -58,12 +59,16 @@ from dpsql.types import (
     column_type,
 )
 
+_ZERO = make_constant(0, INTEGER)
+
 
 def compile_condition(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile a condition; an expression of another type than BOOLEAN is refused, not converted."""
+    """Compile a condition; of a whole number, whether it is not 0. One of any other type is refused."""
     value = compiler.expression(node, scope)
     if value.type == NULL:
         return cast(value, BOOLEAN)
+    if value.type.integer:
+        return build_comparison("<>", *unify(compiler.source, compiler.catalog, value, _ZERO, node))
     if value.type != BOOLEAN:
         raise compiler.source.refuse(
             f"a condition must be BOOLEAN, this is {value.type}", node, "compare it with something"

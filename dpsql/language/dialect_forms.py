@@ -20,6 +20,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
@@ -108,11 +109,19 @@ def _take_out(paren: exp.Paren) -> exp.Expr:
     return found
 
 
-def explain_unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
-    """Return what is unclear about a call of another dialect, how to write it, and whether it means the same.
+class Unclear(NamedTuple):
+    """What is unclear about a call of another dialect, and how to write it."""
 
-    None for other calls.
-    """
+    what: str
+    hint: str
+    same: bool = False
+    """Whether the hint can stand in the place of the call."""
+    asks: str = ""
+    """What it asks then, if that is one of several meanings."""
+
+
+def explain_unclear(node: exp.Expr) -> Unclear | None:
+    """Return what is unclear about a call of another dialect; None for other calls."""
     name, arguments = read_name(node), node.expressions
     if (
         name in _DIFFERENCES
@@ -122,7 +131,7 @@ def explain_unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
         named = [a for a in arguments[1:] if _read_part(a)]
         if named and part == "day" and name != "timestampdiff":
             text = _write_call("date_diff", part, arguments[1:])
-            return f"`{named[-1].name}` is a part of a date, and may be a column", text, True
+            return Unclear(f"`{named[-1].name}` is a part of a date, and may be a column", text, True)
         what = f"{name.upper()} counts full units in some dialects, and their boundaries in others"
         borders, full = (_write_call(function, part, arguments[1:]) for function in ("date_diff", "date_sub"))
         if part == "week":
@@ -131,7 +140,7 @@ def explain_unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
         either = (
             f"{borders} counts boundaries, {full} full units; or OPTIONS (dialect = {_name_dialects(name)})"
         )
-        return what, either, False
+        return Unclear(what, either)
     named = [a for a in arguments if _read_part(a)]
     for kinds, read, dialects in _read_forms().get(name, ()):
         if len(kinds) != len(arguments) or dialects:
@@ -141,11 +150,17 @@ def explain_unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
             found = re.fullmatch(r"(date_\w+)\('PART', (.*)\)", read)
             rest = [letters[letter] for letter in found[2].split(", ")] if found is not None else []
             hint = _write_call(found[1], part, rest) if found is not None else "quote the column"
-            return f"`{named[-1].name}` is a part of a date, and may be a column", hint, found is not None
+            what = f"`{named[-1].name}` is a part of a date, and may be a column"
+            return Unclear(what, hint, found is not None)
         if FORMATS.keys() & set(kinds):
             value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in FORMATS)
+            capitals = FORMATS["TO_CHAR_UPPER"](arguments[-1].name) if name == "to_char" else None
+            if capitals is not None:
+                what = "TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake"
+                written = f"strftime({_write_node(value)}, '{capitals}')"
+                return Unclear(what, written, True, "names as Jan, of which UPPER(..) has the capitals")
             what = "this format is not constant, pads its parts, or depends on the locale"
-            return what, f"strftime({_write_node(value)}, '%Y-%m-%d')", False
+            return Unclear(what, f"strftime({_write_node(value)}, '%Y-%m-%d')")
     return None
 
 

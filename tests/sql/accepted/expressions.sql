@@ -232,4 +232,4 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATE_BIN(INTERVAL '10 days', CA
 
 -- A4209 the names of a month
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(month(day)) = 1 OR TRY(month(day)) = 2
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN-2024' OR TO_CHAR(day, 'FMMonth') = 'February'
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = POSTGRES) COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN-2024' OR TO_CHAR(day, 'FMMonth') = 'February'

@@ -515,3 +515,9 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, user_id, 10
 -- at: TIMESTAMPDIFF
 -- hint: date_diff('month', day, CAST('2024-02-01' AS DATE)) counts boundaries, date_sub('month', day, CAST('2024-02-01' AS DATE)) full units; or OPTIONS (dialect = SNOWFLAKE, MYSQL, SPARK)
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(month, day, DATE '2024-02-01') > 3
+
+-- R4203 the name of a month that dialects write in two ways
+-- error: TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake
+-- at: TO_CHAR
+-- hint: strftime(day, '%b-%Y') = 'JAN-2024' -- asks something else: names as Jan, of which UPPER(..) has the capitals
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN-2024'

@@ -554,3 +554,9 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page = (SELECT page FROM (
 -- at: page #2
 -- hint: write page IN ($value), and give it what this returns as
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN (SELECT page FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) WHERE m > 2)
+
+-- R4231 a value of several rows of a public table
+-- error: a subquery used as a value has one row, and this has several
+-- at: page #2
+-- hint: ORDER BY .. LIMIT 1
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages)

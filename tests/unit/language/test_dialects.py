@@ -116,13 +116,10 @@ FORMS = {
         ("TO_CHAR(x, 'Mon')", "strftime(x, '%b')"),
         ("TO_CHAR(x, 'Month')", "TO_CHAR(x, 'Month')"),
         ("TO_CHAR(x, 'mon')", "TO_CHAR(x, 'mon')"),
+        ("TO_CHAR(x, 'MON-YYYY')", "TO_CHAR(x, 'MON-YYYY')"),
         ("TO_CHAR(x, 'HH:MI')", "TO_CHAR(x, 'HH:MI')"),
         ("TO_CHAR(x, 'FMMM')", "TO_CHAR(x, 'FMMM')"),
         ("TO_CHAR(x, 'SSSS')", "TO_CHAR(x, 'SSSS')"),
-    ],
-    "to_char(a TO_CHAR_UPPER)": [
-        ("TO_CHAR(x, 'MON-YYYY')", "upper(strftime(x, '%b-%Y'))"),
-        ("TO_CHAR(x, 'DAY')", "TO_CHAR(x, 'DAY')"),
     ],
     "generate_date_array(a b)": [
         (
