@@ -34,6 +34,7 @@ from dpsql.composition.found_values import with_found_values
 from dpsql.composition.fixed_columns import add_fixed_columns, may_fix_columns
 from dpsql.composition.grouping_sets import divide_grouping_sets
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
+from dpsql.composition.pair_statistics import write_pair_statistics
 from dpsql.composition.rank_quantiles import with_quantiles
 from dpsql.composition.release_blocks import (
     everything,
@@ -398,7 +399,7 @@ class _Splitter:
 
 def _respell(query: Query, policy: Policy, catalog: Catalog) -> Query:
     """Return a statement with releases in the place of other spellings of them, in a copy of its tree."""
-    tree = copy_tree(query.tree)
+    tree = write_pair_statistics(copy_tree(query.tree))
     if query.options.as_of is not None:
         tree = with_clock(tree, query.options.as_of)
     tree = tree if query.inner else with_counts(tree, policy)

@@ -12,7 +12,7 @@
 parser's trees; ``repair`` changes the text of a statement that was refused.
 """
 
-from dpsql.language.dialect_forms import READ, READINGS, explain_unclear
+from dpsql.language.dialect_forms import READ, READINGS, explain_unclear, fill_form
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
     Parameters,
@@ -100,6 +100,7 @@ __all__ = [
     "copy_tree",
     "copy_whole",
     "explain_unclear",
+    "fill_form",
     "find_nodes",
     "find_tables",
     "keep_title",

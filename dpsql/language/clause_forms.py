@@ -92,3 +92,58 @@ def read_name(node: exp.Expr) -> str:
     """Return the name of a function call in small letters; "" for other nodes."""
     this = node.this if isinstance(node, exp.Anonymous) else None
     return this[len(MARK) :].lower() if isinstance(this, str) and this.startswith(MARK) else ""
+
+
+def move_subqueries(select: exp.Select) -> None:
+    """Move conditions with a subquery from ON: of an inner join to WHERE, of a LEFT JOIN into its right item.
+
+    The latter only where the condition names columns of the right item alone, with its alias.
+    """
+    joins = select.args.get("joins") or []
+    sides = [str(join.args.get("side") or "").upper() for join in joins]
+    moved: list[exp.Expr] = []
+    for place, (join, side) in enumerate(zip(joins, sides, strict=True)):
+        parts = _list_conjuncts(join.args.get("on"))
+        own = [part for part in parts if _has_subquery(part)]
+        if not own or join.args.get("using") or str(join.args.get("kind") or "").upper() not in ("", "INNER"):
+            continue
+        alias, item = join.this.alias_or_name, join.this
+        if not side and not {"RIGHT", "FULL"} & {*sides[place + 1 :]}:
+            moved += own
+        elif side == "LEFT" and alias and all(_names_only(part, alias) for part in own):
+            inner = exp.Select(expressions=[exp.Star()], from_=exp.From(this=copy_tree(item)))
+            inner.set("where", exp.Where(this=exp.and_(*(copy_tree(part) for part in own), copy=False)))
+            inner.meta["select"] = -1
+            named = exp.TableAlias(this=exp.to_identifier(alias))
+            join.set("this", exp.Subquery(this=inner, alias=named))
+        else:
+            continue
+        left = [copy_tree(part) for part in parts if part not in own]
+        join.set("on", exp.and_(*left, copy=False) if left else None)
+        if not left:
+            if side:
+                join.set("on", exp.true())
+            else:
+                join.set("kind", "CROSS")
+    if moved:
+        where = select.args.get("where")
+        every = [*([] if where is None else [where.this]), *moved]
+        select.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in every), copy=False)))
+
+
+def _list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    node = node.unnest() if node is not None else None
+    if isinstance(node, exp.And):
+        return [*_list_conjuncts(node.this), *_list_conjuncts(node.expression)]
+    return [] if node is None else [node]
+
+
+def _has_subquery(node: exp.Expr) -> bool:
+    return any(isinstance(each, exp.Query) and not isinstance(each, exp.Table) for each in walk_tree(node))
+
+
+def _names_only(node: exp.Expr, alias: str) -> bool:
+    """Return whether the columns outside of subqueries are those of one item, by its alias."""
+    outside = walk_tree(node, lambda each: isinstance(each, exp.Query))
+    names = [each.table.lower() for each in outside if isinstance(each, exp.Column)]
+    return all(name == alias.lower() for name in names)

@@ -28,6 +28,7 @@ from sqlglot.dialects.duckdb import DuckDB
 from dpsql.language.clause_forms import (
     filter_window,
     flatten_joins,
+    move_subqueries,
     move_unnest,
     read_name,
     select_series,
@@ -235,6 +236,7 @@ def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
         select_series(node)
         flatten_joins(node)
         move_unnest(node)
+        move_subqueries(node)
     return None
 
 
@@ -280,7 +282,7 @@ def _read_call(name: str, arguments: list[exp.Expr], dialect: str) -> exp.Expr |
     for kinds, read, dialects in (*own, *(form for form in forms if not form[2])):
         bound = _bind_arguments(kinds, arguments, read, quoted=bool(dialects))
         if bound is not None:
-            made = _fill(read, bound)
+            made = fill_form(read, bound)
             if read in (f"{name}(a)" for name in READINGS) and not dialects:
                 made.meta.pop(READ)
             return made
@@ -379,8 +381,8 @@ def _has_months(node: exp.Interval) -> bool:
     return not isinstance(unit, exp.Var) or unit.name.lower().rstrip("s") not in _SPANS
 
 
-def _fill(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
-    """Return a form with the arguments of a call."""
+def fill_form(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
+    """Return an expression that is written, with others in the places of its small letters."""
     made = exp.Paren(this=_parse_form(read).copy())
     for node in walk_tree(made):
         if isinstance(node, exp.Column) and isinstance(value := bound.get(node.name), exp.Expr):

@@ -14,12 +14,6 @@ from dpsql.analysis.compiler import function_name
 from dpsql.analysis.released.released_calls import is_released
 from dpsql.errors import Fix, Obstacle
 
-_OF_PAIRS = {
-    "covar_pop": "AVG({x} * {y}){only} - AVG({x}){only} * AVG({y}){only}",
-    "corr": "(AVG({x} * {y}){only} - AVG({x}){only} * AVG({y}){only})"
-    " / NULLIF(STDDEV_POP({x}){only} * STDDEV_POP({y}){only}, 0)",
-}
-"""What statistics of two expressions are, over the rows in which both are not NULL."""
 _VALUES = frozenset(
     {"any_value", "arbitrary", "first", "last", "min", "max"}
     | {"list", "array_agg", "string_agg", "group_concat", "listagg"}
@@ -37,8 +31,6 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if call is None or of.text[call[1] :].lstrip().upper().startswith(("FILTER", "OVER")):
         return None
     start, end, arguments = call
-    if name in _OF_PAIRS and len(arguments) == 2:
-        return _write_pair(name, arguments, start, end)
     if name in _VALUES and arguments and "privacy unit" not in one.message:
         return _add_group_key(of, node, arguments[0].split(" ORDER BY ")[0], start, end)
     if arguments and arguments[0][:9].upper() == "DISTINCT ":
@@ -58,19 +50,10 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
 def advise_on_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on an aggregate that is no known function."""
     name, at = one.message.split(" ", 1)[0].lower(), of.query.source.position(node)
-    call = of.outline.call_around(at, name) if name in _OF_PAIRS or name in _VALUES else None
-    if call is not None and name in _VALUES and call[2]:
-        return _add_group_key(of, node, call[2][0], call[0], call[1])
-    if call is None or len(call[2]) != 2:
+    call = of.outline.call_around(at, name) if name in _VALUES else None
+    if call is None or not call[2]:
         return None
-    return _write_pair(name, call[2], call[0], call[1])
-
-
-def _write_pair(name: str, arguments: tuple[str, ...], start: int, end: int) -> Advice:
-    x, y = (text if text.replace(".", "_").isidentifier() else f"({text})" for text in arguments)
-    only = f" FILTER (WHERE {x} IS NOT NULL AND {y} IS NOT NULL)"
-    written = _OF_PAIRS[name].format(x=x, y=y, only=only)
-    return written, Fix(written if name == "corr" else f"({written})", start, end)
+    return _add_group_key(of, node, call[2][0], call[0], call[1])
 
 
 def _add_group_key(of: RefusedStatement, node: exp.Expr, value: str, start: int, end: int) -> Advice | None:

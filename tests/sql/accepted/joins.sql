@@ -189,3 +189,11 @@ SELECT s.d, COUNT(DISTINCT user_id) AS n FROM visits JOIN UNNEST(GENERATE_DATE_A
 -- groups: many
 -- expect: SELECT lo, COUNT(DISTINCT user_id) AS n FROM visits JOIN range(0, 100, 20) t(lo) ON ms >= lo AND ms < lo + 20 GROUP BY lo
 SELECT s.lo, COUNT(DISTINCT user_id) AS n FROM visits JOIN generate_series(0, 80, 20) AS s(lo) ON ms BETWEEN s.lo AND s.lo + 19 GROUP BY s.lo
+
+-- A4241 a subquery in ON of an inner join
+-- expect: SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN pages p ON p.page = v.page WHERE v.user_id IN (SELECT user_id FROM users WHERE city = 'X')
+SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN pages p ON p.page = v.page AND v.user_id IN (SELECT user_id FROM users WHERE city = 'X')
+
+-- A4242 a subquery in ON of a LEFT JOIN, over its right item alone
+-- expect: SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN (SELECT * FROM pages WHERE category IN ('news')) p ON p.page = v.page WHERE p.page IS NULL
+SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.page AND p.category IN (SELECT category FROM pages WHERE page = 'a') WHERE p.page IS NULL

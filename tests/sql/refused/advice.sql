@@ -45,13 +45,6 @@ SELECT HISTOGRAM(page) FROM visits
 -- hint: SELECT COUNT_IF(ms > 1, contribution_bounds_per_group => (0, 20)) FROM visits -- asks something else: how many rows meet the condition; 20 is a guess
 SELECT BOOL_OR(ms > 1) FROM visits
 
--- R3419 a covariance
--- error: COVAR_POP is not among the functions allowed over private data
--- at: COVAR_POP
--- hint: AVG(age * (age + 1)) FILTER (WHERE age IS NOT NULL AND (age + 1) IS NOT NULL) - AVG(age) FILTER (WHERE age IS NOT NULL AND (age + 1) IS NOT NULL) * AVG((age + 1)) FILTER (WHERE age IS NOT NULL AND (age + 1) IS NOT NULL)
--- rewrite: SELECT (AVG(age * (age + 1)) FILTER (WHERE age IS NOT NULL AND (age + 1) IS NOT NULL) - AVG(age) FILTER (WHERE age IS NOT NULL AND (age + 1) IS NOT NULL) * AVG((age + 1)) FILTER (WHERE age IS NOT NULL AND (age + 1) IS NOT NULL)) FROM users
-SELECT COVAR_POP(age, age + 1) FROM users
-
 -- R3420 what is not computed at all
 -- error: SKEWNESS is not among the functions allowed over private data
 -- at: SKEWNESS

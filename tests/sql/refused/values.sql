@@ -10,13 +10,6 @@ SELECT SUM(DISTINCT ms) FROM visits
 -- hint: SELECT AVG(age, contribution_bounds_per_row => (0, 100)) FROM users -- asks something else: rows with equal values count each
 SELECT AVG(DISTINCT age, contribution_bounds_per_row => (0, 100)) FROM users
 
--- R2505 a correlation
--- error: CORR over many units is not released
--- at: CORR
--- hint: (AVG(age * age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) - AVG(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) * AVG(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL)) / NULLIF(STDDEV_POP(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) * STDDEV_POP(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL), 0)
--- rewrite: SELECT (AVG(age * age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) - AVG(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) * AVG(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL)) / NULLIF(STDDEV_POP(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL) * STDDEV_POP(age) FILTER (WHERE age IS NOT NULL AND age IS NOT NULL), 0) FROM users
-SELECT CORR(age, age) FROM users
-
 -- R2506 a list of values
 -- error: LISTAGG is not among the functions allowed over private data
 -- at: LISTAGG

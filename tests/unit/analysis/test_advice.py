@@ -65,9 +65,6 @@ def value(statement: str, **rows: object) -> object:
 @pytest.mark.parametrize(
     "statement",
     [
-        "SELECT CORR(x, y) FROM stays",
-        "SELECT COVAR_POP(x, y) FROM stays",
-        "SELECT 1 - COVAR_POP(y + 1, x) FROM stays",
         "SELECT COUNT(*) FROM stays WHERE EXTRACT(DAYOFYEAR FROM day) > 20",
         "SELECT MODE(day) FROM stays WHERE number = 5 * 86400000000 - 1",
     ],

@@ -184,6 +184,22 @@ STATEMENTS = [
         "SELECT CAST(dpsql_list.\"d\" AS DATE) AS d FROM UNNEST(generate_series(CAST('2024-01-01' AS DATE), x, "
         'INTERVAL 1 DAY)) AS dpsql_list("d")',
     ),
+    (
+        "SELECT 1 FROM t JOIN s ON t.a = s.a AND t.b IN (SELECT c FROM v) WHERE t.d",
+        "SELECT 1 FROM t JOIN s ON t.a = s.a WHERE t.d AND t.b IN (SELECT c FROM v)",
+    ),
+    (
+        "SELECT 1 FROM t LEFT JOIN s ON t.a = s.a AND s.b IN (SELECT c FROM v)",
+        "SELECT 1 FROM t LEFT JOIN (SELECT * FROM s WHERE s.b IN (SELECT c FROM v)) AS s ON t.a = s.a",
+    ),
+    (
+        "SELECT 1 FROM t LEFT JOIN s ON t.b IN (SELECT c FROM v)",
+        "SELECT 1 FROM t LEFT JOIN s ON t.b IN (SELECT c FROM v)",
+    ),
+    (
+        "SELECT 1 FROM t JOIN s ON t.b IN (SELECT c FROM v) RIGHT JOIN w ON w.a = t.a",
+        "SELECT 1 FROM t JOIN s ON t.b IN (SELECT c FROM v) RIGHT JOIN w ON w.a = t.a",
+    ),
     ("SELECT UNNEST(l), UNNEST(m) FROM t", "SELECT UNNEST(l), UNNEST(m) FROM t"),
     ("SELECT EXTRACT(DATE FROM x)", "SELECT CAST(x AS DATE)"),
     ("SELECT strftime('%Y', x), strftime(x, '%Y')", "SELECT strftime(x, '%Y'), strftime(x, '%Y')"),
