@@ -327,7 +327,7 @@ class Provenance:
 
     def read_values(self, select: exp.Select, value: exp.Expr, ctes: tuple[Cte, ...]) -> tuple[bool, bool]:
         """Return whether values of a block are each of one unit, and whether they are declared."""
-        found = self.make_compiler().expression(value, self._scope(select, ctes))
+        found = self.make_compiler().expression(value, self.find_scope(select, ctes))
         return bool(found.link) or found.unit is not UnitRole.NONE, found.domain is not None
 
     def is_numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:

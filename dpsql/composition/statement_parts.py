@@ -22,20 +22,15 @@ from dpsql.analysis import (
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.rank_spellings import rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile
-from dpsql.composition.anchors import EPSILON, with_anchors, with_clock, with_covered
+from dpsql.composition.anchors import EPSILON, with_anchors
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, share_epsilon
-from dpsql.composition.chosen_public_rows import with_chosen_public_rows
 from dpsql.composition.derived import Asked, take_details
-from dpsql.composition.distinct_rows import with_distinct_rows
-from dpsql.composition.equivalent_blocks import with_counts, with_existing
+from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
-from dpsql.composition.found_values import with_found_values
 from dpsql.composition.fixed_columns import add_fixed_columns, may_fix_columns
 from dpsql.composition.grouping_sets import divide_grouping_sets
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
-from dpsql.composition.pair_statistics import write_pair_statistics
-from dpsql.composition.rank_quantiles import with_quantiles
 from dpsql.composition.release_blocks import (
     everything,
     fuse,
@@ -45,6 +40,7 @@ from dpsql.composition.release_blocks import (
     split_quantiles,
     standalone,
 )
+from dpsql.composition.respelled_statements import respell_statement
 from dpsql.composition.value_types import MARK, PlacedValue, ValueTypes
 from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
@@ -148,7 +144,7 @@ class _Splitter:
         defaults: Options,
         filters: tuple[Filter, ...] = (),
     ) -> None:
-        self.query = with_existing(_respell(query, policy, catalog), policy, catalog)
+        self.query = with_existing(respell_statement(query, policy, catalog), policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters
         self.kinds = Kinds.of(self.query, policy, catalog)
@@ -395,28 +391,6 @@ class _Splitter:
         while any(re.fullmatch(rf"{prefix}\d+", name) for name in taken):
             prefix += "_"
         return prefix
-
-
-def _respell(query: Query, policy: Policy, catalog: Catalog) -> Query:
-    """Return a statement with releases in the place of other spellings of them, in a copy of its tree."""
-    tree = write_pair_statistics(copy_tree(query.tree))
-    if query.options.as_of is not None:
-        tree = with_clock(tree, query.options.as_of)
-    tree = tree if query.inner else with_counts(tree, policy)
-    nested = len(find_nodes(tree, exp.Select)) > 1
-    if nested and any(table.covers for table in policy.tables.values()):
-        tree = with_covered(tree, policy)
-    if nested and find_nodes(tree, exp.Window):
-        tree = with_quantiles(replace(query, tree=tree))
-    distinct = find_nodes(tree, exp.Distinct)
-    values = [value for each in distinct for value in each.expressions]
-    if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
-        tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
-    query = replace(query, tree=tree)
-    if any(node.args.get("query") is not None for node in find_nodes(tree, exp.In)):
-        query = replace(query, tree=with_chosen_public_rows(query, policy, catalog))
-        query = with_found_values(query, policy, catalog)
-    return query
 
 
 def _around(select: exp.Select) -> Iterator[exp.Select]:
