@@ -13,13 +13,13 @@ Names load when they are first used, so that `import dpsql` (and the command lin
 
 from __future__ import annotations
 
-import gc
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 from dpsql import errors
 from dpsql.errors import *
+from dpsql.old_objects import made_old
 from dpsql.package_version import VERSION
 
 if TYPE_CHECKING:
@@ -84,13 +84,8 @@ def __getattr__(name: str) -> object:
 
 def _load(module: str) -> ModuleType:
     """Import a module, without searches for garbage among what its imports make: they find none."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    with made_old():
         return import_module(module)
-    finally:
-        if collects:
-            gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -121,8 +121,10 @@ class Engines:
         query = self._widen(compiled) if known else compiled
         counts, kept = None, None
         if few is not None and not (known and self._are_all_counted(compiled)):
-            kept = self.kept.find_few(query)
-            counts = self.engine.count_few(query, few, kept)
+            few_of = query if compiled.groups is None or compiled.groups.limit is None else compiled
+            kept = self.kept.find_few(few_of)
+            counts = self.engine.count_few(few_of, few, kept)
+            query = query if counts is None else few_of
         if counts is None:
             counts, kept = self.engine.count(query), None
         if known and kept is None and self.is_unchanged(tables):

@@ -260,22 +260,15 @@ class Explained:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCheck:
-    """A check that is analysed; nothing is read, and its stream pays for it.
-
-    Attributes
-    ----------
-    counting
-        What is counted of it: the number itself, or how far it is off on each side.
-    keys
-        The names of the columns that have the keys of its groups.
-    table
-        The public expectations of groups, if the check names a table of them.
-    """
+    """A check that is analysed; nothing is read, and its stream pays for it."""
 
     check: Check
     counting: PlannedCount
+    """What is counted of it: the number itself, or how far it is off on each side."""
     keys: tuple[str, ...] = ()
+    """The names of the columns that have the keys of its groups."""
     table: pa.Table | None = field(default=None, repr=False)
+    """The public expectations of groups, if the check names a table of them."""
 
 
 Command: TypeAlias = "Explained | Show | Describe | Set | OpenChecks | StreamCommand | PreparedCheck"

@@ -45,6 +45,7 @@ from dpsql.errors import (
 )
 from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
+from dpsql.old_objects import made_old
 
 if TYPE_CHECKING:
     import os
@@ -197,9 +198,10 @@ def connect(
         return Connection(log_in(policy, password))
     if password is not None:
         raise errors.InterfaceError("a password is for a server; a policy on this machine needs none")
-    from dpsql.session import Session  # noqa: PLC0415
+    with made_old():
+        from dpsql.session import Session  # noqa: PLC0415
 
-    return Connection(Session(policy, analyst))
+        return Connection(Session(policy, analyst))
 
 
 class Connection:

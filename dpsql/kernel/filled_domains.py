@@ -122,7 +122,7 @@ class FilledDomain:
             if digit is None:
                 return None
             if mark is not None:
-                digit[mark] = 0
+                digit = np.where(mark, 0, digit)
             if len(digit) and not 0 <= digit.min() <= digit.max() < part.size:
                 return None
             place = digit if place is None else place * part.size + digit
@@ -224,15 +224,17 @@ class _Part:
 
     def digits(self, column: Any) -> Integers | None:  # noqa: ANN401  an array of the engine's
         """Return the places of keys among the candidates; None if they are of another type."""
-        values = np.ma.getdata(column)
+        plain = type(column) is np.ndarray
+        values, missing = (column, None) if plain else (column.data, column.mask)
         if self.origin is not None and values.dtype.kind == "M":
             values = values.astype("datetime64[D]").astype(np.int64) - (self.origin - _EPOCH).days
         if values.dtype.kind not in "iu":
             return None
-        found = values.astype(np.int64)
-        found -= self.start
-        if np.ma.is_masked(column):  # a NULL that is no candidate has a place that is none
-            found[np.ma.getmaskarray(column)] = self.size - 1 if self.nullable else -1
+        found: Integers = values.astype(np.int64, copy=missing is not None)
+        if self.start:
+            found = found - self.start
+        if missing is not None:  # a NULL that is no candidate has a place that is none
+            found[missing] = self.size - 1 if self.nullable else -1
         return found
 
     def keys(self, digits: Integers, *, outside: bool) -> list[pa.Array]:
@@ -244,12 +246,14 @@ class _Part:
         values = digits + self.start
         if self.origin is not None:
             values += (self.origin - _EPOCH).days
-        there = digits < self.stop - self.start
-        there &= digits >= 0
+        known = None
+        if outside or self.nullable:
+            there = (digits < self.stop - self.start) & (digits >= 0)
+            known = pa.py_buffer(np.packbits(there, bitorder="little"))
         kind = pa.date32() if self.origin is not None else getattr(pa, _ARROW[self.kind.name])()
         width = kind.bit_width // 8
-        data = pa.py_buffer(values.astype(f"{'u' if self.kind.name[0] == 'U' else 'i'}{width}"))
-        known = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+        stored = f"{'u' if self.kind.name[0] == 'U' else 'i'}{width}"
+        data = pa.py_buffer(values.astype(stored, copy=False))
         return [pa.Array.from_buffers(kind, len(values), [known, data])]
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from dpsql.errors import InternalError
 from dpsql.kernel.check.certificate import Certificate
 from dpsql.kernel.counts import Counts, Exact, Order, Wanted, exact
-from dpsql.kernel.faster import UnitFacts, condition_of, rows_of, units_at_most
+from dpsql.kernel.faster import UnitFacts, condition_of, rows_at_most, rows_of, units_at_most
 from dpsql.kernel.kept import KeptCopy, open_numbers
 from dpsql.kernel.public_order import BoundedCounts, ranks
 from dpsql.kernel.sealed import Sealed, seal, unseal, without_frames
@@ -39,6 +39,7 @@ from dpsql.kernel.tree import (
     Cast,
     Column,
     Constant,
+    Decided,
     Derived,
     Expr,
     Item,
@@ -77,29 +78,37 @@ _PLACE = "j"
 
 @dataclass(frozen=True, slots=True)
 class RowsFirst:
-    """The queries by which few groups of a domain are counted in the place of a certified query.
+    """The queries by which few groups are counted in the place of a certified one of all, or of the largest.
 
     Attributes
     ----------
     upper
-        The groups as the certified query has them, with rows in the place of each number.
+        The groups as the certified query has them, with rows in the place of each number; of the largest
+        groups half as many more, and one.
     rows
         What counts the groups that have rows in the certified query.
     """
 
-    upper: OnDomain
+    upper: OnDomain | Decided
     rows: Select
+    most: int | None = None
+    """How many of the largest groups the certified query has; None: it has all of a domain."""
 
     @classmethod
     def of(cls, query: Query) -> RowsFirst | None:
-        """Write the queries; None if a number of the groups of a domain is not that of different units."""
-        if not isinstance(query, OnDomain) or query.outside or not isinstance(query.counts, Weighted):
+        """Write the queries; None if a number of the groups is not that of different units."""
+        largest = query.most if isinstance(query, Decided) and not query.by else None
+        whole_domain = isinstance(query, OnDomain) and not query.outside
+        if not isinstance(query, (OnDomain, Decided)) or not (whole_domain or largest):
             return None
-        rows = rows_of(query)
+        rows = rows_of(query.counts) if isinstance(query.counts, Weighted) else None
         bounds = None if rows is None else _bounds(rows.items[query.keys :])
         if rows is None or bounds is None:
             return None
-        return cls(replace(query, counts=replace(rows, items=(*rows.items[: query.keys], *bounds))), rows)
+        counted = replace(rows, items=(*rows.items[: query.keys], *bounds))
+        if isinstance(query, Decided) and largest:
+            return cls(replace(query, counts=counted, most=3 * largest // 2 + 1), rows, largest)
+        return cls(replace(query, counts=counted), rows)
 
     @property
     def upper_sql(self) -> str:
@@ -164,16 +173,17 @@ class CountedSoFar:
             return
         rows = self.upper[0]
         self._asked += int(rows[lacking].sum())
-        if 2 * self._asked > int(rows.sum()) or not self._count_few(keys_at(lacking), lacking):
+        if 2 * self._asked > int(rows.sum()) or not self.count_few(keys_at, lacking):
             self.complete()
 
-    def _count_few(self, keys: list[pa.Array], positions: Integers) -> bool:
+    def count_few(self, keys_at: Callable[[Integers], list[pa.Array]], positions: Integers) -> bool:
         """Count the groups at some positions; return whether their numbers are all there and are possible."""
         import pyarrow as pa  # noqa: PLC0415  loaded when rows are
 
         size, width = len(positions), len(self.n)
         places = pa.array(range(size), pa.int64())
-        found = self._fetch(pa.table([*keys, places], names=[*self.keys.column_names, _PLACE]))
+        keys = [*keys_at(positions), places]
+        found = self._fetch(pa.table(keys, names=[*self.keys.column_names, _PLACE]))
         named = [_PLACE, *(f"r{i}" for i in range(width)), *(f"n{i}" for i in range(width))]
         if found is None or [*found] != named or not all(map(_is_plain, found.values())):
             return False
@@ -315,6 +325,44 @@ def keep_few(counts: Counts, limit: int) -> KeptCopy | None:
     """Keep a copy of counts of few groups; None if they are none, or take more than so many bytes."""
     few = counted_later(counts)
     return None if few is None else few.keep(limit)
+
+
+def seal_largest(
+    table: pa.Table,
+    queries: RowsFirst,
+    certificate: Certificate,
+    facts: Sequence[UnitFacts],
+    ask: tuple[Fetch, Callable[[], Counts]],
+) -> Counts | None:
+    """Seal the largest groups; None if rows do not tell which they are, or most rows are theirs.
+
+    *Claim:* they are those of the certified query, in its order. *Proof:* a group that the table has not has
+    no more rows of the number that decides than each that is, so fewer units than the last of the largest
+    ones. If the table is not full, each group that has rows is in it. They are sorted by that number, then by
+    their keys, as in `Decided`.
+    """
+
+    def work() -> Counts | None:
+        upper = queries.upper
+        found = Counts.of_table(table, upper.keys, upper.numbers, (), certificate, None)
+        if found is None or not isinstance(upper, Decided) or queries.most is None:
+            return None
+        own, positions = exact(found), np.arange(table.num_rows)
+        rows, n = own.n[upper.place], [np.full(own.size, -1, dtype=np.int64) for _ in own.n]
+        if 4 * int(rows.sum()) > 3 * rows_at_most(facts):
+            return None
+        if own.size and not CountedSoFar(own.keys, own.n, n, None, ask).count_few(own.keys_at, positions):
+            return None
+        decides, by = n[upper.place], [ranks(column) for column in own.keys.columns]
+        order = np.lexsort([*by[::-1], -decides])
+        order = order[decides[order] > 0][: queries.most]
+        least = int(decides[order[-1]]) if len(order) == queries.most else 1
+        if own.size == upper.most and int(rows.min()) >= least:
+            return None
+        largest = replace(own, n=tuple(n)).part(order)
+        return seal(Counts(), replace(largest, query=own.query))
+
+    return without_frames(work)
 
 
 def counted_later(counts: Counts) -> FewCounts | None:

@@ -89,6 +89,11 @@ class UnitTable(Sealed):
         return without_frames(work)
 
     @property
+    def serves(self) -> bool:
+        """Whether it has so many units that a text can be faster."""
+        return int(unseal(self).table.num_rows) >= FEWEST_UNITS
+
+    @property
     def size(self) -> int:
         """The bytes that it takes, for the limit of the process alone."""
         return int(unseal(self).table.nbytes)
@@ -110,9 +115,9 @@ def text_of_tables(query: Query, find: Callable[[str], UnitTable | None]) -> Unw
 
         def read(select: Select) -> tuple[Source, Sequence[bool]]:
             found = find(duckdb_sql(select))
-            kept: _Kept | None = None if found is None else unseal(found)
-            if kept is None or kept.table.num_rows < FEWEST_UNITS:
+            if found is None or not found.serves:
                 raise NoTableError
+            kept: _Kept = unseal(found)
             name = f"§units{len(tables)}"
             tables[name] = kept.table
             versions.append(kept.version)

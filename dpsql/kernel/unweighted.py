@@ -109,6 +109,12 @@ class RowFacts(Sealed):
 
         return without_frames(work)
 
+    @property
+    def serves(self) -> bool:
+        """Whether a table has so many rows that a text can be faster."""
+        known: _Known = unseal(self)
+        return int(known.sizes @ known.numbers) >= FEWEST
+
 
 def units_of(facts: Facts, table: str) -> Query | None:
     """Return the unit of each row of a table that has one, as `u`; None if none is known."""
@@ -185,7 +191,7 @@ class UnweightedText(Sealed):
         def write() -> UnweightedText | None:
             known: _Known = unseal(facts)
             most = rows_in_full(query)
-            if most is None or known.sizes @ known.numbers < FEWEST:
+            if most is None or not facts.serves:
                 return None
             tables: dict[str, pa.Table] = {}
             if known.largest > most:

@@ -60,7 +60,9 @@ def choose(plan: Plan) -> Method:
 
 def needs_few_counts(method: Method) -> bool:
     """Return whether a method needs exact counts of few groups, given its noise and bounds on all of them."""
-    return isinstance(method, (LargestGroups, SparseVectors)) and method.mechanism.bounded
+    if not isinstance(method, (LargestGroups, SparseVectors)):
+        return False
+    return method.mechanism.bounded or method.mechanism.reads > 0
 
 
 def quote_candidates(plan: Plan) -> list[Considered]:

@@ -302,7 +302,8 @@ T = TypeVar("T")
 
 _NO_WINDOWS = (
     "a budget that starts anew over the same rows promises nothing in the end: after n times the loss may be "
-    "n times epsilon. Declare what is protected as the unit, and give disjoint data their own policies"
+    "n times epsilon. Where each unit has one date, [parts.KIND] gives each week a budget of its own; else "
+    "declare what is protected as the unit, and give disjoint data their own policies"
 )
 _REFUSED = dict.fromkeys(("resets", "window", "refresh", "unit_period"), _NO_WINDOWS)
 """Keys that do not exist on purpose, wherever they stand, each with a hint."""

@@ -272,6 +272,7 @@ print(shell.run_cell_magic("sql", "", "SHOW PRIVACY BUDGET"))
 """
 
 
+@pytest.mark.slow  # the notebook and SQLAlchemy are tested every day
 def test_a_jupysql_cell(clinic: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", CELLS.format(policy=clinic, asked=ASKED)],

@@ -339,6 +339,7 @@ def test_one_unit_moves_each_count_by_its_bound_at_most(databases: Databases, na
         ("identical rows are not told apart", "two windows"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_an_attack_succeeds_where_its_rule_is_wrong(databases: Databases, rule: str, name: str) -> None:
     """The data does what it is there for: the engine joins the other way round without the unit."""
     mutant = next(m for m in MUTANTS if m.name == rule)

@@ -97,6 +97,7 @@ def test_types_and_ends_of_random_statements_hold(seed: int, statements: int) ->
     assert seen.unique > checked
 
 
+@pytest.mark.slow  # only a change of the campaign can break it
 def test_a_wrong_type_is_noticed() -> None:
     """The comparison above would see it."""
     stage = Stage(worlds()[0])

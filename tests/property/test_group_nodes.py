@@ -175,7 +175,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("draw", "right", "wrong"), TEXTS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_a_wrong_text_is_noticed(
     counting: Counting, draw: Callable[[Random], Query], right: str, wrong: str
 ) -> None:

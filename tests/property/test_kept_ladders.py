@@ -173,7 +173,7 @@ def _uncut(part: object, unit: Expr, values: tuple[Expr, ...], up_to: Expr, whol
 
 @pytest.mark.parametrize(
     "part",
-    [CappedSum, *(pytest.param(p, marks=pytest.mark.slow) for p in (WeightedRows, RowSum, FewUnits))],
+    [*(pytest.param(p, marks=pytest.mark.slow) for p in (CappedSum, WeightedRows, RowSum, FewUnits))],
 )
 def test_a_number_that_is_not_cut_is_noticed(
     campaign: Campaign,

@@ -96,6 +96,7 @@ def claimed_of(ground: Ground, query: Query) -> Certificate | None:
         return None
 
 
+@pytest.mark.slow  # only a change of the campaign can break it
 def test_a_claim_that_is_too_low_is_found(made: list[Ground]) -> None:
     """Without this, the campaign might find nothing whatever is certified."""
 

@@ -325,8 +325,8 @@ WRONG: dict[str, list[tuple[object, str, object]]] = {
 def test_a_wrong_rule_is_found(session: Session, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for where, what, wrong in WRONG[name]:
         monkeypatch.setattr(where, what, wrong)
-    for seed in range(1, 12):
-        if violations(session, seed, 60)[0]:
+    for seed in range(1, 40):
+        if violations(session, seed, 20)[0]:
             return
     pytest.fail(f"nothing shows that it is wrong: {name}")
 

@@ -24,6 +24,7 @@ from dpsql.analysis.table_measures import UnitMeasure, ValueMeasure
 from dpsql.composition.running import _run_method
 from dpsql.database import Database
 from dpsql.estimates import KeptLadder, ValuesBeyond
+from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.mechanisms import FULL, Bins, Ladder
 from dpsql.kernel.mechanisms.ladder import VALUES_SHARE
 from dpsql.owner import ladder_releases
@@ -134,7 +135,8 @@ class Asked:
     def once(self, text: str) -> tuple[Plan, pa.Table, pa.Table]:
         """Answer a statement; return its plan, its numbers, and those without what is left out."""
         self.database.plans.clear()  # which are of other ladders
-        plan, run, noisy = _run_method(private(self.session.prepare(text)))
+        prepared = private(self.session.prepare(text))
+        plan, run, noisy = _run_method(prepared, Spending(prepared.method.quote.loss))
 
         def shown(answer: NoisyResult) -> pa.Table:
             return build_details(plan, answer, build_rows(plan, answer, run))[0]

@@ -23,7 +23,7 @@ COUNTS = np.array([9_000, 70_000, 30_000, 50_000, 1_000, 20_000])
 @pytest.mark.parametrize("strategy", ["BOX", "CUBE", "EACH", "ANCHOR"])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
 @pytest.mark.parametrize(("k", "lowest"), [(3, True), (6, False)])
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(7)
 def test_releases_are_unbiased_and_covered(strategy: str, noise: Noise, lowest: bool, k: int) -> None:
     entropy, epsilon = SeededEntropy(1), Fraction(1, 4)
     trials = np.broadcast_to(COUNTS, (RUNS, COUNTS.size)).copy()

@@ -112,7 +112,7 @@ def covered(errors: NDArray[np.float64], model: ErrorModel, confidence: float = 
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
 @pytest.mark.parametrize("noise", ["exponential", "laplace"])
 @pytest.mark.parametrize(("k", "groups"), [(1, 3), (2, 4), (10, 12), (10, 10)])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_intervals_cover_counts_far_apart(k: int, groups: int, strategy: Strategy, noise: Noise) -> None:
     """95 +- 0.5% of every item; false alarm below 1e-11 an item (7.2 standard errors)."""
     rng = np.random.default_rng([1, k, groups, strategy == "EACH", noise == "laplace"])
@@ -140,7 +140,7 @@ def test_intervals_cover_at_other_levels(confidence: float) -> None:
 
 @pytest.mark.parametrize(("k", "epsilon"), [(2, 1), (2, 8), (5, 2), (10, 10), (20, 5)])
 @pytest.mark.parametrize("strategy", ["EACH", "ANCHOR"])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_intervals_cover_on_a_grid_of_whole_counts(k: int, epsilon: int, strategy: Strategy) -> None:
     """Geometric noise, also of scales near one count, where floors matter; 50,000 runs, 1e-9 an item."""
     rng = np.random.default_rng([3, k, epsilon])
@@ -156,6 +156,7 @@ def test_intervals_cover_on_a_grid_of_whole_counts(k: int, epsilon: int, strateg
     ("k", "each", "anchor"),
     [(2, 0.33, 0.50), (5, 0.53, 0.69), (10, 0.60, 0.76), (25, 0.64, 0.82), (50, 0.65, 0.84)],
 )
+@pytest.mark.sampled(3)
 def test_gaps_cut_the_squared_error(k: int, each: float, anchor: float) -> None:
     """The table's reductions, rounded to percents, within 7 standard errors (false alarm below 1e-9)."""
     rng = np.random.default_rng([4, k])

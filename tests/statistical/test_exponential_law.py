@@ -63,6 +63,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("counts", "epsilon", "options", "strength"), CASES)
+@pytest.mark.sampled(3)
 def test_law(counts: list[int], epsilon: int | str, options: dict[str, Any], strength: float) -> None:
     """Strength: what multiplies a count in the weight's exponent, by hand."""
     found = exponential(np.tile(counts, (TRIALS, 1)), epsilon, entropy=SeededEntropy(1), **options)

@@ -51,11 +51,13 @@ def check(drawn: NDArray[np.int64], variance: int) -> None:
 
 
 @pytest.mark.parametrize("variance", [1, 2, 7, 50])
+@pytest.mark.sampled(4)
 def test_small(variance: int) -> None:
     check(noise.gaussian(variance, DRAWS, entropy=SeededEntropy(1)), variance)
 
 
 @pytest.mark.parametrize("variance", [5000, 1448**2, 10**9 + 7, 2**40, 2**50 - 1, 2**61])
+@pytest.mark.sampled(4)
 def test_wide(variance: int) -> None:
     """About 100 cells on each side. The law is so smooth that the integral is the sum to 1e-9."""
     deviation = math.sqrt(variance)

@@ -58,6 +58,7 @@ def sequence_law(counts: Sequence[int], k: int, scale: float) -> NDArray[np.floa
         ([-5, -3, -3, -1], 2, {"lowest": True, "sensitivity": 2}, 4),
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_sequence_has_its_probability(
     counts: list[int], k: int, options: dict[str, Any], scale: float
 ) -> None:

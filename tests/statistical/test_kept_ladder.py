@@ -76,6 +76,7 @@ def fewest(runs: int) -> int:
 
 @pytest.mark.parametrize("times", [2, 5])
 @pytest.mark.parametrize("shape", ["clinic visits", "all of one size", "small numbers"])
+@pytest.mark.sampled(4)
 def test_a_total_is_covered_and_near_the_best(shape: str, times: int) -> None:
     runs, sizes = 300, SHAPES[shape]()
     found = simulated(sizes, KEPT, KEPT / times, runs, NoiseSource(SeededEntropy(times)))

@@ -151,6 +151,7 @@ FIGURES: list[tuple[type[Average | Variance], tuple[int, int], float]] = [
 
 
 @pytest.mark.parametrize(("kind", "law", "figure"), FIGURES)
+@pytest.mark.sampled(4)
 def test_errors_have_the_published_sizes(
     kind: type[Average | Variance], law: tuple[int, int], figure: float
 ) -> None:

@@ -42,7 +42,7 @@ def null(counts: Sequence[int], index: NDArray[np.int64], i: int) -> NDArray[np.
 
 @pytest.mark.parametrize("counts", [[0, 0], [2, 0], [3, 1, 0, 3], [5, 4, 4, 4, 0], [0, 1] * 20])
 @pytest.mark.parametrize("options", [{}, {"resolution": 0}, {"monotone": False}])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(7)
 def test_noisy_max(counts: list[int], options: dict[str, Any]) -> None:
     found = noisy_max(np.tile(counts, (TRIALS, 1)), 1, entropy=SeededEntropy(1), **options)
     wrong = null(counts, found.index, 1)

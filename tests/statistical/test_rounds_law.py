@@ -109,6 +109,7 @@ def plackett_luce(scale: float, k: int) -> dict[tuple[int, ...], float]:
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.sampled(2)
 def test_gumbel(k: int) -> None:
     """Against the exact law, and against the k largest of counts + Gumbel noise."""
     runs = gumbel_top_k(np.tile(COUNTS, (TRIALS, 1)), k, 1, entropy=SeededEntropy(4))

@@ -113,7 +113,7 @@ def cells(tags: NDArray[np.int64], gaps: NDArray[np.float64], width: int) -> NDA
 
 @pytest.mark.parametrize("branches", [1, 2, 3])
 @pytest.mark.parametrize("noise", ["exponential", "laplace", "geometric"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(5)
 def test_adaptive_sparse_vector(noise: Noise, branches: int) -> None:
     counts, threshold, k, epsilon, theta = [6, 16, 7], 8, 2, 1, 0.4
     runs = adaptive_sparse_vector(

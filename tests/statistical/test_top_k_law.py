@@ -83,7 +83,7 @@ def released(
     ],
 )
 @pytest.mark.parametrize("k", [1, 2])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(7)
 def test_law(k: int, options: dict[str, Any]) -> None:
     found, sample = released(k, 1, options)
     step = Fraction(1, 2**found.plan.resolution)

@@ -56,6 +56,7 @@ class Budget:
     total: Charge
     spent: Charge
     remaining: Charge
+    by_parts: bool = False
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,7 @@ def refusal(session: Session, statement: str) -> QueryRefused:
         (policy(more='[analysts."*"]\nepsilon = 0.1'), "0.005"),
     ],
 )
+@pytest.mark.sampled(3)
 def test_a_twentieth_is_offered_and_runs(sessions: Callable[..., Session], toml: str, offered: str) -> None:
     session = sessions(toml=toml)
     error = refusal(session, COUNT)

@@ -19,7 +19,7 @@ ROOT = "dpsql"
 LONGEST = 451
 
 BASE = {"errors", "places", "kernel.loss", "kernel.unit_parts", "types"}
-ANYWHERE = {"lazy_dataclass", "package_version"}
+ANYWHERE = {"lazy_dataclass", "old_objects", "package_version"}
 """Modules that all packages may import."""
 
 CORE = BASE | {
@@ -63,6 +63,7 @@ CORE = BASE | {
 MAY_IMPORT: dict[str, set[str]] = {
     # The base, which every package may use.
     "lazy_dataclass": set(),
+    "old_objects": set(),
     "package_version": set(),
     "errors": set(),
     "kernel": set(),

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from dpsql.analysis import CompiledQuery
 from dpsql.analysis.compiled_query import confirm
 from dpsql.errors import InternalError
+from dpsql.kernel.counts import Counts
 from dpsql.kernel.filled_domains import FilledDomain
-from dpsql.kernel.rows_first import CANDIDATES, RowsFirst, seal_few
-from dpsql.kernel.tree import duckdb_sql
+from dpsql.kernel.rows_first import CANDIDATES, RowsFirst, seal_few, seal_largest
+from dpsql.kernel.tree import OnDomain, duckdb_sql
 
 if TYPE_CHECKING:
     import duckdb
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from dpsql.engines.duckdb.unit_bits import Attempt, UnitBits
     from dpsql.engines.schema_database import SchemaDatabase
-    from dpsql.kernel.counts import Counts
     from dpsql.kernel.rows_first import KeptFew
     from dpsql.policy import Policy
 
@@ -69,7 +69,8 @@ class FewGroups:
         tried = (compiled.tables, groups.shape)
         try:
             upper, few = queries.upper_sql, queries.few(compiled.keys)
-            filled = FilledDomain.of(compiled.certificate, queries.upper)
+            domain = queries.upper if isinstance(queries.upper, OnDomain) else None
+            filled = None if domain is None else FilledDomain.of(compiled.certificate, domain)
             texts = [upper, duckdb_sql(few), *([] if filled is None else [filled.text])]
             plain = [confirm(self._schema, sql, self._policy) for sql in texts]
         except InternalError:  # the engine's binder does not understand them as they are meant
@@ -117,13 +118,22 @@ class FewGroups:
         table = kept or attempt(count_rows, counts_only=counts_only)
         if table is None:
             return None
+        certificate, asking = compiled.certificate, (ask, ask_all)
+        if queries.most is not None:
+            if kept is not None or isinstance(table, Counts):
+                return None
+            check()
+            found = seal_largest(table, queries, certificate, facts, asking)
+            (self._failed.add if found is None else self._failed.discard)(tried)
+            return found
         self._failed.discard(tried)
-        return seal_few(table, queries, compiled.places, compiled.certificate, order, facts, (ask, ask_all))
+        return seal_few(table, queries, compiled.places, certificate, order, facts, asking)
 
 
 def _has_many_groups(compiled: CompiledQuery) -> bool:
     """Whether a query counts each unit in all of many groups, over rows that may be read again."""
     groups = compiled.groups
-    if groups is None or groups.size is None or groups.most is not None or groups.outside:
+    if groups is None or groups.most is not None or groups.outside:
         return False
-    return groups.size > FEWEST_GROUPS and groups.rows.alike and not groups.rows.by_row
+    many = groups.largest is not None if groups.size is None else groups.size > FEWEST_GROUPS
+    return many and groups.rows.alike and not groups.rows.by_row

@@ -61,6 +61,8 @@ class UnitRows:
         self._lock = threading.Lock()
         # Queries of which a text failed, or could not be made: it would again.
         self._failed: set[str] = set()
+        # Tables that are too small for texts of one kind.
+        self._small: set[tuple[str, bool]] = set()
 
     def count(
         self,
@@ -86,15 +88,18 @@ class UnitRows:
         if len(self._failed) >= _FAILED:
             self._failed.clear()
         self._failed.add(compiled.sql)
+        if (table, form is None) in self._small:
+            return None
 
         def work(cursor: duckdb.DuckDBPyConnection) -> _Rows | None:
             if form is None:
                 text = self._write(compiled, table, cursor, version)
             else:
                 confirm(self._schema, form[0], self._policy)
-                text = text_of_tables(compiled.query, partial(self._find, cursor, version))
+                text = text_of_tables(compiled.query, partial(self._find, cursor, table, version))
             if text is None:
-                self._failed.discard(compiled.sql)
+                if (table, form is None) not in self._small:
+                    self._failed.discard(compiled.sql)
                 return None
 
             def fetch_with(sql: str, tables: Mapping[str, pa.Table]) -> _Rows:
@@ -124,6 +129,8 @@ class UnitRows:
         if facts is None:
             return None
         self._facts[table] = facts
+        if not facts.serves:
+            self._small.add((table, True))
         text = UnweightedText.of(compiled.query, facts, units, ask)
         if text is None:
             return None
@@ -135,7 +142,9 @@ class UnitRows:
                 confirm(self._schema, duckdb_sql(form), self._policy)
         return text
 
-    def _find(self, cursor: duckdb.DuckDBPyConnection, version: _Version, sql: str) -> UnitTable | None:
+    def _find(
+        self, cursor: duckdb.DuckDBPyConnection, table: str, version: _Version, sql: str
+    ) -> UnitTable | None:
         """Return the table of a SELECT, which is counted unless it is kept; None if it is too large."""
         found = self._tables.get(sql)
         if found is None:
@@ -146,6 +155,8 @@ class UnitRows:
 
             found = UnitTable.count(sql, ask, version, self._most)
         if found is not None:
+            if not found.serves:
+                self._small.add((table, False))
             with self._lock:
                 self._tables.pop(sql, None)
                 self._tables[sql] = found

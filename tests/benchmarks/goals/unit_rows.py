@@ -2,11 +2,15 @@
 
 `python -m tests.benchmarks --only unit_rows`. The ratios are of processor time, with fresh statements and no
 kept counts. Bounds on the rows of a unit are such that nobody, few or most units have more. Figures of the
-build before are those of the same statements with `unit_rows.KNOWS_ROWS` off, in the same run.
+build before are those of the same statements with `unit_rows.KNOWS_ROWS` off, in the same run. Peak memory is
+that of a process of its own: `python -m tests.benchmarks.goals.unit_rows floor|statement|before FOLDER TEXT`.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -19,6 +23,7 @@ from dpsql.engines.duckdb import unit_rows
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.benchmarks.measures import Figure, Goal, Pairs, beside
+from tests.benchmarks.processes import peak
 
 from . import Setting
 
@@ -74,6 +79,10 @@ def figures(setting: Setting) -> Iterator[Figure]:
             group, "AUTO, first", goal=Goal("work", AUTO["first"])
         )
         yield from _with_and_without(session, auto, exact, "AUTO, second", AUTO["second"], setting)
+    for what, text in (("SUM, nobody", ASKED.format("", CALLS["SUM"])), ("AUTO", auto)):
+        floor, own, before = (_peak(side, path, text) for side in ("floor", "statement", "before"))
+        for side, found in ((f"{what}, peak memory", own), ("  as before", before)):
+            yield Figure(group, side, "MB", found, floor, found / floor, None, found - floor)
 
 
 def _with_and_without(
@@ -106,3 +115,29 @@ def _seconds(work: Callable[[], object]) -> tuple[float, float]:
 
 def _fetched(raw: duckdb.DuckDBPyConnection, sql: str) -> object:
     return raw.sql(sql).to_arrow_table()
+
+
+def _peak(side: str, path: Path, text: str) -> float:
+    command = [sys.executable, "-m", "tests.benchmarks.goals.unit_rows", side, str(path), text]
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=root)
+    return float(json.loads(done.stdout))
+
+
+def _child(side: str, policy: str, text: str) -> None:
+    """Run one side a few times, and print the most memory that it took."""
+    run: Callable[[], object]
+    if side == "floor":
+        raw, rows = duckdb.connect(), Path(policy).with_name("amounts.parquet")
+        raw.execute("SET enable_progress_bar = false")  # it would be on the output, too
+        run = partial(_fetched, raw, f"SELECT kind, COUNT(DISTINCT user_id) AS n FROM '{rows}' GROUP BY kind")
+    else:
+        unit_rows.KNOWS_ROWS = side == "statement"
+        run = partial(Session(load(Path(policy))).run, text)
+    for _ in range(3):
+        run()
+    print(json.dumps(peak()))
+
+
+if __name__ == "__main__":
+    _child(*sys.argv[1:])

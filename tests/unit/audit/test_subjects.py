@@ -69,6 +69,7 @@ def frequencies(which: NDArray[np.int64]) -> float:
     return 1.0 if merged.shape[1] < 2 else stats.chi2_contingency(merged).pvalue
 
 
+@pytest.mark.slow  # the law of single calls is tested by mechanism
 def test_checks_one_by_one_have_the_law_of_a_batch() -> None:
     assert least_p(E) > 1e-9
 

@@ -421,7 +421,7 @@ def test_parquet_needs_a_file(desk: Desk, tmp_path: Path) -> None:
         ("select with diff", ["differential_privacy"]),
         ("SELECT a FROM visits\nGROUP ", ["BY"]),
         ("SELECT a FROM visits ABOVE THR", ["THRESHOLD"]),
-        ("SHOW PRIVACY ", ["BUDGET"]),
+        ("SHOW PRIVACY ", ["BUDGET", "BUDGET BY PARTS"]),
         ("WHERE clinic = ", ["'Coast Road'", "'Dune Park'", "'Abbot''s Gate'"]),
         ("WHERE v.clinic IN (", ["'Coast Road'", "'Dune Park'", "'Abbot''s Gate'"]),
         ("WHERE minutes = ", []),

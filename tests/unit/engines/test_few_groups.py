@@ -54,7 +54,14 @@ unit = "u"
 domain.k = {{ from = 0, to = 59 }}
 domain.c = {texts}
 domain.e = {{ values = ["x", "y"], complete = false }}
-columns = {{ u = "{kind}", k = "BIGINT", c = "VARCHAR", x = "DOUBLE", d = "DATE", e = "VARCHAR" }}
+[tables.t.columns]
+u = "{kind}"
+k = "BIGINT"
+c = "VARCHAR"
+x = "DOUBLE"
+d = "DATE"
+e = "VARCHAR"
+w = "VARCHAR"
 """
 TEXTS = ["a", "b", "it's", "ü", ""]
 ALL = "SELECT k, COUNT(DISTINCT u) AS n FROM t GROUP BY k"
@@ -86,6 +93,7 @@ def rows_of(units: Sequence[Any], size: int = 1200) -> pa.Table:
             "x": [None if i % 9 == 0 else float(i % 7) for i in range(size)],
             "d": pa.array([i % 40 for i in range(size)], pa.date32()),
             "e": ["xyz"[i % 3] for i in range(size)],
+            "w": [None if i == 2 else f"word {i}" for i in (600 * rng.random(size) ** 2).astype(int)],
         }
     )
 
@@ -193,11 +201,11 @@ class Given:
         monkeypatch.setattr(NoiseSource, "draw", draw)
         monkeypatch.setattr(NoiseSource, "draw_reaching", reaching)
         monkeypatch.setattr(NoiseSource, "ranks", ranks)
-        sealed = Counts.of_table
+        self.sealed = Counts.of_table
 
         def of_table(table: pa.Table, *more: Any) -> Counts | None:
             keys = [(name, "ascending") for name in table.column_names if name[0] == "k"]
-            return sealed(table.sort_by(keys) if keys else table, *more)
+            return given.sealed(table.sort_by(keys) if keys else table, *more)
 
         monkeypatch.setattr(Counts, "of_table", of_table)
         for name in ("box", "cube"):
@@ -228,7 +236,7 @@ class Seen:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.upper, self.few, self.whole = 0, 0, 0
-        count, some, every = FewGroups.count, CountedSoFar._count_few, DuckDBEngine.count
+        count, some, every = FewGroups.count, CountedSoFar.count_few, DuckDBEngine.count
 
         def counted(*arguments: Any, **more: Any) -> Any:
             found = count(*arguments, **more)
@@ -244,7 +252,7 @@ class Seen:
             return every(*arguments)
 
         monkeypatch.setattr(FewGroups, "count", counted)
-        monkeypatch.setattr(CountedSoFar, "_count_few", counted_few)
+        monkeypatch.setattr(CountedSoFar, "count_few", counted_few)
         monkeypatch.setattr(DuckDBEngine, "count", counted_all)
 
 
@@ -295,7 +303,11 @@ def test_all_fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Gi
             if getattr(prepared, "method", None) is None or not needs_few_counts(private(prepared).method):
                 continue
             engine, compiled = engine_and_query(session, text)
-            if engine.count_few(compiled, lambda: None) is None:
+            found = engine.count_few(compiled, lambda: None)
+            if found is None:
+                continue
+            if compiled.groups is None or compiled.groups.limit is not None:
+                assert sorted(listed(found)) == sorted(listed(engine.count(compiled)))
                 continue
             asked += 1
             compare(engine, compiled)
@@ -307,6 +319,76 @@ def test_all_fixtures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Gi
                 released.append((answer.keys(), made, repr(answer.gap), answer.loss, given.calls))
             assert released[0] == released[1]
     assert asked > 5
+
+
+# -- undeclared keys
+
+
+LARGEST = (
+    "SELECT w, COUNT(DISTINCT u) AS n FROM t GROUP BY w ORDER BY n DESC LIMIT 1",
+    "SELECT w, COUNT(DISTINCT u) AS n FROM t WHERE x > 1 GROUP BY w ORDER BY n DESC LIMIT 2",
+    "SELECT w, e, COUNT(DISTINCT u) AS n FROM t GROUP BY w, e ORDER BY n DESC LIMIT 1 -- LIMITED_DOMAIN",
+    "SELECT w, COUNT(DISTINCT u) FILTER (WHERE x > 1) AS n, COUNT(DISTINCT u) AS m FROM t GROUP BY w "
+    "ORDER BY n DESC LIMIT 1 -- TOP_STABLE",
+)
+
+
+def listed(counts: Counts) -> list[str]:
+    """Return groups in their order."""
+    found = exact_of(counts)
+    columns = [column.to_pylist() for column in found.keys.columns]
+    return [repr(row) for row in zip(*columns, *(n.tolist() for n in found.n), strict=True)]
+
+
+@pytest.mark.parametrize("text", LARGEST)
+@pytest.mark.parametrize("name", ["integers", "texts", "with NULL"])
+def test_largest_groups_are_those_of_the_query(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given
+) -> None:
+    monkeypatch.setattr(Counts, "of_table", given.sealed)
+    kind, units = UNITS[name]
+    with opened(tmp_path, units, kind=kind) as session:
+        engine, compiled = engine_and_query(session, text)
+        few = engine.count_few(compiled, lambda: None)
+        assert few is None or listed(few) == listed(engine.count(compiled))
+        assert few is not None or name != "integers"  # rows without units count, too
+        found = answered(session, text, given)
+        monkeypatch.setattr(few_groups, "ROWS_FIRST", False)
+        assert answered(session, text, given) == found
+
+
+def some(*sizes: tuple[int, int]) -> pa.Table:
+    """Write groups of so many rows and units."""
+    made = [(i, unit % units) for i, (rows, units) in enumerate(sizes) for unit in range(rows)]
+    table = rows_of(range(9), len(made))
+    table = table.set_column(0, "u", [[unit for _, unit in made]])
+    return table.set_column(table.column_names.index("w"), "w", [[f"g{i:03}" for i, _ in made]])
+
+
+SIZES: dict[str, tuple[list[tuple[int, int]], bool]] = {
+    "units follow rows": ([(40 - i, 40 - i) for i in range(39)], True),
+    "all groups are there": ([(20, 5)] * 9, False),
+    "few groups": ([(3, 3), *[(9, 1)] * 2, *[(1, 1)] * 9, (400, 1)], False),
+    "ties of units": ([*[(20, 20)] * 6, *[(12, 12)] * 8, *[(8, 8)] * 9, *[(2, 2)] * 90], True),
+    "the last ties": ([*[(20, 20)] * 10, *[(8, 8)] * 9, *[(2, 2)] * 90], False),
+    "a group of few units has most rows": ([*[(30, 1)] * 20, *[(20, 20)] * 12, *[(9, 9)] * 200], False),
+    "others could be larger": ([*[(30, 2)] * 18, *[(20, 20)] * 12, *[(9, 9)] * 200], False),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_rows_tell_which_groups_are_largest_or_all_are_counted(name: str, tmp_path: Path) -> None:
+    """Of one group eleven are counted, so rows of seventeen: the last one tells what others have at most."""
+    sizes, told = SIZES[name]
+    pq.write_table(some(*sizes), tmp_path / "t.parquet")
+    with opened(tmp_path) as session:
+        engine, compiled = engine_and_query(session, LARGEST[0])
+        found = engine.count_few(compiled, lambda: None)
+        assert (found is not None) == told
+        if found is not None:
+            assert listed(found) == listed(engine.count(compiled))
+        else:
+            assert engine.count_few(compiled, lambda: None) is None
 
 
 # -- what is not counted so
@@ -682,18 +764,18 @@ def test_nobody_sees_a_candidate(
     names = [f"canary-{i:03}" for i in range(300)]
     rng = np.random.default_rng(1)
     rows = {"u": rng.integers(0, 900, 9000), "c": [names[i] for i in rng.integers(0, 300, 9000)]}
-    columns = {**{name: rows_of(range(9), 9000).column(name) for name in "kxde"}, **rows}
-    pq.write_table(pa.table({name: columns[name] for name in "ukcxde"}), tmp_path / "t.parquet")
+    columns = {**{name: rows_of(range(9), 9000).column(name) for name in "kxdew"}, **rows}
+    pq.write_table(pa.table({name: columns[name] for name in "ukcxdew"}), tmp_path / "t.parquet")
     text = "SELECT c, COUNT(DISTINCT u) AS n FROM t GROUP BY c ORDER BY n DESC LIMIT 1"
     listed = str(names).replace("'", '"')
     asked: list[str] = []
-    count = CountedSoFar._count_few
+    count = CountedSoFar.count_few
 
-    def counted(few: CountedSoFar, keys: list[pa.Array], positions: Integers) -> bool:
-        asked.extend(keys[0].to_pylist())
-        return count(few, keys, positions)
+    def counted(few: CountedSoFar, keys_at: Any, positions: Integers) -> bool:
+        asked.extend(keys_at(positions)[0].to_pylist())
+        return count(few, keys_at, positions)
 
-    monkeypatch.setattr(CountedSoFar, "_count_few", counted)
+    monkeypatch.setattr(CountedSoFar, "count_few", counted)
     told: list[str] = []
     with opened(tmp_path, texts=listed) as session:
         engine, compiled = engine_and_query(session, text)

@@ -159,7 +159,7 @@ UNITS: dict[str, Sequence[int | None]] = {
 
 
 @pytest.mark.parametrize("name", UNITS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_units_are_those_of_the_query(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:

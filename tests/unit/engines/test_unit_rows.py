@@ -277,6 +277,11 @@ def test_small_tables_are_not_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for fewest in (len(MANY) + 1, len(MANY)):
             monkeypatch.setattr(unweighted, "FEWEST", fewest)
             engine.count(compiled)
+            engine.count(compiled)
+        assert not seen.texts
+        engine._rows._small.clear()
+        engine._rows._failed.clear()
+        engine.count(compiled)
     assert len(seen.texts) == 1
 
 

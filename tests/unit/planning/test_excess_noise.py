@@ -106,7 +106,7 @@ def test_the_noise_is_gaussian_and_of_what_is_left(session: Session, rest: str) 
 
 @pytest.mark.parametrize("rest", [*STATEMENTS, "region, SUM(far) AS n FROM orders GROUP BY region"])
 @pytest.mark.parametrize("epsilon", ["1e-5", "0.001", "0.01", "0.5", "20"])
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(9)
 def test_no_bound_changes_what_an_answer_costs(session: Session, rest: str, epsilon: str) -> None:
     """What was reserved for the largest bound is enough for every other one."""
     options = f"epsilon = {epsilon}, layout = ORDER"

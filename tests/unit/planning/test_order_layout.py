@@ -386,6 +386,7 @@ class TestErrorTargets:
     @pytest.mark.parametrize(
         ("rest", "error"), [(SITES, 50), (SITES, 20), (BEST, 40), (f"{N} AS n FROM visits", 10)]
     )
+    @pytest.mark.sampled(3)
     def test_the_least_epsilon_of_either_layout(self, session: Session, rest: str, error: int) -> None:
         found = prepared(session, rest, f"error = {error}")
         epsilon = found.plan.epsilon

@@ -48,6 +48,7 @@ REFUNDED = [*RESPONSES, rare(4, -1), rare(1, -4), rare(2, -1), rare(1, -2)]
 
 @pytest.mark.parametrize(("epsilon", "delta", "part"), BUDGETS)
 @pytest.mark.parametrize("menu", [RESPONSES, REFUNDED], ids=["responses", "refunded"])
+@pytest.mark.sampled(3)
 def test_no_adversary_breaks_the_promise(epsilon: str, delta: str, part: float, menu: list[Action]) -> None:
     """The menu has each mechanism with P and Q exchanged, so the other direction is the same."""
     found = worst(budget(epsilon, delta), menu, 9, UNIT)

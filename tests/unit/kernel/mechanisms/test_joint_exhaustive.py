@@ -62,6 +62,7 @@ def shipped_law(counts: tuple[int, ...], k: int, scale: Fraction) -> Sequences:
 
 @pytest.mark.parametrize("epsilon", ["0.3", "1", "5"])
 @pytest.mark.parametrize(("groups", "k"), INSTANCES)
+@pytest.mark.sampled(4)
 def test_the_law_is_exact(groups: int, k: int, epsilon: str) -> None:
     """All counts in descending order: positions matter to the order of the result alone."""
     scale = Joint.plan(2, 1, epsilon).scale
@@ -84,6 +85,7 @@ def worst(groups: int, k: int, *, monotone: bool, scale: float) -> float:
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(4)])
+@pytest.mark.sampled(4)
 def test_no_sequence_tells_more_than_the_charge(epsilon: Fraction, monotone: bool) -> None:
     tight = 0.0
     for groups, k in INSTANCES[1:]:

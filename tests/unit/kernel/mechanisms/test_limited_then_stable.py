@@ -276,6 +276,7 @@ class TestWrong:
 
     @pytest.mark.parametrize("forgotten", [0, 1])
     @pytest.mark.sampled(2)
+    @pytest.mark.slow
     def test_one_of_the_two_is_not_charged(self, forgotten: int) -> None:
         found, delta = divergence(TINY, 2, 2, 1, 2, 3, forget=forgotten)
         assert found > 2 * delta

@@ -187,7 +187,7 @@ SCANS = [
 
 @pytest.mark.parametrize("segment", [1, 1 << 15])
 @pytest.mark.parametrize(("counts", "threshold", "k", "branches", "below"), SCANS)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_the_law_of_a_scan(
     counts: tuple[int, ...],
     threshold: int,

@@ -159,7 +159,7 @@ SHAPES = [
 
 @pytest.mark.parametrize("monotone", [True, False])
 @pytest.mark.parametrize(("noise", "n", "k", "branches", "epsilon"), SHAPES)
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_sparse_vector(noise: Noise, n: int, k: int, branches: int, epsilon: int, monotone: bool) -> None:
     plan = plan_for(n, k, epsilon * (1 if monotone else 2), branches, noise, monotone)
     tight = 0.0
@@ -240,7 +240,7 @@ def hybrid_19(plan: HybridTopK, counts: Sequence[int]) -> Law:
 @pytest.mark.parametrize(
     ("noise", "k"), [("exponential", 1), ("exponential", 2), ("exponential", 5), ("laplace", 1)]
 )
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(5)
 def test_hybrid_top_k(noise: Noise, k: int, monotone: bool) -> None:
     epsilon = 4 if monotone else 8
     plan, tight = HybridTopK.plan(2, 1, k, epsilon, monotone=monotone, noise=noise, resolution=0), 0.0

@@ -1,0 +1,71 @@
+"""Units in parts on PostgreSQL and Spark: guards keep the rows of their weeks, which alone are charged."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import duckdb
+import pytest
+from support.stores import Store
+
+from dpsql.composition.prepared import PreparedPrivate
+from dpsql.errors import BudgetExceeded
+from dpsql.session import Session
+
+POLICY = """
+[budget]
+epsilon = 100
+default_epsilon = 30
+[parts.user]
+table = "signups"
+column = "COLUMN"
+every = "week"
+until = false
+moves = "trusted"
+[tables.signups]
+source = "signups.parquet"
+unit = "user_id"
+unit_kind = "user"
+unique = [["user_id"]]
+[tables.visits]
+source = "visits.parquet"
+unit = "user_id"
+unit_kind = "user"
+rows_per_unit = 2
+"""
+DATA = {
+    "signups": "SELECT i AS user_id,"
+    " CASE WHEN i % 29 > 0 THEN DATE '2026-01-05' + CAST(i % 28 AS INTEGER) END AS day,"
+    " day + INTERVAL 10 HOUR AS moment FROM range(2000) t(i)",
+    "visits": "SELECT i % 2000 AS user_id, i AS x FROM range(4000) t(i)",
+}
+WEEK = "DATE '2026-01-12'"
+STATEMENTS = {
+    f"SELECT COUNT(*) FROM signups WHERE date_trunc('week', c) = {WEEK}": 1,
+    f"SELECT COUNT(*) FROM visits JOIN signups USING (user_id) WHERE date_trunc('week', c) = {WEEK}": 1,
+    f"SELECT COUNT(*) FROM signups WHERE NOT (c >= {WEEK} OR c < DATE '2026-01-05')": 1,
+    f"SELECT COUNT(*) FROM signups WHERE c IS NULL OR c = {WEEK}": 2,
+}
+
+
+@pytest.mark.parametrize("column", ["day", "moment"])
+def test_a_week_is_counted_and_charged(store: Store, column: str) -> None:
+    with duckdb.connect() as connection:
+        policy = store.policy(POLICY.replace("COLUMN", column), store.put(connection, DATA))
+        for name, sql in DATA.items():
+            connection.execute(f"CREATE TABLE {name} AS {sql}")
+        with closing(Session(policy)) as session:
+            for text, parts in STATEMENTS.items():
+                statement = (
+                    text.replace("c)", f"{column})")
+                    .replace(" c ", f" {column} ")
+                    .replace("(c ", f"({column} ")
+                )
+                prepared = session.prepare(statement.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY", 1))
+                assert isinstance(prepared, PreparedPrivate)
+                assert len(prepared.plan.unit_parts or ()) == parts
+                found = session.execute(prepared).table.column(0)[0].as_py()
+                (exact,) = connection.execute(statement).fetchone()  # type: ignore[misc]
+                assert abs(found - exact) < 3
+            with pytest.raises(BudgetExceeded, match="for week 2026-W03"):
+                session.run(f"SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM signups WHERE {column} > {WEEK}")
