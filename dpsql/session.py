@@ -116,7 +116,10 @@ class Session:
             raise
         budget = self.policy.budget
         self.defaults = Options(
-            epsilon=budget.default_epsilon, delta=budget.default_delta, confidence=Fraction(95, 100)
+            epsilon=budget.default_epsilon,
+            delta=budget.default_delta,
+            confidence=Fraction(95, 100),
+            dialect=self.policy.defaults.dialect,
         )
         self.database.users.add(self)
 

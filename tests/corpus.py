@@ -80,6 +80,40 @@ FROM (SELECT id, item, SUM(quantity) AS total FROM professors GROUP BY id, item)
 FROM (SELECT id, item, AVG(quantity) AS mean FROM professors GROUP BY id, item) GROUP BY item""",
     ),
     Reference(
+        "cohorts",
+        ("cohorts08",),
+        "in plain DuckDB the series is one list",
+        """SELECT b.curr_date, COUNT(DISTINCT user_id) AS dau FROM ga_sess AS a CROSS JOIN
+(SELECT UNNEST(generate_series(DATE '2016-08-02', DATE '2016-08-10', INTERVAL 1 DAY))::DATE AS curr_date) AS b
+WHERE visit_stime >= b.curr_date - INTERVAL 1 DAY AND visit_stime < b.curr_date GROUP BY b.curr_date""",
+    ),
+    Reference(
+        "dvdrental",
+        ("dvdrental19",),
+        "plain DuckDB knows no unique keys of a table that has none",
+        """WITH demandcat AS (SELECT f.film_id, f.rental_rate, COUNT(*) AS no_of_times_rented,
+CASE WHEN COUNT(*) >= 30 THEN 'High Demand' WHEN COUNT(*) BETWEEN 15 AND 29 THEN 'Medium Demand'
+ELSE 'Low Demand' END AS demand FROM film f INNER JOIN inventory i ON f.film_id = i.film_id
+INNER JOIN rental r ON i.inventory_id = r.inventory_id GROUP BY 1, 2)
+SELECT demand, SUM(rental_rate * no_of_times_rented) AS revenue_per_cat, ROUND(AVG(rental_rate), 2) AS
+avg_rental_rate, COUNT(demand) AS film_count FROM demandcat GROUP BY 1""",
+    ),
+    Reference(
+        "ga4",
+        ("ga409",),
+        "plain DuckDB calls the items of UNNEST otherwise",
+        """SELECT COUNT(*) AS hits FROM events WHERE event_name = 'add_to_cart'
+AND list_filter(event_params, lambda e: e.key = 'page_location')[1].value.string_value
+    = 'https://shop.googlemerchandisestore.com/Google+Redesign/Apparel'""",
+    ),
+    Reference(
+        "ga4",
+        ("ga410",),
+        "plain DuckDB calls the items of UNNEST otherwise",
+        """SELECT COUNT(DISTINCT sessions) AS sessions FROM (SELECT user_pseudo_id ||
+list_filter(event_params, lambda e: e.key = 'ga_session_id')[1].value.int_value AS sessions FROM events)""",
+    ),
+    Reference(
         "googlesql",
         ("googlesql42",),
         "plain DuckDB calls the column of UNNEST otherwise",

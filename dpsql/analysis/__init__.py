@@ -27,6 +27,7 @@
 ``grids``              the steps of sums; ``bound_ladders`` the bounds among which one is searched, and kept
                        ones
 ``statement_plan``     the plan; ``cut_contributions`` and ``whole_tables`` what its bounds leave out
+``epsilon_division``   shares of the epsilon of a statement, or of what it costs
 ``advice``             all obstacles of a refused statement, and what to write in their place
 ``public_statements``  statements over public tables, ``public_limits`` what they may compute
 ``statement_shapes``   statements that tools send by themselves

@@ -11,6 +11,13 @@ from decimal import Decimal
 from sqlglot import exp
 
 from dpsql.analysis import scalar_functions
+from dpsql.analysis.buckets_and_epochs import (
+    TIME_RULES,
+    compile_age,
+    compile_instant,
+    compile_local_time,
+    compile_width_bucket,
+)
 from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import Rule, StatementCompiler, function_name
 from dpsql.analysis.conversions import cast, unify
@@ -36,7 +43,8 @@ from dpsql.kernel.tree import (
     duckdb_sql,
 )
 from dpsql.kernel.tree.forms import LONGEST, concatenated
-from dpsql.language import call_end, explain_unclear
+from dpsql.language import READ, READINGS, call_end, explain_unclear
+from dpsql.policy import Assumed
 from dpsql.types import (
     BIGINT,
     BOOLEAN,
@@ -167,10 +175,10 @@ def _call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
         raise compiler.source.refuse("this function is not allowed over private data", node)
     doubt = explain_unclear(node)
     if doubt is not None:
-        what, hint, same = doubt
         start = compiler.source.position(node)
-        fix = Fix(hint, start, call_end(compiler.source, start) + 1) if same else None
-        raise compiler.source.refuse(what, node, hint, fix)
+        end = call_end(compiler.source, start) + 1 if doubt.same else -1
+        fix = Fix(doubt.hint, start, end, asks=doubt.asks) if doubt.same else None
+        raise compiler.source.refuse(doubt.what, node, doubt.hint, fix)
     if name.lower() in ("list_filter", "list_transform"):
         return compile_lambda_call(compiler, node, scope)
     special = _SPECIAL.get(name.lower())
@@ -180,7 +188,9 @@ def _call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     if special is not None:
         return special(compiler, node, scope)
     arguments = [compiler.expression(argument, scope) for argument in node.expressions]
-    return scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+    made = scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
+    reading = None if node.meta.get(READ) else READINGS.get(name.lower())
+    return made if reading is None else replace(made, notes=(*made.notes, Assumed(reading)))
 
 
 def _choice(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
@@ -235,6 +245,10 @@ _SPECIAL: dict[str, Callable[[StatementCompiler, exp.Expr, Scope], Typed]] = {
     "current_date": _now,
     "current_timestamp": _now,
     "timezone": compile_timezone_call,
+    "width_bucket": compile_width_bucket,
+    "to_timestamp": compile_instant,
+    "from_unixtime": compile_local_time,
+    "age": compile_age,
 }
 
 _PATH = frozenset({"this", "expression", "only_json_types", "scalar_only", "expressions"})
@@ -253,6 +267,7 @@ RULES_BY_NODE: dict[type[exp.Expr], Rule] = {
         CONSTANT_RULES,
         CALL_RULES,
         SYNTAX_RULES,
+        TIME_RULES,
         SUBQUERY_RULES,
         VALUE_RULES,
         WINDOW_RULES,

@@ -25,6 +25,7 @@ from dpsql.analysis.type_rules import (
 from dpsql.kernel.tree import expressions as e
 from dpsql.kernel.tree import relations as r
 from dpsql.kernel.tree.node import Expr, Node, Query, Source, parts, plain, replaced
+from dpsql.policy import fold
 from dpsql.types import BIGINT, BOOLEAN, DOUBLE, HUGEINT, INTERVAL, TIMESTAMP, SqlType
 
 Columns = Mapping[str, SqlType | None]
@@ -248,7 +249,11 @@ def _call(self: ColumnTyping, node: e.Call, scope: _Scope) -> SqlType | None:
 
 
 def _parameter(self: ColumnTyping, node: e.Parameter, scope: _Scope) -> SqlType | None:
-    return self.parameters.get(node.name)
+    found = self.parameters.get(node.name)
+    for name in node.path:
+        fields = {} if found is None else {fold(known): kind for known, kind in found.fields}
+        found = fields.get(fold(name))
+    return found
 
 
 def _apply(self: ColumnTyping, node: e.Apply, scope: _Scope) -> SqlType | None:

@@ -15,6 +15,7 @@ from dpsql.analysis.from_tables import compile_from_item, place_in_from
 from dpsql.analysis.public_domains import compile_declared_values
 from dpsql.analysis.row_conditions import find_facts_of_join, mark_facts
 from dpsql.analysis.scalar_rules import build_comparison, build_typed, compile_condition
+from dpsql.analysis.series import read_series
 from dpsql.analysis.typed_expression import Typed, UnitRole, make_column
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import (
@@ -121,7 +122,7 @@ def _compile_join(
     depth: int,
 ) -> From:
     kind = _read_kind(compiler, join)
-    if isinstance(join.this, exp.Unnest):
+    if isinstance(join.this, exp.Unnest) and read_series(join.this) is None:
         return _compile_unnest(compiler, left, join, kind)
     relation, origin, generated = _compile_item(compiler, select, join.this, ctes, depth)
     if join.this.args.get("joins"):

@@ -30,6 +30,7 @@ from dpsql.analysis.public_domains import (
 from dpsql.analysis.row_conditions import find_fact_places
 from dpsql.analysis.scalar_rules import convert_to_common, make_canonical
 from dpsql.analysis.schema_catalog import Catalog
+from dpsql.analysis.series import compile_series, read_series
 from dpsql.analysis.syntax_rules import find_steps, move_time, note_zone
 from dpsql.analysis.typed_expression import Span, Typed, UnitRole
 from dpsql.errors import Fix
@@ -63,6 +64,16 @@ def compile_from_item(
     compiler: StatementCompiler, node: exp.Expr, ctes: tuple[Cte, ...], depth: int
 ) -> tuple[Relation, str]:
     """Compile one item of FROM; return its relation and its alias."""
+    series = read_series(node)
+    if series is not None:
+        check_arguments(compiler.source, node, frozenset({"this", "expressions", "alias"}))
+        relation = compile_series(compiler, series[0], days=series[1])
+        alias = node.args.get("alias")
+        if alias is not None and alias.this is not None and not alias.args.get("columns"):
+            relation = rename_columns(compiler, relation, [alias.name], node)
+        elif isinstance(node, exp.Unnest):
+            relation = rename_columns(compiler, relation, ["unnest"], node)
+        return _apply_alias(compiler, node, relation, relation.columns[0].name)
     match node:
         case exp.Table():
             return _compile_table(compiler, node, ctes, depth)

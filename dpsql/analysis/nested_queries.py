@@ -18,6 +18,8 @@ from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, li
 from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import hull_of_bounds
 from dpsql.analysis.from_joins import compile_from, find_equalities, is_tied_by_units
+from dpsql.analysis.list_lookups import compile_list_lookup, read_list_lookup
+from dpsql.analysis.public_values import read_public_row
 from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common, make_canonical
 from dpsql.analysis.typed_expression import Bounds, Typed, UnitRole
@@ -147,6 +149,9 @@ def _tie_to_outer(
 
 
 def _compile_exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    items = read_list_lookup(node)
+    if items is not None:
+        return compile_list_lookup(compiler, items, scope, exists=True)
     select = node.this.this if isinstance(node.this, exp.Subquery) else node.this
     made, _, where = _compile_inner(compiler, select, scope)
     return Typed(Exists(Select((Item(Constant(1, INTEGER)),), made.source, where)), BOOLEAN)
@@ -154,7 +159,13 @@ def _compile_exists(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -
 
 def _compile_scalar(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     """Compile a scalar subquery: one aggregate without GROUP BY, which always yields exactly one row."""
+    of_list = read_list_lookup(node)
+    if of_list is not None:
+        return compile_list_lookup(compiler, of_list, scope, exists=False)
     select = node.this
+    one = read_public_row(compiler, select, scope)
+    if one is not None:
+        return one
     made, inner, where = _compile_inner(compiler, select, scope)
     items = select.expressions
     item = items[0].this if isinstance(items[0], exp.Alias) else items[0]

@@ -55,7 +55,7 @@ from dpsql.analysis.released.contribution_bounds import (
     state_groups,
 )
 from dpsql.analysis.released.quantiles import CellRows
-from dpsql.analysis.released.released_calls import find_cells
+from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, find_cells
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.statement_plan import BoundSearch, Partitions, Plan, count_candidates
@@ -67,7 +67,7 @@ from dpsql.analysis.whole_tables import (
 )
 from dpsql.language import AboveThreshold, AllGroups, Options, Query, TopK, TopPerPartition
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import Policy, UnitColumn, UnitRow, fold
+from dpsql.policy import Assumed, Policy, UnitColumn, UnitRow, fold
 
 _FINEST = 40
 
@@ -145,6 +145,8 @@ def check_unit_option(draft: Draft) -> None:
 def measure_domain(draft: Draft) -> None:
     """Find the number of groups in the domain of the keys; without one, groups are shown by their units."""
     draft.size = check_domain(draft.compiler, draft.query, draft.block, draft.options)
+    if draft.size is not None and draft.query.tree.meta.get(SORTED_AFTERWARDS):
+        draft.compiler.assume(Assumed(f"all {draft.size:,} groups are released, and then sorted"))
     if draft.size is None:
         draft.block = show_by_units(draft.compiler, draft.query, draft.block, draft.options)
 

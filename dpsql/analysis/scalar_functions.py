@@ -142,7 +142,7 @@ REFUSED: dict[str, str] = {
         ),
         _STATE,
     ),
-    **dict.fromkeys(("error", "list_reduce", "format", "printf", "bar", "to_timestamp", "decode"), _RAISES),
+    **dict.fromkeys(("error", "list_reduce", "format", "printf", "bar", "decode"), _RAISES),
     **dict.fromkeys(("repeat", "range", "generate_series", "list_resize"), _MEMORY),
     **dict.fromkeys(
         ("mode", "histogram", "reservoir_quantile", "approx_count_distinct"),

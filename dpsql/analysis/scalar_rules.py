@@ -59,12 +59,16 @@ from dpsql.types import (
     column_type,
 )
 
+_ZERO = make_constant(0, INTEGER)
+
 
 def compile_condition(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    """Compile a condition; an expression of another type than BOOLEAN is refused, not converted."""
+    """Compile a condition; of a whole number, whether it is not 0. One of any other type is refused."""
     value = compiler.expression(node, scope)
     if value.type == NULL:
         return cast(value, BOOLEAN)
+    if value.type.integer:
+        return build_comparison("<>", *unify(compiler.source, compiler.catalog, value, _ZERO, node))
     if value.type != BOOLEAN:
         raise compiler.source.refuse(
             f"a condition must be BOOLEAN, this is {value.type}", node, "compare it with something"
@@ -349,30 +353,6 @@ def _interval_arithmetic(compiler: StatementCompiler, node: exp.Expr, name: str,
     return build_typed(Try(Binary(name, a.node, b.node)), result, a, b)
 
 
-def _extract(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
-    part = make_constant(node.name.lower(), VARCHAR)
-    between = node.expression.unnest()
-    if isinstance(between, exp.Sub) and node.name.lower() in _ELAPSED:
-        later, earlier = (compiler.expression(n, scope) for n in (between.this, between.expression))
-        if TIMESTAMPTZ in (later.type, earlier.type):
-            later, earlier = unify(compiler.source, compiler.catalog, later, earlier, node)
-        if {later.type.name, earlier.type.name} <= {"DATE", "TIMESTAMP", "TIMESTAMPTZ"}:
-            function, unit, scale = _ELAPSED[node.name.lower()]
-            times = [v if v.type.moment else cast(v, TIMESTAMP) for v in (earlier, later)]
-            parts = [make_constant(unit, VARCHAR), *times]
-            found = scalar_functions.compile_call(compiler.source, compiler.catalog, function, parts, node)
-            if scale is None:
-                return found
-            seconds = [found, make_constant(scale, INTEGER)]
-            return scalar_functions.compile_call(compiler.source, compiler.catalog, "/", seconds, node)
-    value = compiler.expression(node.expression, scope)
-    return scalar_functions.compile_call(compiler.source, compiler.catalog, "date_part", [part, value], node)
-
-
-_ELAPSED = {"epoch": ("date_diff", "microsecond", 1_000_000), "day": ("date_sub", "day", None)}
-"""What EXTRACT takes from the time between two points of time: seconds with fraction, or whole days."""
-
-
 def make_call_rule(name: str, *parts: str) -> Callable[[StatementCompiler, exp.Expr, Scope], Typed]:
     """Return a rule that compiles a node as a function call; `parts` are the node's arguments, in order."""
 
@@ -382,6 +362,15 @@ def make_call_rule(name: str, *parts: str) -> Callable[[StatementCompiler, exp.E
         return scalar_functions.compile_call(compiler.source, compiler.catalog, name, arguments, node)
 
     return compile_call
+
+
+def _concatenation(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
+    """Compile `||`; beside a text, a whole number or a day is its text."""
+    values = [compiler.expression(each, scope) for each in (node.this, node.expression)]
+    if VARCHAR in (values[0].type, values[1].type):
+        written = [v.type.integer or v.type.name == "DATE" for v in values]
+        values = [cast(v, VARCHAR) if own else v for v, own in zip(values, written, strict=True)]
+    return scalar_functions.compile_call(compiler.source, compiler.catalog, "||", values, node)
 
 
 _BINARY = frozenset({"this", "expression"})
@@ -399,6 +388,5 @@ RULES: tuple[Rule, ...] = (
     Rule(exp.TryCast, _cast, frozenset({"this", "to", "safe"})),
     Rule(exp.Neg, _neg, frozenset({"this"})),
     *(Rule(node, _operator, _BINARY | {"typed", "safe", "negate"}) for node in _OPERATORS),
-    Rule(exp.DPipe, make_call_rule("||", "this", "expression"), _BINARY | {"safe"}),
-    Rule(exp.Extract, _extract, _BINARY),
+    Rule(exp.DPipe, _concatenation, _BINARY | {"safe"}),
 )

@@ -311,12 +311,12 @@ class Provenance:
 
     def has_column(self, select: exp.Select, ctes: tuple[Cte, ...], name: str) -> bool:
         """Return whether the items of FROM of a block have a column."""
-        return self._scope(select, ctes).has(fold(name))
+        return self.find_scope(select, ctes).has(fold(name))
 
     def find_unit(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
         """Return a column of FROM that holds the privacy unit of each row; None if there is none."""
         try:
-            scope = self._scope(select, ctes)
+            scope = self.find_scope(select, ctes)
         except QueryRefused:
             return None
         for origin in scope.origins:
@@ -327,12 +327,12 @@ class Provenance:
 
     def read_values(self, select: exp.Select, value: exp.Expr, ctes: tuple[Cte, ...]) -> tuple[bool, bool]:
         """Return whether values of a block are each of one unit, and whether they are declared."""
-        found = self.make_compiler().expression(value, self._scope(select, ctes))
+        found = self.make_compiler().expression(value, self.find_scope(select, ctes))
         return bool(found.link) or found.unit is not UnitRole.NONE, found.domain is not None
 
     def is_numeric(self, select: exp.Select, ctes: tuple[Cte, ...]) -> bool:
         """Return whether no aggregate of a block has values that are no numbers, such as the latest day."""
-        scope = self._scope(select, ctes)
+        scope = self.find_scope(select, ctes)
         for call in (
             call for item in select.expressions for call in aggregate_functions.aggregate_calls(item)
         ):
@@ -346,13 +346,13 @@ class Provenance:
     def find_outer_column(self, select: exp.Select, ctes: tuple[Cte, ...]) -> exp.Column | None:
         """Return a column that a block takes from a block around it; None if it takes none."""
         try:
-            scope = self._scope(select, ctes)
+            scope = self.find_scope(select, ctes)
         except QueryRefused:
             return None  # refused where the block is judged
         aliases = {fold(item.alias) for item in select.expressions if isinstance(item, exp.Alias)}
         return next((c for c in _list_columns(select) if not _is_inside(c, scope, aliases)), None)
 
-    def _scope(self, select: exp.Select, ctes: tuple[Cte, ...]) -> Scope:
+    def find_scope(self, select: exp.Select, ctes: tuple[Cte, ...]) -> Scope:
         """Return the columns of a block's FROM clause, compiled by a new compiler; raises its refusals."""
         return compile_from(self.make_compiler(), select, ctes, 1).scope
 

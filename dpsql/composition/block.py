@@ -21,7 +21,7 @@ from dpsql.analysis.compiled_relation import Scope
 from dpsql.analysis.compiler import StatementCompiler, read_whole_number
 from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.released.conditional_counts import cut_ratios, read_as_counts
-from dpsql.analysis.released.released_calls import is_quantile, is_released
+from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, is_ratio, is_released
 from dpsql.analysis.select_blocks import compile_query as subquery
 from dpsql.analysis.select_blocks import expand_star, list_ctes
 from dpsql.analysis.selection import read_threshold
@@ -194,7 +194,7 @@ class _BlockSplit:
             return None
         (top, *more), k = found
         first, threshold = self.columns.measure(top.this), clauses.threshold()
-        if first is None or is_quantile(first):
+        if first is None or is_ratio(first):
             return None
         if not all(clauses.follows(window, top, first) for window in clauses.windows):
             return None
@@ -226,7 +226,7 @@ class _BlockSplit:
         first = self.columns.measure(top.this)
         if (
             first is None
-            or is_quantile(first)
+            or is_ratio(first)
             or not all(clauses.ranks_alike(window, found) for window in clauses.windows)
         ):
             return None
@@ -282,7 +282,15 @@ class _BlockSplit:
         outer = self._outer(clauses.having, qualify=True)
         order = [clauses.released(term) for term in clauses.terms]
         self._add(outer, order, clauses.limit, clauses.offset)
-        return self._plain(), outer
+        plain = self._plain()
+        if clauses.limit is not None and any(map(self._is_ratio, clauses.terms)):
+            plain.tree.meta[SORTED_AFTERWARDS] = True
+        return plain, outer
+
+    def _is_ratio(self, term: exp.Expr) -> bool:
+        """Return whether a term of ORDER BY is an average or another number by which no groups are chosen."""
+        measure = self.columns.measure(term.this)
+        return measure is not None and is_ratio(measure)
 
     # -- the SELECT over the released rows
 

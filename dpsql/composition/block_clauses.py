@@ -17,7 +17,7 @@ from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_nu
 from dpsql.analysis.epsilon_division import divide_epsilon
 from dpsql.analysis.output_columns import find_free_kind
 from dpsql.analysis.rank_spellings import RANKS, RankedPartitions, read_ranked_partitions
-from dpsql.analysis.released.released_calls import is_quantile, is_released
+from dpsql.analysis.released.released_calls import is_quantile, is_ratio, is_released
 from dpsql.analysis.selection import read_threshold
 from dpsql.composition.block_columns import BlockNames, ReleasedColumns, is_measure, nodes
 from dpsql.composition.kinds import BlockKind, Kinds
@@ -269,7 +269,7 @@ class BlockClauses:
         """Return the measure that the only condition of HAVING compares with a constant from below."""
         found = read_threshold(self.having[0]) if len(self.having) == 1 else None
         measure = self.measure(found[0]) if found is not None else None
-        return None if measure is None or is_quantile(measure) else measure
+        return None if measure is None or is_ratio(measure) else measure
 
     def largest(self) -> tuple[list[exp.Expr], int] | None:
         """Return the order and number of the groups that ORDER BY with LIMIT, or QUALIFY, selects."""

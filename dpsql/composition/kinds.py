@@ -21,6 +21,7 @@ from dpsql.analysis.nested_queries import refuse_partial_unit
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.analysis.typed_expression import UnitRole
 from dpsql.composition.equivalent_blocks import has_one_row, relation, with_scalars
+from dpsql.composition.grouping_sets import has_several_groupings
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Query, StatementText, copy_tree, walk_tree
 from dpsql.lazy_dataclass import dataclass
@@ -247,7 +248,7 @@ class Kinds:
         note = str(node.meta.get("note", ""))
         if releasing and tied and self.provenance.find_outer_column(node, ctes) is not None:
             releasing, kind = False, BlockKind.TIED
-        elif releasing and group is not None and not root:
+        elif releasing and group is not None and not root and not has_several_groupings(node):
             roles, computed = {UnitRole.EXACT}, False
             try:
                 roles, computed = self.provenance.find_roles(node, ctes)

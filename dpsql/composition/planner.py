@@ -175,7 +175,7 @@ class Planner:
 
     def parsed(self, text: str, parameters: Parameters = None) -> Statement:
         """Parse a statement, and put the policy's views into it."""
-        return put_views(parse(text, parameters), self.policy)
+        return put_views(parse(text, parameters, self.defaults.dialect), self.policy)
 
     def _prepare(self, text: str, parameters: Parameters, parsed: Statement | None = None) -> Prepared:
         engines = self.database.engines()

@@ -173,7 +173,7 @@ class Refining:
                 f"REFINE RELEASE {n} TO {float(cap):g}",
             )
         try:
-            query = put_views(parse(lineage.statement, parameters), policy)
+            query = put_views(parse(lineage.statement, parameters, policy.defaults.dialect), policy)
         except (ProgrammingError, NotSupportedError) as problem:
             why = str(problem).partition("\n")[0]
             raise source.refuse(f"the statement of release {n} is refused now: {why}", refine.at) from None

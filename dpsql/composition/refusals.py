@@ -380,7 +380,7 @@ _TYPES = re.compile(r"No function matches the given name and argument types '([^
 _GROUPED = re.compile(r'column "([^"\n]{1,100})" must appear in the GROUP BY clause')
 _TWICE = re.compile(r'Ambiguous reference to column name "([^"\n]{1,100})"')
 _NEAR = re.compile(r'syntax error at or near "([^"\n]{1,100})"')
-_ELAPSED = re.compile(r"(?is)(DAY|EPOCH)S?\s+FROM\s+(AVG|MIN|MAX|MEDIAN)\s*\((.*)\)")
+_ELAPSED = re.compile(r"(?is)(DAY|EPOCH)S?\s+FROM\s+(MIN|MAX|MEDIAN)\s*\((.*)\)")
 
 
 def refuse_unbound(query: Query, problem: UnboundQuery) -> QueryRefused:

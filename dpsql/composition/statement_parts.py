@@ -22,17 +22,15 @@ from dpsql.analysis import (
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.rank_spellings import rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile
-from dpsql.composition.anchors import EPSILON, with_anchors, with_clock, with_covered
+from dpsql.composition.anchors import EPSILON, with_anchors
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, share_epsilon
-from dpsql.composition.chosen_public_rows import with_chosen_public_rows
 from dpsql.composition.derived import Asked, take_details
-from dpsql.composition.distinct_rows import with_distinct_rows
-from dpsql.composition.equivalent_blocks import with_counts, with_existing
+from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
-from dpsql.composition.found_values import with_found_values
+from dpsql.composition.fixed_columns import add_fixed_columns, may_fix_columns
+from dpsql.composition.grouping_sets import divide_grouping_sets
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
-from dpsql.composition.rank_quantiles import with_quantiles
 from dpsql.composition.release_blocks import (
     everything,
     fuse,
@@ -42,6 +40,7 @@ from dpsql.composition.release_blocks import (
     split_quantiles,
     standalone,
 )
+from dpsql.composition.respelled_statements import respell_statement
 from dpsql.composition.value_types import MARK, PlacedValue, ValueTypes
 from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
@@ -145,7 +144,7 @@ class _Splitter:
         defaults: Options,
         filters: tuple[Filter, ...] = (),
     ) -> None:
-        self.query = with_existing(_respell(query, policy, catalog), policy, catalog)
+        self.query = with_existing(respell_statement(query, policy, catalog), policy, catalog)
         self.policy, self.catalog, self.defaults = policy, catalog, defaults
         self.source, self.filters = query.source, filters
         self.kinds = Kinds.of(self.query, policy, catalog)
@@ -155,6 +154,13 @@ class _Splitter:
         if anchored is not None:
             self.query = anchored
             self.kinds = Kinds.of(anchored, policy, catalog)
+        self._divide()
+        for release in (*self.kinds.releases, *self.kinds.unused):
+            if not may_fix_columns(release.select, policy):
+                continue
+            with suppress(QueryRefused):  # it is judged with the block
+                scope = self.kinds.provenance.find_scope(release.select, release.ctes)
+                add_fixed_columns(release.select, scope, policy)
         if len(self.kinds.releases) > MAX_BLOCKS:
             at = self.kinds.releases[MAX_BLOCKS].select
             raise query.source.refuse(f"a statement has at most {MAX_BLOCKS} blocks that release", at)
@@ -168,6 +174,26 @@ class _Splitter:
         """What `Parts.existence` has, with the marks of the releases."""
         self.planned = False
         """Whether anything was analysed, which depends on the defaults."""
+
+    def _divide(self) -> None:
+        """Write the blocks with several groupings as a release for each."""
+        tree, groups = self.query.tree, list[exp.Expr]()
+        for release in (*self.kinds.releases, *self.kinds.unused):
+            made = divide_grouping_sets(release.select)
+            if made is not None:
+                groups.append(release.select.args["group"])
+                tree = put(made, release.select, tree)
+        if not groups:
+            return
+        self.query = replace(self.query, tree=tree)
+        try:
+            self.kinds = Kinds.of(self.query, self.policy, self.catalog)
+        except QueryRefused:  # a set by the privacy unit has private rows, beside the released ones of others
+            raise self.source.refuse(
+                "of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit",
+                groups[0],
+                "leave the privacy unit out of GROUP BY",
+            ) from None
 
     def parts(self, plain: list[Query]) -> Parts:
         """Return the parts of the statement; append to `plain` what `queries` returns.
@@ -365,28 +391,6 @@ class _Splitter:
         while any(re.fullmatch(rf"{prefix}\d+", name) for name in taken):
             prefix += "_"
         return prefix
-
-
-def _respell(query: Query, policy: Policy, catalog: Catalog) -> Query:
-    """Return a statement with releases in the place of other spellings of them, in a copy of its tree."""
-    tree = copy_tree(query.tree)
-    if query.options.as_of is not None:
-        tree = with_clock(tree, query.options.as_of)
-    tree = tree if query.inner else with_counts(tree, policy)
-    nested = len(find_nodes(tree, exp.Select)) > 1
-    if nested and any(table.covers for table in policy.tables.values()):
-        tree = with_covered(tree, policy)
-    if nested and find_nodes(tree, exp.Window):
-        tree = with_quantiles(replace(query, tree=tree))
-    distinct = find_nodes(tree, exp.Distinct)
-    values = [value for each in distinct for value in each.expressions]
-    if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
-        tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
-    query = replace(query, tree=tree)
-    if any(node.args.get("query") is not None for node in find_nodes(tree, exp.In)):
-        query = replace(query, tree=with_chosen_public_rows(query, policy, catalog))
-        query = with_found_values(query, policy, catalog)
-    return query
 
 
 def _around(select: exp.Select) -> Iterator[exp.Select]:

@@ -1,6 +1,6 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
-`parse` runs these, in this order:
+`parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them; the private clauses, which are removed
@@ -12,7 +12,8 @@
 parser's trees; ``repair`` changes the text of a statement that was refused.
 """
 
-from dpsql.language.dialect_forms import explain_unclear
+from dpsql.language.dialect_forms import READ, READINGS, explain_unclear, fill_form
+from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
     Parameters,
     copy_parameters,
@@ -63,7 +64,10 @@ from dpsql.language.tokens import MARK, split_script, split_script_with_places
 
 __all__ = [
     "CUTS",
+    "DIALECTS",
     "MARK",
+    "READ",
+    "READINGS",
     "AboveThreshold",
     "AllGroups",
     "BlockText",
@@ -96,6 +100,7 @@ __all__ = [
     "copy_tree",
     "copy_whole",
     "explain_unclear",
+    "fill_form",
     "find_nodes",
     "find_tables",
     "keep_title",

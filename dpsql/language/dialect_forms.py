@@ -1,44 +1,78 @@
 """Read functions and clauses of other dialects as the forms that dpsql knows, in the parsed tree.
 
-``dialects.csv`` has one line a spelling: a call, with its arguments in order, and what it is read as. A small
-letter stands for any expression; the words stand for: PART, a part of a date without quotes; DAY, that part;
-WEEK, the part ISOWEEK; WEEKS, a week of BigQuery, of which `w` shifts the first day to Monday; INTERVAL;
-NUMBER, a whole number; TO_CHAR, DATE_FORMAT and STRFTIME, a literal format of that function.
+``dialects.csv`` has one line a spelling: a call, with its arguments in order, what it is read as, and the
+dialects that have this meaning; without any, all that have the call. A small letter stands for any
+expression; the words stand for: PART, a part of a date without quotes; DAY, that part; `=week`, that bare
+name; `'day'`, that text; WEEK, the part ISOWEEK; WEEKS, a week of BigQuery, of which `w` shifts the first day
+to Monday; INTERVAL; DAYS, an INTERVAL without months; NUMBER, a whole number; TO_CHAR, DATE_FORMAT and
+STRFTIME, a literal format of that function. `extract dow` is EXTRACT of that part.
 
 A difference of dates has one of two rules: it counts the borders between the parts, or full periods. Where
-dialects with one name differ (`DATEDIFF(month, a, b)`), the call is refused with both. The engine's own
-date_diff counts borders, but of weeks full periods of seven days.
+dialects with one name differ (`DATEDIFF(month, a, b)`), the call is refused with both, unless the statement
+says its dialect. The engine's own date_diff counts borders, but of weeks full periods of seven days. A call
+that the engine itself has means what it means there; what other dialects mean by it is told (`READINGS`).
 """
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
+from dpsql.language.clause_forms import (
+    filter_window,
+    flatten_joins,
+    move_subqueries,
+    move_unnest,
+    read_name,
+    select_series,
+    split_joins,
+)
+from dpsql.language.date_formats import FORMATS
+from dpsql.language.interval_forms import read_interval
 from dpsql.language.syntax_trees import copy_tree, find_nodes, walk_tree
 from dpsql.language.tokens import MARK, mark_functions
 
 _PARTS = frozenset({"year", "quarter", "month", "day", "hour", "minute", "second", "isoweek"})
 """Parts of a date that all dialects cut at the same places; other weeks begin on different days."""
+_SPANS = frozenset({"week", "day", "hour", "minute", "second"})
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _NAMED = frozenset({"PART", "DAY", "WEEK", "WEEKS"})
 """The words of a spelling that stand for a part of a date."""
 _DIFFERENCES = frozenset({"datediff", "date_diff", "timestampdiff"})
 """Differences whose first argument is a part: of borders in some dialects, of full periods in others."""
-_AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
+_MONTHS = """(date_diff('month', a, b) - CASE
+WHEN (b) >= (a) AND {0} < {1} THEN 1 WHEN (b) < (a) AND {0} > {1} THEN -1 ELSE 0 END)""".format(
+    *(
+        f"date_diff('microsecond', date_trunc('month', CAST({x} AS TIMESTAMP)), CAST({x} AS TIMESTAMP))"
+        for x in "ba"
+    )
+)
+"""What MONTHS of a spelling is: whole months between two times, nearer 0 where the day is not reached."""
+READINGS = {
+    "dayofweek": "dayofweek: Sunday is 0 (BigQuery, MySQL, Spark: 1)",
+    "weekday": "weekday: Sunday is 0 (MySQL, Spark: Monday)",
+    "week": "week: ISO weeks, 1 to 53 (BigQuery, MySQL: from Sunday, 0 to 53)",
+}
+"""What is told of calls that mean something else in other dialects, if the statement says none."""
+READ = "read"
+"""Under this key the metadata of a call say that the dialect of the statement is known for it."""
 
 
-def standardize_forms(tree: exp.Expr) -> exp.Expr:
-    """Return a parsed statement with the spellings of other dialects as dpsql reads them."""
+def standardize_forms(tree: exp.Expr, dialect: str = "") -> exp.Expr:
+    """Return a parsed statement with the spellings of other dialects as dpsql reads them.
+
+    `dialect` is that of the statement, if it says one.
+    """
     whole = exp.Paren(this=tree)  # so that every node has a parent
     for node in reversed(walk_tree(whole)):
-        made = _standardize_node(node)
+        made = _standardize_node(node, dialect.lower())
         if made is not None and made is not node:
             start = {k: v for k, v in node.meta.items() if k in ("start", "end", "line", "col")}
             for each in walk_tree(made):
@@ -76,12 +110,20 @@ def _take_out(paren: exp.Paren) -> exp.Expr:
     return found
 
 
-def explain_unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
-    """Return what is unclear about a call of another dialect, how to write it, and whether it means the same.
+class Unclear(NamedTuple):
+    """What is unclear about a call of another dialect, and how to write it."""
 
-    None for other calls.
-    """
-    name, arguments = _read_name(node), node.expressions
+    what: str
+    hint: str
+    same: bool = False
+    """Whether the hint can stand in the place of the call."""
+    asks: str = ""
+    """What it asks then, if that is one of several meanings."""
+
+
+def explain_unclear(node: exp.Expr) -> Unclear | None:
+    """Return what is unclear about a call of another dialect; None for other calls."""
+    name, arguments = read_name(node), node.expressions
     if (
         name in _DIFFERENCES
         and len(arguments) == 3
@@ -90,28 +132,43 @@ def explain_unclear(node: exp.Expr) -> tuple[str, str, bool] | None:
         named = [a for a in arguments[1:] if _read_part(a)]
         if named and part == "day" and name != "timestampdiff":
             text = _write_call("date_diff", part, arguments[1:])
-            return f"`{named[-1].name}` is a part of a date, and may be a column", text, True
+            return Unclear(f"`{named[-1].name}` is a part of a date, and may be a column", text, True)
         what = f"{name.upper()} counts full units in some dialects, and their boundaries in others"
         borders, full = (_write_call(function, part, arguments[1:]) for function in ("date_diff", "date_sub"))
         if part == "week":
             days = (f"date_trunc('week', {_write_node(a)})" for a in arguments[1:])
             borders, full = f"date_diff('day', {', '.join(days)}) // 7", borders
-        return what, f"{borders} counts boundaries, {full} full units", False
+        either = (
+            f"{borders} counts boundaries, {full} full units; or OPTIONS (dialect = {_name_dialects(name)})"
+        )
+        return Unclear(what, either)
     named = [a for a in arguments if _read_part(a)]
-    for kinds, read in _read_forms().get(name, ()):
-        if len(kinds) != len(arguments):
+    for kinds, read, dialects in _read_forms().get(name, ()):
+        if len(kinds) != len(arguments) or dialects:
             continue
         if "PART" in kinds and len(named) > 1 and (part := _read_part(arguments[kinds.index("PART")])):
             letters = dict(zip(kinds, arguments, strict=True))
             found = re.fullmatch(r"(date_\w+)\('PART', (.*)\)", read)
             rest = [letters[letter] for letter in found[2].split(", ")] if found is not None else []
             hint = _write_call(found[1], part, rest) if found is not None else "quote the column"
-            return f"`{named[-1].name}` is a part of a date, and may be a column", hint, found is not None
-        if _FORMATS.keys() & set(kinds):
-            value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in _FORMATS)
+            what = f"`{named[-1].name}` is a part of a date, and may be a column"
+            return Unclear(what, hint, found is not None)
+        if FORMATS.keys() & set(kinds):
+            value = next(a for kind, a in zip(kinds, arguments, strict=True) if kind not in FORMATS)
+            capitals = FORMATS["TO_CHAR_UPPER"](arguments[-1].name) if name == "to_char" else None
+            if capitals is not None:
+                what = "TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake"
+                written = f"strftime({_write_node(value)}, '{capitals}')"
+                return Unclear(what, written, True, "names as Jan, of which UPPER(..) has the capitals")
             what = "this format is not constant, pads its parts, or depends on the locale"
-            return what, f"strftime({_write_node(value)}, '%Y-%m-%d')", False
+            return Unclear(what, f"strftime({_write_node(value)}, '%Y-%m-%d')")
     return None
+
+
+def _name_dialects(name: str) -> str:
+    """Return the dialects of which a call has a meaning of its own, in words."""
+    found = dict.fromkeys(d.upper() for _, _, listed in _read_forms().get(name, ()) for d in listed)
+    return ", ".join(found)
 
 
 def _read_week(node: exp.Expr) -> str:
@@ -128,7 +185,7 @@ def _read_first_day(node: exp.Expr) -> int | None:
     if isinstance(node, exp.Column) and not node.table and not node.this.quoted:
         return {"week": 6, "isoweek": 0}.get(node.name.lower())
     if (
-        _read_name(node) == "week"
+        read_name(node) == "week"
         and len(node.expressions) == 1
         and isinstance(node.expressions[0], exp.Column)
     ):
@@ -145,62 +202,68 @@ def _write_call(name: str, part: str, arguments: list[exp.Expr]) -> str:
     return f"{name}('{part}', {', '.join(map(_write_node, arguments))})"
 
 
-def _read_name(node: exp.Expr) -> str:
-    this = node.this if isinstance(node, exp.Anonymous) else None
-    return this[len(MARK) :].lower() if isinstance(this, str) and this.startswith(MARK) else ""
-
-
 @cache
-def _read_forms() -> Mapping[str, tuple[tuple[tuple[str, ...], str], ...]]:
-    """Return the spellings by the function's name: the kinds of the arguments, and the form."""
-    found: dict[str, tuple[tuple[tuple[str, ...], str], ...]] = {}
+def _read_forms() -> Mapping[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]]:
+    """Return the spellings by the function's name: the kinds of the arguments, the form, and its dialects."""
+    found: dict[str, tuple[tuple[tuple[str, ...], str, tuple[str, ...]], ...]] = {}
     text = Path(__file__).with_name("dialects.csv").read_text("utf-8")
     for row in csv.DictReader(text.splitlines()):
         name, _, rest = row["written"].partition("(")
-        found[name] = (*found.get(name, ()), (tuple(rest.rstrip(")").split()), row["read"]))
+        read = row["read"].replace("MONTHS", _MONTHS)
+        form = tuple(rest.rstrip(")").split()), read, tuple(row["dialects"].split())
+        found[name] = (*found.get(name, ()), form)
     return found
 
 
-def _standardize_node(node: exp.Expr) -> exp.Expr | None:
+def _standardize_node(node: exp.Expr, dialect: str) -> exp.Expr | None:
     """Return a node as dpsql reads it; None if it stays as it is."""
     if isinstance(node, exp.Anonymous):
-        return _standardize_call(node)
+        return _standardize_call(node, dialect)
     if isinstance(node, exp.Window) and isinstance(node.this, exp.Filter):
-        return _filter_window(node)
+        return filter_window(node)
     if isinstance(node, exp.Extract) and node.name.upper() == "DATE":
         return exp.Cast(this=node.expression, to=exp.DataType.build("DATE"))
+    if isinstance(node, exp.Extract) and (found := _average_difference(node)) is not None:
+        return found
+    if isinstance(node, exp.Extract):
+        return _read_call(f"extract {node.name.lower()}", [node.expression], dialect)
+    if isinstance(node, (exp.Interval, exp.Neg, exp.Mul, exp.Cast)) and not isinstance(node, exp.TryCast):
+        return read_interval(node)
     if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Table) and node.args.get("alias"):
-        table, joins = _split_joins(node.this)
+        table, joins = split_joins(node.this)
         node.set("this", exp.Select(expressions=[exp.Star()], from_=exp.From(this=table), joins=joins))
     if isinstance(node, exp.Select):
-        _flatten_joins(node)
-        _move_unnest(node)
+        select_series(node)
+        flatten_joins(node)
+        move_unnest(node)
+        move_subqueries(node)
     return None
 
 
-def _split_joins(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
-    """Return a table without the joins that the parser hangs on it, and the joins."""
-    joins = [copy_tree(join) for join in table.args.get("joins") or ()]
-    bare = copy_tree(table)
-    bare.set("joins", None)
-    return bare, joins
+def _average_difference(node: exp.Extract) -> exp.Expr | None:
+    """Return the days or seconds of an average or sum of times between two; None for other parts.
+
+    Such an average adds up days and the time of the day apart, so its days are those of the average of days,
+    without their fraction: of 1 day 23 hours and 23 hours it is 1 day 11 hours, and of -1 day it is -1.
+    """
+    part, call = node.name.lower(), node.expression.unnest()
+    inner = call.this if isinstance(call, exp.Filter) else call
+    name = read_name(inner)
+    if part not in ("day", "epoch") or name not in ("avg", "sum") or len(inner.expressions) != 1:
+        return None
+    if not _is_difference(inner.expressions[0]):
+        return None
+    each = exp.Extract(this=exp.Var(this=node.name), expression=copy_tree(inner.expressions[0]))
+    made = copy_tree(inner, "expressions")
+    made.set("expressions", [each])
+    if isinstance(call, exp.Filter):
+        made = exp.Filter(this=made, expression=copy_tree(call.expression))
+    whole = part == "day" and name == "avg"
+    return exp.Anonymous(this=f"{MARK}trunc", expressions=[made]) if whole else made
 
 
-def _flatten_joins(select: exp.Select) -> None:
-    """Leave out parentheses around the first joins of FROM."""
-    first = select.args.get("from_")
-    group = first.this if isinstance(first, exp.From) else None
-    if not isinstance(first, exp.From) or not isinstance(group, exp.Subquery):
-        return
-    if isinstance(group.this, exp.Table) and not group.args.get("alias"):
-        table, joins = _split_joins(group.this)
-        more = [*(group.args.get("joins") or ()), *(select.args.get("joins") or ())]
-        first.set("this", table)
-        select.set("joins", [*joins, *more])
-
-
-def _standardize_call(node: exp.Anonymous) -> exp.Expr | None:
-    name, arguments = _read_name(node), node.expressions
+def _standardize_call(node: exp.Anonymous, dialect: str) -> exp.Expr | None:
+    name, arguments = read_name(node), node.expressions
     if name in ("date_part", "datepart") and len(arguments) == 2 and _is_difference(arguments[1]):
         part = arguments[0]
         if isinstance(part, exp.Literal) and part.is_string:
@@ -209,21 +272,35 @@ def _standardize_call(node: exp.Anonymous) -> exp.Expr | None:
         made = copy_tree(node)  # DuckDB takes the arguments in both orders
         made.set("expressions", [copy_tree(argument) for argument in reversed(arguments)])
         return made
-    for kinds, read in _read_forms().get(name, ()):
-        bound = _bind_arguments(kinds, arguments, read)
+    return _read_call(name, arguments, dialect)
+
+
+def _read_call(name: str, arguments: list[exp.Expr], dialect: str) -> exp.Expr | None:
+    """Return what a call is read as in a dialect, or in all that have it; None if it stays as it is."""
+    forms = _read_forms().get(name, ())
+    own = [form for form in forms if dialect in form[2]]
+    for kinds, read, dialects in (*own, *(form for form in forms if not form[2])):
+        bound = _bind_arguments(kinds, arguments, read, quoted=bool(dialects))
         if bound is not None:
-            return _fill(read, bound)
+            made = fill_form(read, bound)
+            if read in (f"{name}(a)" for name in READINGS) and not dialects:
+                made.meta.pop(READ)
+            return made
     return None
 
 
 def _is_difference(node: exp.Expr) -> bool:
-    return isinstance(node.unnest(), exp.Sub)
+    """Return whether a node is the time between two."""
+    return isinstance(node.unnest(), exp.Sub) or read_name(node) == "age"
 
 
 def _bind_arguments(
-    kinds: tuple[str, ...], arguments: list[exp.Expr], read: str = ""
+    kinds: tuple[str, ...], arguments: list[exp.Expr], read: str, *, quoted: bool
 ) -> dict[str, exp.Expr | str] | None:
-    """Return what the words and letters of a spelling stand for; None if a call is not of its kinds."""
+    """Return what the words and letters of a spelling stand for; None if a call is not of its kinds.
+
+    With `quoted`, parts of dates may stand in quotes, too.
+    """
     read_as_difference = read.startswith(("date_diff", "date_sub"))
     if len(kinds) != len(arguments) or any(isinstance(a, (exp.Distinct, exp.Star)) for a in arguments):
         return None
@@ -236,9 +313,13 @@ def _bind_arguments(
     for kind, argument in zip(kinds, arguments, strict=True):
         literal = isinstance(argument, exp.Literal) and argument.is_string
         if kind == "PART":
-            if not _read_part(argument) or (_read_part(argument) == "week" and read_as_difference):
+            part = _read_part(argument) or (_read_quoted_part(argument) if quoted else "")
+            if not part or (part == "week" and read_as_difference):
                 return None
-            bound["PART"] = _read_part(argument)
+            bound["PART"] = part
+        elif kind[0] in "='":
+            if not _is_word(argument, kind, quoted=quoted):
+                return None
         elif kind == "DAY":
             if _read_part(argument) != "day":
                 return None
@@ -247,20 +328,19 @@ def _bind_arguments(
             if first is None or (kind == "WEEK" and first):
                 return None
             bound["w"] = exp.Interval(this=exp.Literal.string(str(-first % 7)), unit=exp.Var(this="DAY"))
-        elif kind == "INTERVAL":
-            if not isinstance(argument, exp.Interval):
+        elif kind in ("INTERVAL", "DAYS"):
+            if not isinstance(argument, exp.Interval) or (kind == "DAYS" and _has_months(argument)):
                 return None
             bound["i"] = argument
         elif kind == "NUMBER":
             number = argument.unnest().this if isinstance(argument.unnest(), exp.Neg) else argument.unnest()
             if not isinstance(number, exp.Literal) or number.is_string:
                 return None
-            span = exp.Interval(
-                this=exp.Literal.string(number.name), unit=exp.Var(this=_read_part(arguments[0]).upper())
-            )
+            unit = next((kind.strip("='") for kind in kinds if kind[0] in "='"), _read_part(arguments[0]))
+            span = exp.Interval(this=exp.Literal.string(number.name), unit=exp.Var(this=unit.upper()))
             bound["i"] = span if number is argument.unnest() else exp.Neg(this=span)
-        elif kind in _FORMATS:
-            text = _FORMATS[kind](argument.name) if literal else None
+        elif kind in FORMATS:
+            text = FORMATS[kind](argument.name) if literal else None
             if text is None:
                 return None
             bound["FORMAT"] = text
@@ -283,15 +363,33 @@ def _read_part(node: exp.Expr) -> str:
     return ""
 
 
-def _fill(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
-    """Return a form with the arguments of a call."""
+def _read_quoted_part(node: exp.Expr) -> str:
+    """Return the part of a date that a text is; "" for anything else."""
+    text = node.name.lower() if isinstance(node, exp.Literal) and node.is_string else ""
+    return text if text in _PARTS else ""
+
+
+def _is_word(node: exp.Expr, kind: str, *, quoted: bool) -> bool:
+    """Return whether a node is the bare name of a kind `=week`, in quotes if it may, or the text `'week'`."""
+    bare = isinstance(node, exp.Column) and not node.table and not node.this.quoted and kind[0] == "="
+    text = isinstance(node, exp.Literal) and node.is_string and (quoted or kind[0] == "'")
+    return (bare or text) and node.name.lower() == kind.strip("='")
+
+
+def _has_months(node: exp.Interval) -> bool:
+    unit = node.args.get("unit")
+    return not isinstance(unit, exp.Var) or unit.name.lower().rstrip("s") not in _SPANS
+
+
+def fill_form(read: str, bound: Mapping[str, exp.Expr | str]) -> exp.Expr:
+    """Return an expression that is written, with others in the places of its small letters."""
     made = exp.Paren(this=_parse_form(read).copy())
     for node in walk_tree(made):
         if isinstance(node, exp.Column) and isinstance(value := bound.get(node.name), exp.Expr):
             node.replace(copy_tree(value))
         elif isinstance(node, exp.Literal) and node.name in ("PART", "FORMAT"):
             node.replace(exp.Literal.string(str(bound[node.name])))
-    for node in find_nodes(made, exp.Add):
+    for node in find_nodes(made, exp.Add, exp.Sub):
         if isinstance(node.expression, exp.Interval) and node.expression.this.name == "0":
             node.replace(node.this)
         elif isinstance(node.expression, exp.Neg) and isinstance(node.expression.this, exp.Interval):
@@ -308,87 +406,7 @@ def _parse_form(read: str) -> exp.Expr:
     for node in walk_tree(form):
         for key in ("start", "end", "line", "col"):
             node.meta.pop(key, None)
+        if isinstance(node, exp.Anonymous):
+            node.meta[READ] = True
     form.pop()
     return form
-
-
-def _filter_window(node: exp.Window) -> exp.Expr | None:
-    """Write FILTER of a window as a CASE in its argument: what is NULL, these aggregates leave out."""
-    call, where = node.this.this, node.this.expression.this
-    if _read_name(call) not in _AGGREGATES or len(call.expressions) != 1:
-        return None
-    argument = call.expressions[0]
-    if isinstance(argument, (exp.Distinct, exp.Kwarg, exp.Order)):
-        return None
-    value = exp.Literal.number(1) if isinstance(argument, exp.Star) else argument
-    made, inner = copy_tree(node), copy_tree(call)
-    inner.set("expressions", [exp.Case(ifs=[exp.If(this=copy_tree(where), true=copy_tree(value))])])
-    made.set("this", inner)
-    return made
-
-
-def _move_unnest(select: exp.Select) -> None:
-    """Move UNNEST from a select list to FROM; of two, DuckDB pairs the items, so they stay."""
-    found = [n for item in select.expressions if isinstance(n := item.unalias(), exp.Explode)]
-    if len(found) != 1 or select.args.get("from_") is None or select.args.get("group") is not None:
-        return
-    if any(isinstance(n, exp.Window) for item in select.expressions for n in walk_tree(item)):
-        return
-    item = found[0]
-    name = item.parent.alias if isinstance(item.parent, exp.Alias) else "unnest"
-    alias = exp.TableAlias(
-        this=exp.to_identifier("dpsql_list"), columns=[exp.to_identifier(name, quoted=True)]
-    )
-    join = exp.Join(this=exp.Unnest(expressions=[copy_tree(item.this)], alias=alias, offset=False))
-    select.append("joins", join)
-    column = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier("dpsql_list"))
-    item.replace(column)
-
-
-def _convert_to_char(text: str) -> str | None:
-    """Return PostgreSQL's format as strftime's; None if a code pads or depends on the locale."""
-    return _convert(text, r'IYYY|YYYY|SSSS+|HH24|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.', _TO_CHAR)
-
-
-def _convert_date_format(text: str) -> str | None:
-    """Return MySQL's or Java's format as strftime's; None if a code pads or depends on the locale."""
-    if "%" in text:
-        return _convert(text, "%.|.", _MYSQL, case=True)
-    return _convert(text, "'[^']*'|([A-Za-z])\\1*|.", _JAVA, case=True)
-
-
-def _convert_strftime(text: str) -> str | None:
-    """Return the format if its codes are digits, the same in all dialects."""
-    return _convert(text, "%.|.", _STRFTIME, case=True)
-
-
-_TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S"}
-_TO_CHAR |= {"DDD": "%j", "IYYY": "%G", "IW": "%V"}
-_JAVA = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
-_STRFTIME = {f"%{c}": f"%{c}" for c in "YmdHMSyjGV"} | {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%%": "%%"}
-_MYSQL = {**_STRFTIME, "%i": "%M", "%s": "%S", "%M": None, "%G": None, "%V": None, "%F": None}
-
-
-def _convert(text: str, pattern: str, codes: Mapping[str, str | None], *, case: bool = False) -> str | None:
-    out = []
-    for match in re.finditer(pattern, text, re.DOTALL if case else re.DOTALL | re.IGNORECASE):
-        word = match[0] if case else match[0].upper()
-        if word in codes:
-            code = codes[word]
-            if code is None:
-                return None
-            out.append(code)
-        elif len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
-            out.append(match[0][1:-1].replace("%", "%%"))
-        elif len(word) == 1 and not word.isalpha() and word != "%":
-            out.append(word)
-        else:
-            return None
-    return "".join(out)
-
-
-_FORMATS: Mapping[str, Callable[[str], str | None]] = {
-    "TO_CHAR": _convert_to_char,
-    "DATE_FORMAT": _convert_date_format,
-    "STRFTIME": _convert_strftime,
-}

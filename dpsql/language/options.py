@@ -36,6 +36,7 @@ MECHANISMS = (
 )
 NOISES = ("EXPONENTIAL", "LAPLACE", "GEOMETRIC", "GAUSSIAN")
 LAYOUTS = ("BASIC", "ORDER")
+DIALECTS = ("DUCKDB", "POSTGRES", "BIGQUERY", "SNOWFLAKE", "MYSQL", "SPARK", "TSQL", "SQLITE")
 MEASURE_STRATEGIES = ("AUTO", "BOX", "EACH", "ANCHOR")
 INTERVALS = ("SINGLE", "SIMULTANEOUS")
 STRATEGIES = ("PUBLIC_GROUPS", "LAPLACE_THRESHOLD")
@@ -59,9 +60,10 @@ OPTION_VALUES = {
     "intervals": INTERVALS,
     "measure": ("AUTO",),
     "fresh": ("TRUE", "FALSE"),
+    "dialect": DIALECTS,
 }
 """Values of options that front ends complete."""
-SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence")
+SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence", "dp_dialect")
 """Settings that front ends complete."""
 _NAMES = {"kappa": "max_groups_contributed"}
 """Other dialects' names of options."""
@@ -321,6 +323,11 @@ _TABLE: dict[str, tuple[Callable[[Token, str], object], str]] = {
         "how intervals have what bounds cut, where its size is known: of groups, `SHARED` gives each its "
         "share and the interval twice that, `WHOLE` each interval all of it; `NOISE_ONLY` leaves it out of "
         "them; by default what the tables of the policy say, else `SHARED`",
+    ),
+    "dialect": (
+        _make_word_reader(*DIALECTS),
+        "the dialect whose meaning a function has where several dialects call different ones alike; by "
+        "default DuckDB's, and what DuckDB does not have is refused with its meanings",
     ),
     "privacy_unit_column": (_read_name, "the unit's column; may only repeat what the policy declares"),
     "fresh": (_read_flag, "`TRUE` asks for a new answer, and pays for it, where a stored one would be free"),

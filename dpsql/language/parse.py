@@ -191,11 +191,13 @@ MAX_BRACKETS = 8
 """How deeply arrays may be nested in a statement's text."""
 MAX_SUBSCRIPTS = 32
 """How many subscripts may stand one behind the other."""
-_SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence")
+_SETTINGS = ("dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence", "dp_dialect")
 
 
-def parse(text: str, parameters: Parameters = None) -> Statement:
+def parse(text: str, parameters: Parameters = None, dialect: str | None = None) -> Statement:
     """Parse one statement; raise `QuerySyntaxError` or `QueryRefused` with the position of the error.
+
+    `dialect` decides the meaning of calls that several have, where the statement does not say it.
 
     >>> parse("SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page TOP 10").clause.top
     10
@@ -204,7 +206,7 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
     first = _read_first_word(text)
     explain = _EXPLAIN.match(_blank_comments(text)) if first == "EXPLAIN" else None
     if explain is not None:
-        return _parse_explain(source, explain, parameters)
+        return _parse_explain(source, explain, parameters, dialect)
     tokens = standardize_tokens(source, tokenize(source))
     if not tokens:
         raise source.syntax("there is no statement")
@@ -217,7 +219,7 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
         raise source.syntax("there is no statement")
     word = tokens[0].text.upper()
     if word in _QUERY and tokens[0].token_type not in (TokenType.STRING, TokenType.IDENTIFIER):
-        return _parse_query(source, tokens, parameters)
+        return _parse_query(source, tokens, parameters, dialect)
     if word == "SHOW":
         return _parse_show(source, tokens)
     if word in ("DESCRIBE", "DESC"):
@@ -228,7 +230,7 @@ def parse(text: str, parameters: Parameters = None) -> Statement:
         return _parse_refine(source, tokens)
     if word in _STREAMS:
         bound, used = params.bind_parameters(source, tokens, parameters)
-        return parse_stream_statement(source, bound, lambda part: _parse_bound(source, part, used))
+        return parse_stream_statement(source, bound, lambda part: _parse_bound(source, part, used, dialect))
     raise _refuse_unknown(source, tokens[0])
 
 
@@ -254,7 +256,9 @@ _FORMS: dict[str, ExplainForm] = {
 }
 
 
-def _parse_explain(source: StatementText, match: re.Match[str], parameters: Parameters) -> Explain:
+def _parse_explain(
+    source: StatementText, match: re.Match[str], parameters: Parameters, dialect: str | None
+) -> Explain:
     form = _FORMS.get((match["format"] or "TABLE").upper())
     if form is None:
         raise source.syntax("EXPLAIN has FORMAT JSON, FORMAT CERTIFICATE, or none", match.start("format"))
@@ -266,7 +270,7 @@ def _parse_explain(source: StatementText, match: re.Match[str], parameters: Para
             "EXPLAIN shows the price and plan, free",
         )
     # Another EXPLAIN is not read, nor one within that.
-    query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters)
+    query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters, dialect)
     if not isinstance(query, (Query, Refine, OpenChecks)):
         raise source.refuse(
             "EXPLAIN takes a SELECT, a REFINE RELEASE or an OPEN CHECKS", len(rest) - len(rest.lstrip())
@@ -274,11 +278,15 @@ def _parse_explain(source: StatementText, match: re.Match[str], parameters: Para
     return Explain(source, query, form)
 
 
-def _parse_query(source: StatementText, tokens: list[Token], parameters: Parameters) -> Query:
-    return _parse_bound(source, *params.bind_parameters(source, tokens, parameters))
+def _parse_query(
+    source: StatementText, tokens: list[Token], parameters: Parameters, dialect: str | None
+) -> Query:
+    return _parse_bound(source, *params.bind_parameters(source, tokens, parameters), dialect)
 
 
-def _parse_bound(source: StatementText, bound: list[Token], used: tuple[object, ...]) -> Query:
+def _parse_bound(
+    source: StatementText, bound: list[Token], used: tuple[object, ...], dialect: str | None
+) -> Query:
     """Parse the tokens of a SELECT, in which values stand for its parameters."""
 
     def expression(part: list[Token]) -> exp.Expr:
@@ -292,7 +300,11 @@ def _parse_bound(source: StatementText, bound: list[Token], used: tuple[object, 
         return found
 
     lifted = lift_clauses(source, bound, expression)
-    tree = _parse_tree(source, move_named_first(mark_functions(lifted.tokens)))
+    written = {found: c.at for c in lifted.clauses.values() if (found := c.options.dialect) is not None}
+    if len(written) > 1:
+        raise source.syntax("a statement has one dialect", max(written.values()))
+    named = next(iter(written), dialect) or ""
+    tree = _parse_tree(source, move_named_first(mark_functions(lifted.tokens)), named)
     if not isinstance(tree, exp.Query):
         raise source.refuse("only SELECT statements are run", bound[0].start)
     for select in find_nodes(tree, exp.Select):
@@ -309,7 +321,7 @@ def _set_place(select: exp.Select) -> None:
     select.meta["select"] = int(places[0]) if places else -1
 
 
-def _parse_tree(source: StatementText, tokens: list[Token]) -> exp.Expr:
+def _parse_tree(source: StatementText, tokens: list[Token], dialect: str = "") -> exp.Expr:
     _check_brackets(source, tokens)
     try:
         parser = DuckDB().parser(error_level=ErrorLevel.IMMEDIATE)
@@ -324,7 +336,7 @@ def _parse_tree(source: StatementText, tokens: list[Token]) -> exp.Expr:
     for table in find_nodes(trees[0], exp.Table):
         if any(isinstance(table.args.get(part), str) for part in ("db", "catalog")):
             raise source.syntax("a name is missing before a dot", table)
-    return rename_public_schema(drop_limit_casts(standardize_forms(trees[0])))
+    return rename_public_schema(drop_limit_casts(standardize_forms(trees[0], dialect)))
 
 
 def _check_brackets(source: StatementText, tokens: list[Token]) -> None:

@@ -138,6 +138,8 @@ class Options:
     cut: Cut | None = None
     as_of: date | None = None
     layout: Literal["BASIC", "ORDER"] | None = None
+    dialect: str | None = None
+    """The dialect that decides the meaning of calls that several have."""
     price: Fraction | None = None
     """What a release is said to cost, if it is no epsilon of its own: no option that can be written."""
     at: dict[str, int] = field(default_factory=dict)

@@ -349,14 +349,15 @@ def _read_policy(raw: dict[str, object], file: Path) -> Policy:
     database_path = read_database.pop("path", None)
     if database_path is not None:
         _check_exists(database_path, "database.path")
+    chosen = Defaults(**defaults.values())
     policy = Policy(
         path=file,
         database=database_path,
         budget=read_budget(top, base),
         tables=_read_tables(top.raw("tables"), base),
         analysts=read_analysts(top),
-        defaults=Defaults(**defaults.values()),
-        views=read_views(top.raw("views") or {}, KEYS["[views.NAME]"]),
+        defaults=chosen,
+        views=read_views(top.raw("views") or {}, KEYS["[views.NAME]"], chosen.dialect),
         groups=read_groups(top),
         parts=read_parts(top),
         serve=read_serving(top, file),

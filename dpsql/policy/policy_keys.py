@@ -8,6 +8,7 @@ documents: the policy reference in the documents is generated from it. And it is
 from __future__ import annotations
 
 from dpsql.kernel.unit_parts import EVERY
+from dpsql.language import DIALECTS
 from dpsql.policy.addresses import ENGINES
 from dpsql.policy.table_keys import CSV_KEYS, TABLE_KEYS
 from dpsql.policy.toml_values import (
@@ -264,6 +265,11 @@ KEYS: dict[str, dict[str, Key]] = {
             FLAG,
             "`true`",
             "whether MIN and MAX are answered, by values that several units reach",
+        ),
+        "dialect": Key(
+            TEXT.with_words("text", {"enum": [*DIALECTS]}),
+            '`"DUCKDB"`',
+            "what statements that do not say it mean by a function that several dialects have",
         ),
     },
     "[views.NAME]": {

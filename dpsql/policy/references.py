@@ -226,6 +226,8 @@ class View:
 
     name: str
     sql: str
+    dialect: str | None = None
+    """The policy's dialect of statements."""
 
     def place(self, *names: str) -> str:
         """Return the key path of the view in the policy."""
@@ -234,13 +236,13 @@ class View:
     @property
     def tree(self) -> exp.Query:
         """The parsed SELECT, which is not to be changed; raises `PolicyError` for other texts."""
-        return _parse_view(self.sql, self.place("sql"))
+        return _parse_view(self.sql, self.place("sql"), self.dialect)
 
 
 @lru_cache(maxsize=256)
-def _parse_view(sql: str, place: str) -> exp.Query:
+def _parse_view(sql: str, place: str, dialect: str | None) -> exp.Query:
     try:
-        query = parse(sql)
+        query = parse(sql, dialect=dialect)
     except Error as problem:
         raise wrong(place, str(problem).partition("\n")[0], getattr(problem, "hint", None)) from None
     if not isinstance(query, Query):
@@ -254,15 +256,15 @@ def _parse_view(sql: str, place: str) -> exp.Query:
     return query.tree
 
 
-def read_views(raw: object, keys: Mapping[str, Key]) -> dict[str, View]:
-    """Read the views of a policy file."""
+def read_views(raw: object, keys: Mapping[str, Key], dialect: str | None) -> dict[str, View]:
+    """Read the views of a policy file, whose statements are of a dialect."""
     if not isinstance(raw, dict) or not all(isinstance(view, dict) for view in raw.values()):
         raise wrong("views", 'expected views: write [views.NAME] with sql = "SELECT .."')
     views = {}
     for name, section in raw.items():
         read = Section(section, ("views", name), keys)
         read.require("sql", 'write sql = "SELECT .."')
-        views[name] = View(name, **read.values())
+        views[name] = View(name, **read.values(), dialect=dialect)
     return views
 
 

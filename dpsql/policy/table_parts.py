@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
+from dpsql.language import DIALECTS
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import zones
 from dpsql.policy.names import key_path, wrong
@@ -340,12 +341,16 @@ class Defaults:
     """Whether a statement may have its bounds found privately."""
     extremes: bool = True
     """Whether MIN and MAX over the rows of several units are allowed."""
+    dialect: str | None = None
+    """The dialect of statements that say none, for calls that several dialects have."""
 
     def __post_init__(self) -> None:
         for name in ("rows_per_unit", "groups"):
             check_most(getattr(self, name), key_path("defaults", name))
             if getattr(self, name) == AUTO:
                 object.__setattr__(self, name, None)
+        if self.dialect not in (None, *DIALECTS):
+            raise wrong(key_path("defaults", "dialect"), f"expected one of {', '.join(DIALECTS)}")
 
 
 @dataclass(frozen=True, slots=True)

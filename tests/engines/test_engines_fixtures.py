@@ -41,6 +41,10 @@ BOTH = {
     "A1513": "convert VARCHAR to TIMESTAMP",
     "A1514": "convert VARCHAR to TIMESTAMP",
     "A2506": "does not run - with these arguments",
+    "A4203": "make_timestamp",
+    "A4204": "does not run age",
+    "A4208": "this INTERVAL",
+    "A4209": "strftime is translated with",
 }
 REFUSED = {
     "PostgreSQL": {

@@ -250,9 +250,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- R534
 WITH pages AS (SELECT note AS page, user_id AS category FROM visits) SELECT COUNT(DISTINCT category) FROM pages
 
--- R348
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
-
 -- R59
 SELECT COUNT(DISTINCT u, contribution_bounds_per_group => (0, 20)) FROM (SELECT COALESCE(v.user_id, u.user_id) AS u FROM visits v FULL JOIN users u ON u.user_id = v.user_id)
 
@@ -330,15 +327,6 @@ SELECT SUM(ms, contribution_bounds_per_group => (0, 100)) FROM visits
 
 -- R2508
 SELECT AVG(ms, contribution_bounds_per_group => (0, 100)) FROM visits
-
--- R2512
-SELECT * FROM (SELECT city, AVG(age) AS a FROM users GROUP BY city) ORDER BY a DESC LIMIT 1
-
--- R2513
-SELECT * FROM (SELECT city, COUNT(*) AS n, AVG(age) AS a FROM users GROUP BY city) WHERE a > 30 ORDER BY n LIMIT 10
-
--- R2514
-SELECT * FROM (SELECT city, STDDEV(age) AS d FROM users GROUP BY city) ORDER BY d LIMIT 1
 
 -- R2515
 SELECT note, COUNT(DISTINCT user_id) AS n, SUM(ms, contribution_bounds_per_group => (0, 10)) AS s FROM visits GROUP BY note ORDER BY COUNT(DISTINCT user_id) DESC LIMIT 3
@@ -441,3 +429,15 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page = 'a'
 
 -- R4323
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN ('a', 'b')
+
+-- R4201
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, 100, 10) = 1
+
+-- R4202
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = MYSQL) COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(month, day, DATE '2024-02-01') > 3
+
+-- R55
+SELECT k, COUNT(*) AS n FROM (SELECT page, COUNT(DISTINCT user_id) AS k FROM visits GROUP BY ROLLUP (page)) GROUP BY k ORDER BY n DESC LIMIT 2
+
+-- R4231
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages ORDER BY page LIMIT 1)

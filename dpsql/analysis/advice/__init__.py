@@ -240,8 +240,6 @@ def count_units_by_number(of: RefusedStatement, node: exp.Expr, one: Obstacle) -
 _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advice | None]], ...] = (
     ("there is no column ", unknown_names.advise_on_column),
     ("names outside ASCII are not supported", unknown_names.advise_on_renamed_column),
-    (" is not allowed", suggested_changes.advise_on_function),
-    (" is not among the functions allowed", suggested_changes.advise_on_function),
     (" is not allowed with (", suggested_changes.advise_on_date_part),
     (" is not allowed with (", unknown_names.advise_on_types),
     (" is not among the functions allowed", suggested_changes.advise_on_aggregate),

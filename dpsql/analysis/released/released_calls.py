@@ -344,6 +344,19 @@ def is_quantile(node: exp.Expr) -> bool:
     return _read_name(node.unnest()) in QUANTILES
 
 
+SORTED_AFTERWARDS = "sorted afterwards"
+"""Under this key the metadata of a release block say that its groups are sorted and limited by an average."""
+
+
+def is_ratio(node: exp.Expr) -> bool:
+    """Return whether a node calls what one unit can move by all of its range: an average, a quantile.
+
+    Groups are not chosen by such a number while they are private; released ones are sorted by it.
+    """
+    name = _read_name(node.unnest())
+    return name in _OF_MOMENTS or name in QUANTILES
+
+
 def find_cells(counts: Sequence[ReleasedAggregate]) -> CellRows | None:
     """Return the cells whose rows are counted; None where the numbers are no quantiles."""
     part = counts[0].parts[0] if counts else None

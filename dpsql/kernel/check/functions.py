@@ -259,10 +259,20 @@ _FIXED = frozenset({"BOOLEAN", "DECIMAL", "DOUBLE", "DATE", "TIMESTAMP", "TIME",
 
 @rule(Parameter)
 def _parameter(node: Parameter, at: Around) -> Value:
+    """Return what is known of an item, or of a field of it, which is NULL where the item is.
+
+    A field is no longer than its item. A DOUBLE in it may be either zero.
+    """
     found = (at.parameters or {}).get(node.name)
     if found is None:
         raise NotCertified("a parameter of no lambda", node)
-    return found
+    kind = found.type
+    for name in node.path:
+        fields = [part for known, part in kind.fields if known.lower() == name.lower()]
+        if len(fields) != 1:
+            raise NotCertified("a field that an item has not, or several times", node)
+        kind = fields[0]
+    return whole(kind, canonical=False) if node.path else found
 
 
 @rule(Apply)

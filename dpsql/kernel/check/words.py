@@ -217,7 +217,7 @@ _RULES: dict[type[Node], Callable[[Any], bool]] = {
     Apply: _apply,
     Window: _window,
     Lambda: _lambda,
-    Parameter: lambda n: _is_name(n.name),
+    Parameter: lambda n: _is_name(n.name) and all(map(_is_name, n.path)),
     Binary: lambda n: n.operator in _OPERATORS,
     Cast: lambda n: _is_type(n.type),
     Saturated: lambda n: _is_type(n.type),

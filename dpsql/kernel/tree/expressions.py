@@ -351,9 +351,10 @@ class Slice(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Parameter(Expr):
-    """The parameter of a lambda."""
+    """The parameter of a lambda, or a field of it: of its field `path[0]` the field `path[1]`, and so on."""
 
     name: str
+    path: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import date
 from decimal import Decimal
-from functools import cache
+from functools import cache, reduce
 from typing import TYPE_CHECKING
 
 from dpsql.errors import InternalError
@@ -125,6 +125,10 @@ def _values(node: r.Values) -> Pieces:
 def _range(node: r.Range) -> str:
     more = "" if node.step is None else f", {node.step}"
     return f"range({node.start}, {node.stop}{more}) AS {node.alias}({node.column})"
+
+
+def _parameter(node: e.Parameter) -> str:
+    return reduce(lambda of, field: f"struct_extract({of}, {literal_sql(field)})", node.path, node.name)
 
 
 def _order_term(node: e.OrderTerm) -> Pieces:
@@ -322,7 +326,7 @@ RULES: dict[type[Node], Callable[[Any], Pieces | str]] = {
     e.ListOf: lambda n: ("[", *_join_nodes(n.items), "]"),
     e.Element: lambda n: (n.operand, "[", n.index, "]"),
     e.Slice: lambda n: (n.operand, f"[{n.low}:{n.high}]"),
-    e.Parameter: lambda n: n.name,
+    e.Parameter: _parameter,
     e.Lambda: lambda n: (f"lambda {n.parameter}: ", n.body),
     e.OrderTerm: _order_term,
     r.Item: _item,

@@ -74,6 +74,8 @@ def call(form: Form, columns: Sequence[str]) -> str:
     name = form.name.replace("_", " ") if form.name.isupper() else form.name
     if form.name == "neg":
         return f"(- {columns[0]})"
+    if form.name.endswith(" of age"):
+        return f"EXTRACT({name.split()[0]} FROM age({', '.join(columns)}))"
     if form.name.isupper() or not form.name.replace("_", "a").isalnum():
         return f"({columns[0]} {name} {columns[1]})" if len(columns) == 2 else f"({name} {columns[0]})"
     return f"{name}({', '.join(columns)})"

@@ -195,3 +195,41 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME 
 -- A3911 an instant of a public table
 -- expect: SELECT COUNT(DISTINCT user_id) FROM visits JOIN moments USING (page) WHERE TRY(timezone('UTC', TRY_CAST(day AS TIMESTAMP))) > since
 SELECT COUNT(DISTINCT user_id) AS n FROM visits JOIN moments USING (page) WHERE CAST(day AS TIMESTAMP) AT TIME ZONE 'UTC' > since
+
+-- A4201 buckets of equal width, of whole numbers
+-- candidates: SELECT unnest([0, 1, 2, 3, 4, 5, 6, 7, NULL]) AS b
+-- groups: 1
+-- expect: SELECT CASE WHEN age < 20 THEN 0 WHEN age >= 90 THEN 7 ELSE (age - 20) * 6 // 70 + 1 END AS b, COUNT(DISTINCT user_id) AS n FROM users GROUP BY b
+SELECT WIDTH_BUCKET(age, 20, 90, 6) AS b, COUNT(DISTINCT user_id) AS n FROM users GROUP BY b
+
+-- A4202 buckets downwards, of DECIMAL
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits JOIN prices USING (page) WHERE price <= 3 AND price > 2 OR price <= 1.5 AND price > 0.75
+SELECT COUNT(DISTINCT user_id) FROM visits JOIN prices USING (page) WHERE WIDTH_BUCKET(price, 3, 0, 4) IN (1, 3) AND price <> 2.25
+
+-- A4203 points of time of numbers since 1970
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(DATE '2024-01-01' + ms) < day AND ms BETWEEN -1000 AND 1000 AND ms * 86400 // 86400 % 7 <> 2
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(TIMESTAMP_SECONDS(1704067200 + ms * 86400) AS DATE) < day AND MAKE_TIMESTAMP(ms) > TIMESTAMP '1969-01-01' AND EPOCH_MS(ms) < TIMESTAMP '1970-01-02' AND ms BETWEEN -1000 AND 1000 AND isodow(FROM_UNIXTIME(ms * 86400)) <> 6 AND TO_TIMESTAMP(ms) IS NOT NULL
+
+-- A4204 a part of an age
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(date_part('month', age(TIMESTAMP '2025-01-31', CAST(day AS TIMESTAMP)))) = 11 OR TRY(date_part('day', age(TIMESTAMP '2025-01-31', CAST(day AS TIMESTAMP)))) > 20
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(MONTH FROM AGE(DATE '2025-01-31', day)) = 11 OR DATE_PART('day', AGE(DATE '2025-01-31', day)) > 20
+
+-- A4205 an amount of an interval that is computed of whole numbers
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(day - INTERVAL 1 MONTH) < DATE '2024-02-01' AND TRY(day + INTERVAL 6 DAY) > DATE '2024-01-04'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE day + INTERVAL (-1) MONTH < DATE '2024-02-01' AND day + 3 * INTERVAL '2' DAY > DATE '2024-01-04'
+
+-- A4206 a week of another dialect
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(CAST(strftime(day, '%U') AS INTEGER)) = 5
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = MYSQL) COUNT(DISTINCT user_id) FROM visits WHERE WEEK(day) = 5
+
+-- A4207 a week day that dialects number in other ways
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(isodow(day)) = 7 OR TRY(isodow(day)) = 1 OR TRY(isodow(day)) = 2
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE EXTRACT(DAYOFWEEK FROM day) = 0 OR DATEPART(weekday, day) = 2 OR DAYOFWEEKISO(day) = 2
+
+-- A4208 buckets of time from an origin
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(time_bucket(INTERVAL 10 DAY, CAST(day AS TIMESTAMP), TIMESTAMP '2001-01-01')) = TIMESTAMP '2024-01-21'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATE_BIN(INTERVAL '10 days', CAST(day AS TIMESTAMP), TIMESTAMP '2001-01-01') = TIMESTAMP '2024-01-21'
+
+-- A4209 the names of a month
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE TRY(month(day)) = 1 OR TRY(month(day)) = 2
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (dialect = POSTGRES) COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN-2024' OR TO_CHAR(day, 'FMMonth') = 'February'

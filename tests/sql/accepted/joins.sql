@@ -177,3 +177,23 @@ ORDER BY m DESC LIMIT 2
 -- A935 the unit of a child table's rows has its name behind `*`, too
 -- expect: SELECT COUNT(DISTINCT b.user_id) FROM goods g JOIN baskets b USING (basket_id) WHERE g.late
 SELECT COUNT(DISTINCT user_id) FROM (SELECT * FROM (SELECT * FROM goods) g, (SELECT user_id, page AS p FROM baskets) b WHERE g.user_id = b.user_id) WHERE late
+
+-- A4211 a series of days as a public relation
+-- candidates: SELECT DATE '2024-06-01' + i::INTEGER AS d FROM range(4) t(i)
+-- groups: many
+-- expect: SELECT day AS d, COUNT(DISTINCT user_id) AS n FROM visits WHERE day BETWEEN DATE '2024-06-01' AND DATE '2024-06-04' GROUP BY day
+SELECT s.d, COUNT(DISTINCT user_id) AS n FROM visits JOIN UNNEST(GENERATE_DATE_ARRAY('2024-06-01', '2024-06-04')) AS s(d) ON visits.day = s.d GROUP BY s.d
+
+-- A4212 a series of numbers, joined by a range
+-- candidates: SELECT i AS lo FROM range(0, 100, 20) t(i)
+-- groups: many
+-- expect: SELECT lo, COUNT(DISTINCT user_id) AS n FROM visits JOIN range(0, 100, 20) t(lo) ON ms >= lo AND ms < lo + 20 GROUP BY lo
+SELECT s.lo, COUNT(DISTINCT user_id) AS n FROM visits JOIN generate_series(0, 80, 20) AS s(lo) ON ms BETWEEN s.lo AND s.lo + 19 GROUP BY s.lo
+
+-- A4241 a subquery in ON of an inner join
+-- expect: SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN pages p ON p.page = v.page WHERE v.user_id IN (SELECT user_id FROM users WHERE city = 'X')
+SELECT COUNT(DISTINCT v.user_id) FROM visits v JOIN pages p ON p.page = v.page AND v.user_id IN (SELECT user_id FROM users WHERE city = 'X')
+
+-- A4242 a subquery in ON of a LEFT JOIN, over its right item alone
+-- expect: SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN (SELECT * FROM pages WHERE category IN ('news')) p ON p.page = v.page WHERE p.page IS NULL
+SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p ON p.page = v.page AND p.category IN (SELECT category FROM pages WHERE page = 'a') WHERE p.page IS NULL

@@ -199,3 +199,12 @@ ORDER BY n DESC LIMIT 2
 -- candidates: SELECT unnest(['a', 'z'])
 -- expect: SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page
 SELECT page, COUNT(DISTINCT user_id) AS n FROM (SELECT user_id, page FROM visits UNION ALL SELECT NULL, page FROM pages) WHERE page IN ('a', 'z') GROUP BY page ORDER BY n DESC LIMIT 1
+
+-- A4231 the value of one row of a public table
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = 'b' AND ms > 20
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages WHERE category = 'news' ORDER BY page DESC LIMIT 1) AND ms > (SELECT DISTINCT 20 FROM prices)
+
+-- A4232 a whole number as a condition is whether it is not 0
+-- units: differ
+-- expect: SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms % 3 <> 0 AND NOT (user_id % 2 <> 0)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE ms % 3 AND NOT (user_id % 2)

@@ -436,11 +436,11 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE DATEDIFF(day, day, CURRENT_DATE
 -- hint: date_diff('day', day, now()) counts boundaries, date_sub('day', day, now()) full units
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(DAY, day, now()) > 5
 
--- R912 a format that depends on the locale
+-- R912 a format that pads its parts
 -- error: this format is not constant, pads its parts, or depends on the locale
 -- at: TO_CHAR
 -- hint: strftime(day, '%Y-%m-%d')
-SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'Mon') = 'Jan'
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'Month') = 'January  '
 
 -- R913 a name on both sides of joins in parentheses
 -- error: column page occurs twice
@@ -503,3 +503,21 @@ SELECT COUNT(DISTINCT user_id) FROM visits WHERE day AT TIME ZONE 'Europe/Berlin
 -- at: 'soon'
 -- hint: write it as '2024-07-02 00:00:00+02:00'
 SELECT COUNT(DISTINCT user_id) FROM visits WHERE CAST(day AS TIMESTAMP) AT TIME ZONE 'UTC' > CAST('soon' AS TIMESTAMPTZ)
+
+-- R4201 buckets of a width that a column says
+-- error: WIDTH_BUCKET takes a value, two numbers and how many
+-- at: WIDTH_BUCKET
+-- hint: WIDTH_BUCKET(cost, 0, 100, 10)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE WIDTH_BUCKET(ms, 0, user_id, 10) = 1
+
+-- R4202 months that dialects count in two ways
+-- error: TIMESTAMPDIFF counts full units in some dialects, and their boundaries in others
+-- at: TIMESTAMPDIFF
+-- hint: date_diff('month', day, CAST('2024-02-01' AS DATE)) counts boundaries, date_sub('month', day, CAST('2024-02-01' AS DATE)) full units; or OPTIONS (dialect = SNOWFLAKE, MYSQL, SPARK)
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TIMESTAMPDIFF(month, day, DATE '2024-02-01') > 3
+
+-- R4203 the name of a month that dialects write in two ways
+-- error: TO_CHAR writes this name in capitals in PostgreSQL, and as Jan in Snowflake
+-- at: TO_CHAR
+-- hint: strftime(day, '%b-%Y') = 'JAN-2024' -- asks something else: names as Jan, of which UPPER(..) has the capitals
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE TO_CHAR(day, 'MON-YYYY') = 'JAN-2024'

@@ -189,9 +189,9 @@ SELECT COUNT(DISTINCT v.user_id) FROM visits v LEFT JOIN pages p
 
 -- R425 table functions
 -- error: table functions are not supported over private data
--- at: range
+-- at: read_csv
 -- hint: name a declared table
-SELECT COUNT(DISTINCT user_id) FROM visits, range(3) AS r(i)
+SELECT COUNT(DISTINCT user_id) FROM visits, read_csv('a.csv') AS r(i)
 
 -- R426 a file
 -- error: there is no table pages.parquet
@@ -247,3 +247,13 @@ SELECT COUNT(DISTINCT v.user_id) FROM users u LEFT JOIN visits v ON u.user_id = 
 -- at: 1
 -- hint: WHERE a.user_id = b.user_id
 SELECT COUNT(DISTINCT user_id) FROM baskets b WHERE EXISTS (SELECT 1 FROM goods g WHERE g.sku = b.page)
+
+-- R4211 a series whose end is a column
+-- error: there is no column ms
+-- at: ms
+SELECT COUNT(DISTINCT user_id) FROM visits, range(ms) AS s(i)
+
+-- R4212 a series that is too long
+-- error: a series has at most 100,000 rows
+-- at: range
+SELECT COUNT(DISTINCT user_id) FROM visits, range(1000000) AS s(i)

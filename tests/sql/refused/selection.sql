@@ -34,12 +34,6 @@ SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY n D
 -- at: 2
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page USING SAMPLE 2
 
--- R22 grouping sets
--- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
--- at: page #2
--- hint: one SELECT for each of the groupings
-SELECT page, country, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY CUBE (page, country) ORDER BY n DESC LIMIT 2
-
 -- R301 WITH TIES
 -- error: WITH TIES depends on exact counts
 -- at: 2
@@ -240,18 +234,6 @@ SELECT page FROM visits GROUP BY page LIMIT 2
 -- at: ms
 -- hint: select the keys of GROUP BY and counts
 SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page ORDER BY ms DESC LIMIT 2
-
--- R348 ROLLUP
--- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
--- at: page #2
--- hint: one SELECT for each of the groupings
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY ROLLUP (page) ORDER BY n DESC LIMIT 2
-
--- R349 GROUPING SETS
--- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is
--- at: page #2
--- hint: one SELECT for each of the groupings
-SELECT page, COUNT(DISTINCT user_id) AS n FROM visits GROUP BY GROUPING SETS ((page), ()) ORDER BY n DESC LIMIT 2
 
 -- R350 a position beyond the list
 -- error: GROUP BY 3: the select list has 2 items

@@ -12,9 +12,9 @@ SELECT k, COUNT(*) AS n FROM (SELECT user_id // 2 AS g, COUNT(*) AS k FROM visit
 SELECT k, COUNT(DISTINCT u) AS n FROM (SELECT v.user_id, MAX(u.user_id) AS u, COUNT(*) AS k FROM users u LEFT JOIN visits v ON u.user_id = v.user_id GROUP BY v.user_id) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R55 ROLLUP with the unit in a subquery
--- error: ROLLUP, CUBE and GROUPING SETS are several groupings, and each is a release of its own
+-- error: of ROLLUP, CUBE and GROUPING SETS each set is a release, and none is by the privacy unit
 -- at: user_id #2
--- hint: one SELECT for each of the groupings, with UNION ALL between them
+-- hint: leave the privacy unit out of GROUP BY
 SELECT k, COUNT(*) AS n FROM (SELECT user_id, page, COUNT(*) AS k FROM visits GROUP BY ROLLUP (user_id, page)) GROUP BY k ORDER BY n DESC LIMIT 2
 
 -- R501 grouped without the unit
@@ -554,3 +554,9 @@ SELECT COUNT(DISTINCT user_id) AS n FROM visits WHERE page = (SELECT page FROM (
 -- at: page #2
 -- hint: write page IN ($value), and give it what this returns as
 SELECT COUNT(DISTINCT user_id) AS n FROM visits GROUP BY page IN (SELECT page FROM (SELECT page, COUNT(DISTINCT user_id) AS m FROM visits GROUP BY page) WHERE m > 2)
+
+-- R4231 a value of several rows of a public table
+-- error: a subquery used as a value has one row, and this has several
+-- at: page #2
+-- hint: ORDER BY .. LIMIT 1
+SELECT COUNT(DISTINCT user_id) FROM visits WHERE page = (SELECT page FROM pages)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import duckdb
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from dpsql.errors import QueryRefused
 from dpsql.session import Session
@@ -68,14 +65,7 @@ def value(statement: str, **rows: object) -> object:
 @pytest.mark.parametrize(
     "statement",
     [
-        "SELECT CORR(x, y) FROM stays",
-        "SELECT COVAR_POP(x, y) FROM stays",
-        "SELECT 1 - COVAR_POP(y + 1, x) FROM stays",
-        "SELECT EXTRACT(DAY FROM AVG(ended - began)) FROM stays",
-        "SELECT EXTRACT(EPOCH FROM AVG(ended - began)) FROM stays",
         "SELECT COUNT(*) FROM stays WHERE EXTRACT(DAYOFYEAR FROM day) > 20",
-        "SELECT COUNT(*) FROM stays WHERE MAKE_TIMESTAMP(2024, 1, 2, 3, 0, 0) > began",
-        "SELECT COUNT(*) FROM stays WHERE CAST(MAKE_TIMESTAMP(number) AS DATE) > DATE '1970-01-20'",
         "SELECT MODE(day) FROM stays WHERE number = 5 * 86400000000 - 1",
     ],
 )
@@ -87,49 +77,3 @@ def test_the_statement_that_is_offered_has_the_same_value(session: Session, stat
         assert math.isclose(wanted, found, rel_tol=1e-9)
     else:
         assert found == wanted
-
-
-def test_the_bucket_is_that_of_the_standard(session: Session) -> None:
-    offered = rewritten(session, "SELECT COUNT(*) FROM stays WHERE WIDTH_BUCKET(x, -5, 5, 4) = 2")
-    bucket = present(re.search(r"CASE .* END", offered))[0]
-    with duckdb.connect() as engine:
-        for x, number in (
-            (-5.1, 0),
-            (-5, 1),
-            (-2.6, 1),
-            (-2.5, 2),
-            (0, 3),
-            (4.9, 4),
-            (5, 5),
-            (6, 5),
-            (None, None),
-        ):
-            found = engine.execute(f"SELECT {bucket} FROM (SELECT ?::DOUBLE AS x)", [x]).fetchone()
-            assert present(found)[0] == number
-
-
-TIMES = st.datetimes(datetime(1900, 1, 1), datetime(2100, 1, 1), timezones=st.none())
-
-
-@settings(max_examples=200, deadline=None)
-@given(TIMES, TIMES)
-@example(datetime(2083, 2, 28), datetime(2072, 2, 29))
-@example(datetime(2083, 2, 28), datetime(2072, 3, 1))
-def test_the_years_of_an_age_are_complete_years_between_but_for_29_february(
-    later: datetime, earlier: datetime
-) -> None:
-    both = "date_part('year', age(?::TIMESTAMP, ?::TIMESTAMP)), date_sub('year', ?::TIMESTAMP, ?::TIMESTAMP)"
-    ((of_age, between),) = duckdb.execute(f"SELECT {both}", [later, earlier, earlier, later]).fetchall()
-    ends = {(later.month, later.day), (earlier.month, earlier.day)}
-    assert of_age == between or (ends == {(2, 28), (2, 29)} and abs(of_age - between) == 1)
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.integers(-(10**16), 10**16))
-def test_the_day_of_a_number_is_the_day_of_its_point_of_time(number: int) -> None:
-    day_of = "SELECT DATE '1970-01-01' + CAST(FLOOR(? / 86400000000) AS INTEGER)"
-    ((found,),) = duckdb.execute(day_of, [number]).fetchall()
-    whole = datetime(1970, 1, 1) + timedelta(microseconds=number)
-    day = found.date() if isinstance(found, datetime) else found
-    assert isinstance(day, date)
-    assert day == whole.date()

@@ -416,7 +416,7 @@ def test_parquet_needs_a_file(desk: Desk, tmp_path: Path) -> None:
         ("OPTIONS (mechanism = NOISY", ["NOISY_TOP_K", "NOISY_MAX"]),
         ("OPTIONS (noise = ", ["EXPONENTIAL", "LAPLACE", "GEOMETRIC", "GAUSSIAN"]),
         ("OPTIONS (epsilon = 1) pat", ["patient_id"]),
-        ("SET dp_", ["dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence"]),
+        ("SET dp_", ["dp_epsilon", "dp_error", "dp_delta", "dp_measure", "dp_confidence", "dp_dialect"]),
         ("SELECT WITH DIFF", ["DIFFERENTIAL_PRIVACY"]),
         ("select with diff", ["differential_privacy"]),
         ("SELECT a FROM visits\nGROUP ", ["BY"]),

@@ -198,6 +198,10 @@ WRITTEN: list[tuple[Node, str]] = [
         "ELSE TRY_CAST(t1.c1 AS HUGEINT) END)",
     ),
     (Call("f", (A, Lambda("p", Parameter("p")))), "f(t1.c0, lambda p: p)"),
+    (
+        Call("f", (A, Lambda("p", Parameter("p", ("x", "y"))))),
+        "f(t1.c0, lambda p: struct_extract(struct_extract(p, 'x'), 'y'))",
+    ),
     (Aggregate("COUNT"), "COUNT(*)"),
     (Aggregate("COUNT", (A,), distinct=True), "COUNT(DISTINCT t1.c0)"),
     (
@@ -364,7 +368,7 @@ OF_RULES = {
 
 
 def test_the_template_of_a_form_is_the_form() -> None:
-    columns = tuple(Column("t1", f"c{i}") for i in range(4))
+    columns = tuple(Column("t1", f"c{i}") for i in range(6))
     every = {f for forms in listed_forms().values() for f in forms} | OF_RULES
     with duckdb.connect() as connection:
         for each in every - {*listed_forms()["not_like"]}:  # in the tree it is NOT of LIKE

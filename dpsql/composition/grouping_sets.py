@@ -1,0 +1,223 @@
+"""Write ROLLUP, CUBE and GROUPING SETS over private rows as one release for each set, united.
+
+The outer SELECT computes the select list, HAVING, windows and ORDER BY over the rows of all sets. GROUPING of
+a key is a constant of the set. Epsilon is divided among the sets as among all releases of a statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+from sqlglot import exp
+
+from dpsql.analysis.aggregate_functions import aggregate_calls
+from dpsql.analysis.compiler import function_name, read_whole_number
+from dpsql.analysis.released.released_calls import is_released
+from dpsql.language import copy_tree, title_of, walk_tree
+from dpsql.policy import fold
+
+_SEVERAL = (exp.Rollup, exp.Cube, exp.GroupingSets)
+_ROWS = ("from_", "joins", "laterals", "where")
+_BEHIND = ("qualify", "order", "limit", "offset", "distinct", "windows", "with_")
+_RELATION = "dpsql_sets"
+MOST_SETS = 16
+
+
+def has_several_groupings(select: exp.Select) -> bool:
+    """Return whether GROUP BY of a block has ROLLUP, CUBE or GROUPING SETS."""
+    group = select.args.get("group")
+    if group is None:
+        return False
+    named = any(group.args.get(name) for name in ("rollup", "cube", "grouping_sets"))
+    return named or any(isinstance(term, _SEVERAL) for term in group.expressions)
+
+
+def divide_grouping_sets(select: exp.Select) -> exp.Select | None:
+    """Return the SELECT over the united releases of a block's sets; None for a block with one grouping."""
+    sets = _list_sets(select, select.args["group"]) if has_several_groupings(select) else None
+    if sets is None or not 0 < len(sets) <= MOST_SETS:
+        return None
+    keys = list(dict.fromkeys(key for keys in sets for key in keys))
+    names = _Names(keys, sets)
+    items = [_name_item(item, names.replaced(item)) for item in select.expressions]
+    made = exp.Select(expressions=items)
+    having = select.args.get("having")
+    if having is not None:
+        made.set("where", exp.Where(this=names.replaced(having.this)))
+    for name in _BEHIND:
+        part = select.args.get(name)
+        if part is not None and name != "with_":
+            parts = part if isinstance(part, list) else [part]
+            found = [names.replaced(each) for each in parts]
+            made.set(name, found if isinstance(part, list) else found[0])
+    made.set("with_", select.args.get("with_"))
+    if names.left(made):
+        return None
+    branches = [names.branch(select, i) for i in range(len(sets))]
+    united: exp.Expr = branches[0]
+    for branch in branches[1:]:
+        united = exp.Union(this=united, expression=branch, distinct=False)
+    alias = exp.TableAlias(this=exp.to_identifier(_RELATION, quoted=True))
+    made.set("from_", exp.From(this=exp.Subquery(this=united, alias=alias)))
+    made.meta.update(select.meta)
+    return made
+
+
+def _name_item(item: exp.Expr, made: exp.Expr) -> exp.Expr:
+    name = item.alias if isinstance(item, exp.Alias) else title_of(item)
+    return exp.alias_(made.unalias(), name, quoted=True, copy=False)
+
+
+def _list_sets(select: exp.Select, group: exp.Expr) -> list[tuple[exp.Expr, ...]] | None:
+    """Return the keys of each set of GROUP BY, in order; None if a place or name is unclear."""
+    terms = [*group.expressions]
+    for name in ("rollup", "cube", "grouping_sets"):
+        found = group.args.get(name) or []
+        if any(not each.expressions for each in found):  # GROUP BY a, b WITH ROLLUP
+            terms = [type(found[0])(expressions=terms)]
+        else:
+            terms += found
+    parts: list[list[tuple[exp.Expr, ...]]] = []
+    for term in terms:
+        listed = [
+            _read_keys(select, each) for each in (term.expressions if isinstance(term, _SEVERAL) else [term])
+        ]
+        if any(each is None for each in listed):
+            return None
+        sets = [each for each in listed if each is not None]
+        if isinstance(term, exp.Rollup):
+            parts.append([_join(sets[:n]) for n in range(len(sets), -1, -1)])
+        elif isinstance(term, exp.Cube):
+            chosen = product((True, False), repeat=len(sets))
+            parts.append([_join([s for s, there in zip(sets, c, strict=True) if there]) for c in chosen])
+        else:
+            parts.append(sets)
+    return [_join(chosen) for chosen in product(*parts)]
+
+
+def _join(sets: Sequence[tuple[exp.Expr, ...]]) -> tuple[exp.Expr, ...]:
+    return tuple(dict.fromkeys(key for keys in sets for key in keys))
+
+
+def _read_keys(select: exp.Select, node: exp.Expr) -> tuple[exp.Expr, ...] | None:
+    """Return the keys of a term: one, or those in parentheses; None for a place or name that is none."""
+    found = []
+    for each in node.expressions if isinstance(node, exp.Tuple) else [node.unnest()]:
+        place = read_whole_number(each)
+        if place is not None:
+            if not 1 <= place <= len(select.expressions):
+                return None
+            found.append(select.expressions[place - 1].unalias())
+            continue
+        named = [i for i in select.expressions if isinstance(i, exp.Alias) and _is_alias(each, i)]
+        if named and named[0].this != each:
+            column = named[0].this
+            if not isinstance(column, exp.Column) or fold(column.name) != fold(each.name):
+                found.append(column)
+                continue
+        found.append(each)
+    return tuple(found)
+
+
+def _is_alias(node: exp.Expr, item: exp.Alias) -> bool:
+    return isinstance(node, exp.Column) and not node.table and fold(node.name) == fold(item.alias)
+
+
+class _Names:
+    """The columns of the united releases: keys, aggregates, and what GROUPING is in each set."""
+
+    def __init__(self, keys: list[exp.Expr], sets: Sequence[tuple[exp.Expr, ...]]) -> None:
+        self.keys, self.sets = keys, sets
+        self.measures: list[exp.Expr] = []
+        self.groupings: list[tuple[exp.Expr, ...]] = []
+
+    def replaced(self, node: exp.Expr) -> exp.Expr:
+        """Return an expression over the united releases."""
+        whole = exp.Paren(this=copy_tree(node))
+        self._replace(whole.this)
+        found: exp.Expr = whole.this
+        found.pop()
+        return found
+
+    def _replace(self, node: exp.Expr) -> None:
+        made = self._column_of(node)
+        if made is not None:
+            node.replace(made)
+            return
+        for child in [*node.iter_expressions()]:
+            self._replace(child)
+
+    def _column_of(self, node: exp.Expr) -> exp.Column | None:
+        if isinstance(node, exp.Query):
+            return None
+        if node in self.keys:
+            return _column(f"k{self.keys.index(node)}")
+        if isinstance(node, exp.Column) and node.table:
+            bare = exp.column(copy_tree(node.this))
+            if bare in self.keys:
+                return _column(f"k{self.keys.index(bare)}")
+        elif isinstance(node, exp.Column):
+            same = [i for i, k in enumerate(self.keys) if isinstance(k, exp.Column) and k.this == node.this]
+            if len(same) == 1:
+                return _column(f"k{same[0]}")
+        name = (function_name(node) or "").lower()
+        if name in ("grouping", "grouping_id"):
+            arguments = tuple(node.expressions)
+            if all(argument in self.keys for argument in arguments):
+                return _column(f"g{_place(self.groupings, arguments)}")
+        if is_released(node) or node in [*aggregate_calls(node)]:
+            return _column(f"a{_place(self.measures, node)}")
+        return None
+
+    def left(self, made: exp.Select) -> bool:
+        """Return whether a SELECT names a column that the united releases do not have.
+
+        Behind the select list its aliases may be named.
+        """
+        aliases = {fold(item.alias) for item in made.expressions}
+        for name, part in made.args.items():
+            known = set() if name in ("expressions", "where") else aliases
+            nodes = [] if name == "with_" else part if isinstance(part, list) else [part]
+            for node in nodes:
+                for column in walk_tree(node) if isinstance(node, exp.Expr) else ():
+                    own = isinstance(column, exp.Column) and column.table == _RELATION
+                    if isinstance(column, exp.Column) and not own and fold(column.name) not in known:
+                        return True
+        return False
+
+    def branch(self, select: exp.Select, place: int) -> exp.Select:
+        """Return the release of one set."""
+        there = self.sets[place]
+        items: list[exp.Expr] = []
+        for i, key in enumerate(self.keys):
+            value = copy_tree(key) if key in there else exp.Null()
+            items.append(exp.alias_(value, f"k{i}", quoted=True, copy=False))
+        items += [
+            exp.alias_(copy_tree(measure), f"a{i}", quoted=True, copy=False)
+            for i, measure in enumerate(self.measures)
+        ]
+        for i, arguments in enumerate(self.groupings):
+            bits = sum(1 << n for n, key in enumerate(reversed(arguments)) if key not in there)
+            items.append(exp.alias_(exp.Literal.number(bits), f"g{i}", quoted=True, copy=False))
+        made = exp.Select(expressions=items)
+        for name in _ROWS:
+            part = select.args.get(name)
+            if part:
+                made.set(
+                    name, [copy_tree(each) for each in part] if isinstance(part, list) else copy_tree(part)
+                )
+        if there:
+            made.set("group", exp.Group(expressions=[copy_tree(key) for key in there]))
+        made.meta.update(select.meta)
+        return made
+
+
+def _place(listed: list, one: object) -> int:  # type: ignore[type-arg]  # of nodes, or of tuples of them
+    if one not in listed:
+        listed.append(one)
+    return listed.index(one)
+
+
+def _column(name: str) -> exp.Column:
+    return exp.column(name, table=_RELATION, quoted=True)

@@ -1,0 +1,40 @@
+"""Write other spellings of releases in a statement as releases, each on the tree of the one before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.analysis import Catalog
+from dpsql.composition.anchors import with_clock, with_covered
+from dpsql.composition.chosen_public_rows import with_chosen_public_rows
+from dpsql.composition.distinct_rows import with_distinct_rows
+from dpsql.composition.equivalent_blocks import with_counts
+from dpsql.composition.found_values import with_found_values
+from dpsql.composition.pair_statistics import write_pair_statistics
+from dpsql.composition.rank_quantiles import with_quantiles
+from dpsql.language import Query, copy_tree, find_nodes
+from dpsql.policy import Policy
+
+
+def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
+    """Return a statement with releases in the place of other spellings of them, in a copy of its tree."""
+    tree = write_pair_statistics(copy_tree(query.tree))
+    if query.options.as_of is not None:
+        tree = with_clock(tree, query.options.as_of)
+    tree = tree if query.inner else with_counts(tree, policy)
+    nested = len(find_nodes(tree, exp.Select)) > 1
+    if nested and any(table.covers for table in policy.tables.values()):
+        tree = with_covered(tree, policy)
+    if nested and find_nodes(tree, exp.Window):
+        tree = with_quantiles(replace(query, tree=tree))
+    distinct = find_nodes(tree, exp.Distinct)
+    values = [value for each in distinct for value in each.expressions]
+    if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
+        tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
+    query = replace(query, tree=tree)
+    if any(node.args.get("query") is not None for node in find_nodes(tree, exp.In)):
+        query = replace(query, tree=with_chosen_public_rows(query, policy, catalog))
+        query = with_found_values(query, policy, catalog)
+    return query

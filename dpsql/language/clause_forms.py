@@ -1,0 +1,149 @@
+"""Read clauses of other dialects as dpsql knows them: joins in parentheses, UNNEST and series, FILTER."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.language.syntax_trees import copy_tree, walk_tree
+from dpsql.language.tokens import MARK
+
+_AGGREGATES = frozenset({"count", "sum", "avg", "min", "max"})
+_ONE_TIME = frozenset({exp.DataType.Type.DATE, exp.DataType.Type.TIMESTAMP})
+
+
+def split_joins(table: exp.Table) -> tuple[exp.Table, list[exp.Expr]]:
+    """Return a table without the joins that the parser hangs on it, and the joins."""
+    joins = [copy_tree(join) for join in table.args.get("joins") or ()]
+    bare = copy_tree(table)
+    bare.set("joins", None)
+    return bare, joins
+
+
+def flatten_joins(select: exp.Select) -> None:
+    """Leave out parentheses around the first joins of FROM."""
+    first = select.args.get("from_")
+    group = first.this if isinstance(first, exp.From) else None
+    if not isinstance(first, exp.From) or not isinstance(group, exp.Subquery):
+        return
+    if isinstance(group.this, exp.Table) and not group.args.get("alias"):
+        table, joins = split_joins(group.this)
+        more = [*(group.args.get("joins") or ()), *(select.args.get("joins") or ())]
+        first.set("this", table)
+        select.set("joins", [*joins, *more])
+
+
+def filter_window(node: exp.Window) -> exp.Expr | None:
+    """Write FILTER of a window as a CASE in its argument: what is NULL, these aggregates leave out."""
+    call, where = node.this.this, node.this.expression.this
+    if read_name(call) not in _AGGREGATES or len(call.expressions) != 1:
+        return None
+    argument = call.expressions[0]
+    if isinstance(argument, (exp.Distinct, exp.Kwarg, exp.Order)):
+        return None
+    value = exp.Literal.number(1) if isinstance(argument, exp.Star) else argument
+    made, inner = copy_tree(node), copy_tree(call)
+    inner.set("expressions", [exp.Case(ifs=[exp.If(this=copy_tree(where), true=copy_tree(value))])])
+    made.set("this", inner)
+    return made
+
+
+def select_series(select: exp.Select) -> None:
+    """Move the only item of a SELECT without FROM to FROM, if it is a series that is unnested or cast.
+
+    PostgreSQL's `generate_series(..)::DATE` has a row for each; in DuckDB no list becomes one day.
+    """
+    if select.args.get("from_") is not None or len(select.expressions) != 1:
+        return
+    item = select.expressions[0].unalias()
+    cast = (
+        item if isinstance(item, exp.Cast) and item.to.this in _ONE_TIME and not item.to.expressions else None
+    )
+    call = cast.this if cast is not None else item
+    call = call.this if isinstance(call, exp.Explode) else call if cast is not None else None
+    if call is None or read_name(call) not in ("generate_series", "range"):
+        return
+    name = exp.to_identifier(select.expressions[0].alias or "unnest", quoted=True)
+    alias = exp.TableAlias(this=exp.to_identifier("dpsql_list"), columns=[name])
+    select.set("from_", exp.From(this=exp.Unnest(expressions=[copy_tree(call)], alias=alias, offset=False)))
+    column = exp.Column(this=copy_tree(name), table=exp.to_identifier("dpsql_list"))
+    made: exp.Expr = column if cast is None else exp.Cast(this=column, to=copy_tree(cast.to))
+    item.replace(made)
+
+
+def move_unnest(select: exp.Select) -> None:
+    """Move UNNEST from a select list to FROM; of two, DuckDB pairs the items, so they stay."""
+    found = [n for item in select.expressions if isinstance(n := item.unalias(), exp.Explode)]
+    if len(found) != 1 or select.args.get("from_") is None or select.args.get("group") is not None:
+        return
+    if any(isinstance(n, exp.Window) for item in select.expressions for n in walk_tree(item)):
+        return
+    item = found[0]
+    name = item.parent.alias if isinstance(item.parent, exp.Alias) else "unnest"
+    alias = exp.TableAlias(
+        this=exp.to_identifier("dpsql_list"), columns=[exp.to_identifier(name, quoted=True)]
+    )
+    join = exp.Join(this=exp.Unnest(expressions=[copy_tree(item.this)], alias=alias, offset=False))
+    select.append("joins", join)
+    column = exp.Column(this=exp.to_identifier(name, quoted=True), table=exp.to_identifier("dpsql_list"))
+    item.replace(column)
+
+
+def read_name(node: exp.Expr) -> str:
+    """Return the name of a function call in small letters; "" for other nodes."""
+    this = node.this if isinstance(node, exp.Anonymous) else None
+    return this[len(MARK) :].lower() if isinstance(this, str) and this.startswith(MARK) else ""
+
+
+def move_subqueries(select: exp.Select) -> None:
+    """Move conditions with a subquery from ON: of an inner join to WHERE, of a LEFT JOIN into its right item.
+
+    The latter only where the condition names columns of the right item alone, with its alias.
+    """
+    joins = select.args.get("joins") or []
+    sides = [str(join.args.get("side") or "").upper() for join in joins]
+    moved: list[exp.Expr] = []
+    for place, (join, side) in enumerate(zip(joins, sides, strict=True)):
+        parts = _list_conjuncts(join.args.get("on"))
+        own = [part for part in parts if _has_subquery(part)]
+        if not own or join.args.get("using") or str(join.args.get("kind") or "").upper() not in ("", "INNER"):
+            continue
+        alias, item = join.this.alias_or_name, join.this
+        if not side and not {"RIGHT", "FULL"} & {*sides[place + 1 :]}:
+            moved += own
+        elif side == "LEFT" and alias and all(_names_only(part, alias) for part in own):
+            inner = exp.Select(expressions=[exp.Star()], from_=exp.From(this=copy_tree(item)))
+            inner.set("where", exp.Where(this=exp.and_(*(copy_tree(part) for part in own), copy=False)))
+            inner.meta["select"] = -1
+            named = exp.TableAlias(this=exp.to_identifier(alias))
+            join.set("this", exp.Subquery(this=inner, alias=named))
+        else:
+            continue
+        left = [copy_tree(part) for part in parts if part not in own]
+        join.set("on", exp.and_(*left, copy=False) if left else None)
+        if not left:
+            if side:
+                join.set("on", exp.true())
+            else:
+                join.set("kind", "CROSS")
+    if moved:
+        where = select.args.get("where")
+        every = [*([] if where is None else [where.this]), *moved]
+        select.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in every), copy=False)))
+
+
+def _list_conjuncts(node: exp.Expr | None) -> list[exp.Expr]:
+    node = node.unnest() if node is not None else None
+    if isinstance(node, exp.And):
+        return [*_list_conjuncts(node.this), *_list_conjuncts(node.expression)]
+    return [] if node is None else [node]
+
+
+def _has_subquery(node: exp.Expr) -> bool:
+    return any(isinstance(each, exp.Query) and not isinstance(each, exp.Table) for each in walk_tree(node))
+
+
+def _names_only(node: exp.Expr, alias: str) -> bool:
+    """Return whether the columns outside of subqueries are those of one item, by its alias."""
+    outside = walk_tree(node, lambda each: isinstance(each, exp.Query))
+    names = [each.table.lower() for each in outside if isinstance(each, exp.Column)]
+    return all(name == alias.lower() for name in names)

@@ -1,0 +1,120 @@
+"""ROLLUP and its like, and groups sorted by averages, are what DuckDB computes where noise is small."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
+from dpsql.errors import QueryRefused
+from dpsql.session import Session
+from tests.narrow import of_type
+from tests.opened import sessions_in
+
+POLICY = """
+[budget]
+epsilon = 1e12
+default_epsilon = 1000000
+max_epsilon_per_query = 1000000
+[tables.sales]
+source = "sales.parquet"
+unit = "person"
+unique = [["person"]]
+not_null = ["city", "item"]
+[tables.sales.domain]
+city = { values = ["X", "Y", "Z"], complete = true }
+item = { values = ["a", "b"], complete = true }
+[tables.sales.bounds]
+price = { from = 0, to = 100 }
+"""
+ROWS = """
+SELECT i AS person, ['X', 'Y', 'Z'][1 + i % 3] AS city, ['a', 'b'][1 + i // 7 % 2] AS item,
+  (i * 7 % 90)::INTEGER + i % 3 AS price
+FROM range(400) t(i)
+"""
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder: Path = tmp_path_factory.mktemp("sets")
+    duckdb.sql(f"COPY ({ROWS}) TO '{folder}/sales.parquet'")
+    with sessions_in(folder, POLICY) as opened:
+        yield opened()
+
+
+def exact(statement: str) -> list[tuple[object, ...]]:
+    with duckdb.connect() as engine:
+        engine.execute(f"CREATE TABLE sales AS {ROWS}")
+        return engine.execute(statement).fetchall()
+
+
+def rows_of(session: Session, statement: str) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) for row in session.run(statement).table.to_pylist()]
+
+
+def is_near(one: object, other: object) -> bool:
+    if isinstance(one, (int, float)) and isinstance(other, (int, float)):
+        return math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-3)
+    return one == other
+
+
+STATEMENTS = [
+    "SELECT city, item, COUNT(*) AS n FROM sales GROUP BY ROLLUP (city, item) ORDER BY 1, 2",
+    "SELECT city, item, COUNT(*) AS n FROM sales GROUP BY city, item WITH ROLLUP ORDER BY 1, 2",
+    "SELECT city, item, SUM(price) AS s, AVG(price) AS a FROM sales GROUP BY CUBE (city, item) ORDER BY 1, 2",
+    "SELECT city, item, COUNT(*) AS n FROM sales GROUP BY GROUPING SETS ((city), (item), ()) ORDER BY 1, 2",
+    "SELECT city, item, COUNT(*) AS n FROM sales GROUP BY city, ROLLUP (item) ORDER BY 1, 2",
+    "SELECT city AS c, COUNT(DISTINCT person) AS n FROM sales GROUP BY ROLLUP (1) ORDER BY 1",
+    "SELECT city, item, GROUPING(city) AS g, GROUPING(city, item) AS h, COUNT(*) AS n FROM sales "
+    "GROUP BY ROLLUP (city, item) ORDER BY h, 1, 2",
+    "SELECT city, COUNT(*) AS n FROM sales GROUP BY ROLLUP (city) HAVING COUNT(*) > 133.5 ORDER BY n DESC",
+    "SELECT COALESCE(city, 'all') AS k, SUM(price) + 1 AS s FROM sales GROUP BY ROLLUP (city) ORDER BY 1",
+    "SELECT city, SUM(price) AS s, RANK() OVER (PARTITION BY GROUPING(city) ORDER BY SUM(price) DESC) AS r "
+    "FROM sales GROUP BY ROLLUP (city) ORDER BY GROUPING(city), r",
+    "WITH w AS (SELECT city, COUNT(*) AS n FROM sales GROUP BY CUBE (city)) SELECT SUM(n), MAX(n) FROM w",
+    "SELECT city, AVG(price) AS a FROM sales GROUP BY city ORDER BY a DESC LIMIT 2",
+    "SELECT city, COUNT(*) AS n FROM sales GROUP BY city ORDER BY STDDEV(price) LIMIT 1",
+    "SELECT item, city, COUNT(*) AS n FROM sales GROUP BY ALL ORDER BY AVG(price) - 1 DESC, 1, 2 LIMIT 4",
+    "SELECT city FROM sales GROUP BY city HAVING AVG(price) > 44.6 ORDER BY city",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_an_answer_is_that_of_duckdb(session: Session, statement: str) -> None:
+    wanted = exact(statement.replace("city, item WITH ROLLUP", "ROLLUP (city, item)"))
+    found = rows_of(session, statement)
+    assert len(wanted) == len(found)
+    for one, other in zip(wanted, found, strict=True):
+        assert all(map(is_near, one, other)), (one, other)
+
+
+def test_each_set_is_a_release_and_epsilon_is_divided_evenly(session: Session) -> None:
+    statement = "SELECT city, item, COUNT(*) AS n FROM sales GROUP BY ROLLUP (city, item)"
+    made = of_type(session.prepare(statement), PreparedComposed)
+    assert [part.plan.options.epsilon for part in made.parts] == [Fraction(1_000_000, 3)] * 3
+
+
+def test_that_all_groups_are_released_is_told(session: Session) -> None:
+    statement = "SELECT city, AVG(price) AS a FROM sales GROUP BY city ORDER BY a DESC LIMIT 2"
+    made = of_type(session.prepare(statement), PreparedComposed)
+    part = of_type(made.parts[0], PreparedPrivate)
+    assert "all 3 groups are released, and then sorted" in map(str, part.plan.assumed)
+    assert "all 3 groups at once" in part.of_intervals
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT person, COUNT(*) FROM sales GROUP BY ROLLUP (person)", "none is by the privacy unit"),
+        ("SELECT city, COUNT(*) FROM sales GROUP BY ROLLUP (3)", "are several groupings"),
+        ("SELECT city, price, COUNT(*) FROM sales GROUP BY ROLLUP (city)", "are several groupings"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused(session: Session, statement: str, said: str) -> None:
+    with pytest.raises(QueryRefused, match=said):
+        session.prepare(statement)
