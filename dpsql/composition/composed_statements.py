@@ -33,7 +33,7 @@ from dpsql.composition.half_way_thresholds import (
 )
 from dpsql.composition.hidden_columns import HIDDEN, Traced, trace
 from dpsql.composition.kinds import below
-from dpsql.composition.planned_count import columns_of
+from dpsql.composition.planned_count import ReleasedValue, columns_of
 from dpsql.composition.prepared import (
     DerivedColumn,
     ErrorBar,
@@ -41,7 +41,6 @@ from dpsql.composition.prepared import (
     OuterRelation,
     PreparedComposed,
     PreparedPrivate,
-    ReleasedValue,
 )
 from dpsql.composition.refusals import refuse_unbound
 from dpsql.composition.release_words import total_guarantee

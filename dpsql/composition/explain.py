@@ -165,7 +165,7 @@ def _facts_of_composed(prepared: PreparedComposed, left: dict[str, str], budget:
         read = sorted({r + 1 for value in part.values for r in prepared.values[value].releases})
         several = "release" if len(read) == 1 else "releases"
         reads = f"{several} {', '.join(map(str, read))} as a constant" if read else None
-        own = {"relation": called, "asked_before": asked, "reads": reads}
+        own = {"relation": called, "asked_before": asked, **({"reads": reads} if reads else {})}
         releases.append({**own, **_facts_of_release(part, {})})
     return {
         "selection": f"{len(releases)} releases",

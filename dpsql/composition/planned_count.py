@@ -37,6 +37,19 @@ _CHANGED = "the data changed while it was counted, so there is no answer; the ch
 
 
 @dataclass(frozen=True, slots=True)
+class ReleasedValue:
+    """What releases read of released rows, as SQL of the schema database: one column, of a row or a list."""
+
+    sql: str
+    releases: frozenset[int]
+    """The places of the releases that it reads, among the parts."""
+    type: SqlType = DOUBLE
+    listed: bool = False
+    note: str = ""
+    """What the answer says of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedCount:
     """An analysed private query, and the engines that count it.
 

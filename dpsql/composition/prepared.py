@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 import pyarrow as pa
 
 from dpsql.analysis import Plan
-from dpsql.composition.planned_count import PlannedCount
+from dpsql.composition.planned_count import PlannedCount, ReleasedValue
 from dpsql.database import Engines
 from dpsql.kernel.loss import Charge, Filter
 from dpsql.kernel.unit_parts import NO_PARTS, PartSet, either_parts
@@ -24,7 +24,7 @@ from dpsql.places import Own
 from dpsql.planning import WIDE, Method
 from dpsql.policy import Policy
 from dpsql.release.reuse import is_settled
-from dpsql.types import DOUBLE, SqlType
+from dpsql.types import SqlType
 
 if TYPE_CHECKING:
     from dpsql.database import Database
@@ -150,19 +150,6 @@ class PreparedComposed:
     def full_price(self) -> Charge:
         """The largest charge if nothing is stored."""
         return sum((part.full_price for part in self.parts), Charge())
-
-
-@dataclass(frozen=True, slots=True)
-class ReleasedValue:
-    """What releases read of released rows, as SQL of the schema database: one column, of a row or a list."""
-
-    sql: str
-    releases: frozenset[int]
-    """The places of the releases that it reads, among the parts."""
-    type: SqlType = DOUBLE
-    listed: bool = False
-    note: str = ""
-    """What the answer says of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ def random_statements(numbers: Sequence[int]) -> Iterator[list[Golden]]:
     with tempfile.TemporaryDirectory() as place, ExitStack() as opened:
         made = [
             (world, _closed_with(opened, _world_session(world, Path(place) / world.name)))
-            for world in worlds()
+            for world in worlds(shared=False)
         ]
         for world, _ in made:
             opened.callback(world.schema_database.close)

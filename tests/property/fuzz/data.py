@@ -132,6 +132,7 @@ def _keep_facts(rng: Random, rows: dict[str, list[list[str]]], *, repeated: bool
 def _keep_shared(rows: dict[str, list[list[str]]]) -> None:
     """Make each value of the key that orders and likes share that of one unit: others are NULL."""
     whose = dict[str, str]()
-    for row, unit, key in (*((r, 1, -1) for r in rows["orders"]), *((r, 0, -1) for r in rows["likes"])):
+    likes = [row for row in rows["likes"] if len(row) > 4]
+    for row, unit, key in (*((r, 1, -1) for r in rows["orders"] if likes), *((r, 0, -1) for r in likes)):
         if row[unit] == "NULL" or whose.setdefault(row[key], row[unit]) != row[unit]:
             row[key] = "NULL"

@@ -233,9 +233,18 @@ def _public(which: str, units: str) -> dict[str, pa.Table]:
 
 
 def _world(
-    name: str, units: str, public: str, unit: dict[str, str], defaults: Defaults | None = None
+    name: str,
+    units: str,
+    public: str,
+    unit: dict[str, str],
+    defaults: Defaults | None = None,
+    *,
+    shared: bool,
 ) -> World:
     declared = _tables(unit)
+    if not shared:
+        columns, more = declared["likes"]
+        del columns["receipt"], more["same_unit"]
     tables = {
         n: Table(
             name=n,
@@ -274,8 +283,11 @@ def _typed(values: pa.Table, columns: dict[str, str]) -> pa.Table:
         return connection.sql(f"SELECT {listed} FROM incoming").to_arrow_table()
 
 
-def worlds() -> list[World]:
-    """Make the worlds: unit columns of every allowed type, facts about public tables that hold or fail."""
+def worlds(*, shared: bool = True) -> list[World]:
+    """Make the worlds: unit columns of every allowed type, facts about public tables that hold or fail.
+
+    Without `shared` no key is shared by two tables, as in the worlds whose statements are recorded.
+    """
     same = ("visits", "users", "orders", "likes", "devices")
     mixed = {
         "visits": "BIGINT",
@@ -284,9 +296,10 @@ def worlds() -> list[World]:
         "likes": "TINYINT",
         "devices": "BIGINT",
     }
+    few, two = Defaults(rows_per_unit=3, groups=2), Defaults(rows_per_unit=2)
     return [
-        _world("integers", "integer", "single", mixed, Defaults(rows_per_unit=3, groups=2)),
-        _world("texts", "VARCHAR", "double", dict.fromkeys(same, "VARCHAR")),
-        _world("uuids", "UUID", "single", dict.fromkeys(same, "UUID"), Defaults(rows_per_unit=2)),
-        _world("dates", "DATE", "double", dict.fromkeys(same, "DATE")),
+        _world("integers", "integer", "single", mixed, few, shared=shared),
+        _world("texts", "VARCHAR", "double", dict.fromkeys(same, "VARCHAR"), shared=shared),
+        _world("uuids", "UUID", "single", dict.fromkeys(same, "UUID"), two, shared=shared),
+        _world("dates", "DATE", "double", dict.fromkeys(same, "DATE"), shared=shared),
     ]
