@@ -193,7 +193,9 @@ def _written(query: Query) -> Query | None:
         made = node.lowered
     else:
         summed = [part for part in node.parts if isinstance(part, LINEAR) and part.in_full is not None]
-        if not summed or len(summed) + sum(isinstance(p, Units) for p in node.parts) < len(node.parts):
+        if not summed or len(summed) + sum(isinstance(p, Units) and not p.weighs for p in node.parts) < len(
+            node.parts
+        ):
             return None
         made = node.weigh_listed(Derived(node.large_units(), "l"))
     return replace(query, counts=made) if isinstance(query, (OnDomain, OfDomain, Decided)) else made

@@ -156,6 +156,8 @@ def rows_in_full(query: Query) -> int | None:
         return None
     if not all(isinstance(part, (*OF_FEW_ROWS, Units)) for part in node.parts):
         return None
+    if any(isinstance(part, Units) and part.weighs for part in node.parts):  # it depends on a unit's groups
+        return None
     if any(isinstance(part, CappedRows) and part.different for part in node.parts):
         return None
     return min((part.most for part in node.parts if isinstance(part, OF_FEW_ROWS)), default=None)

@@ -76,13 +76,13 @@ class UnitRows:
         """
         if not KNOWS_ROWS or compiled.sql in self._failed:
             return None
-        table = compiled.certificate.rows_of
-        form = None
-        if table is None or rows_in_full(compiled.query) is None:
-            form = None if compiled.faster else form_of_tables(compiled.query)
-            if form is None:
-                return None
-            table = form[1]
+        try:
+            way = self._find_way(compiled)
+        except Exception:  # noqa: BLE001  whatever it is, the query itself is counted
+            way = None
+        if way is None:
+            return None
+        table, form = way
         version = partial(self._version, table)
         # A text that the statement's time ends is not tried again either: so this is written before.
         if len(self._failed) >= _FAILED:
@@ -113,6 +113,17 @@ class UnitRows:
         if found is not None:
             self._failed.discard(compiled.sql)
         return found
+
+    def _find_way(self, compiled: CompiledQuery) -> tuple[str, tuple[str, str] | None] | None:
+        """Return the table by whose units a query is counted, and the form of what is aggregated of them.
+
+        Without a form its rows are weighed of listed units alone. None: there is no faster text.
+        """
+        table = compiled.certificate.rows_of
+        if table is not None and rows_in_full(compiled.query) is not None:
+            return table, None
+        form = None if compiled.faster else form_of_tables(compiled.query)
+        return None if form is None else (form[1], form)
 
     def _write(
         self, compiled: CompiledQuery, table: str, cursor: duckdb.DuckDBPyConnection, version: _Version
