@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from dpsql.kernel.ledger import events
+from dpsql.kernel.ledger import events, part_declarations
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.ledger import ChargeLedger, name_of
 from dpsql.kernel.ledger.limits import Limits
@@ -216,6 +216,11 @@ class Ledger(ChargeLedger):
     def parts(self) -> PartBudgets | None:
         """How units are divided into parts; None: not at all."""
         return self._caps.parts
+
+    def has_current_parts(self) -> bool:
+        """Whether no other process has declared other parts since this one has read its policy."""
+        with self._store.read() as connection:
+            return part_declarations.is_current(connection, self._caps, None)
 
     def budget_by_parts(self, analyst: str | None = None) -> list[BudgetOfParts]:
         """Return what is spent and left of each part of units, in order; equal neighbours are one."""

@@ -234,7 +234,8 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     Where a time zone was looked up, the version of the database of zones is part of it.
 
     Where the largest charge has no delta, no answer depends on the option, which several releases share.
-    Of parts of units that count as closed the data are no part of it: they change no more, the policy says.
+    Of parts of units that count as closed, private data are no part of it: they change no more, the policy
+    says. What is read of public tables may change.
 
     Whether the statement selects by noise is no part of it: an answer is stored with both intervals.
     """
@@ -259,7 +260,8 @@ def reuse_key(plan: Plan, policy: Policy, versions: Versions, charge: Charge, *,
     tables = tables_read(policy, plan.compiled.tables)
     data = f"declared {policy.data_version}"
     if plan.closed and not again:  # what is refined must be of the same rows, not of rows that count as such
-        data = "closed parts"
+        public = [table for table in tables if table.public]
+        data = f"closed parts {versions.content(public)}" if public else "closed parts"
     elif policy.data_version is None:
         data = versions.content(tables, again=again)
     unnamed = tuple(replace(output, name="") for output in plan.outputs)

@@ -6,6 +6,7 @@ import datetime as clock
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +339,28 @@ def test_a_repeat_of_a_closed_week_is_free_though_other_rows_came(
     session.close()
 
 
+def test_a_closed_week_is_asked_anew_where_a_public_table_has_changed(folder: Path) -> None:
+    def zones(*names: str) -> None:
+        with duckdb.connect() as connection:
+            rows = ", ".join(f"('{name}')" for name in names)
+            connection.execute(f"CREATE TABLE t AS SELECT * FROM (VALUES {rows}) v(land)")
+            connection.execute(f"COPY t TO '{folder / 'zones.parquet'}' (FORMAT parquet)")
+
+    zones("a")
+    declared = POLICY.replace('every = "week"', 'every = "week"\nclosed_after = "0 days"')
+    more = '[tables.zones]\nsource = "zones.parquet"\npublic = true\n'
+    (folder / "dpsql.toml").write_text(declared + more)
+    asked = f"signups s JOIN zones z ON s.land = z.land WHERE {W2}"
+    for names, least in ((("a",), 300), (("a", "b"), 650)):
+        zones(*names)
+        with closing(Session(load(folder / "dpsql.toml"), analyst="ann")) as session:
+            assert one(session, asked, "0.5") > least
+            add_rows(folder)
+            spent = session.budget().spent
+            one(session, asked, "0.5")
+            assert session.budget().spent == spent, "it is a free repeat"
+
+
 def test_old_weeks_are_added_up_from_free_repeats(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = POLICY.replace('every = "week"', 'every = "week"\nclosed_after = "0 days"')
     (folder / "dpsql.toml").write_text(closed)
@@ -468,6 +491,17 @@ def test_a_lost_file_is_noticed(refusing: Session, folder: Path, name: str) -> N
     change(folder, "UPDATE t SET signed_up = signed_up + 7 WHERE user_id = 0")
     with pytest.raises(OperationalError, match=f"{name}, which tells whether units have moved, is missing"):
         one(refusing, f"signups WHERE {W3}", "0.5")
+
+
+def test_a_process_with_older_parts_hides_no_move(refusing: Session, folder: Path) -> None:
+    one(refusing, f"signups WHERE {W2}", "0.1")
+    (folder / "dpsql.toml").write_text(REFUSING.replace('every = "week"', 'every = "day"'))
+    with closing(Session(load(folder / "dpsql.toml"), analyst="ann")) as days:
+        one(days, "signups WHERE signed_up = DATE '2026-01-05'", "0.3")
+        change(folder, "UPDATE t SET signed_up = signed_up + 7 WHERE user_id = 0")
+        one(refusing, f"signups WHERE {W2} AND land = 'a'", "0.1")  # it is charged to all parts
+        with pytest.raises(OperationalError, match="table signups waits for its owner"):
+            one(days, "signups WHERE signed_up = DATE '2026-01-12'", "0.3")
 
 
 def test_periods_of_days_are_those_of_the_calendar() -> None:

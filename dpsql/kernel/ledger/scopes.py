@@ -375,17 +375,7 @@ def spend_own(
         own.admit(connection, caps, reserved, price, parts)
     paid = reserved if charged is None else charged
     for name in {*names_of(connection, analyst), *orders}:
-        if parts is not None and name == scope(analyst) and own is None and not caps.groups_of(analyst):
-            keep_name(connection, name)
-        else:
-            add_loss(connection, name, orders.get(name), reserved, paid, parts)
-
-
-def keep_name(connection: sqlite3.Connection, name: str) -> None:
-    """Keep a scope that no cap looks at without totals by parts: they are added up when a cap needs them."""
-    part_totals.forget_tree(connection, name)
-    if read_total(connection, name) is None:
-        write_total(connection, name, Stored(Totals()))
+        add_loss(connection, name, orders.get(name), reserved, paid, parts)
 
 
 def spend_total(

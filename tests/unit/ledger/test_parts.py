@@ -251,7 +251,10 @@ def test_a_node_that_was_changed_is_found(path: Path) -> None:
         connection.execute("UPDATE node SET epsilon = 1 WHERE level = 0")
         connection.commit()
     with opened(path) as ledger:
-        assert ledger.check() == ["the totals by parts of policy are not the sums of its entries"]
+        assert ledger.check() == [
+            f"the totals by parts of {name} are not the sums of its entries"
+            for name in ("analyst ann", "policy")
+        ]
 
 
 def test_a_root_that_was_changed_is_noticed_when_it_is_opened(path: Path) -> None:
@@ -389,6 +392,23 @@ def test_where_units_moved_the_largest_total_counts_everywhere(ledger: Ledger) -
     assert ledger.spend_in_all_parts() == {}, "nothing is added twice"
 
 
+@pytest.mark.parametrize("changed", ["declaration", "units"])
+def test_what_an_analyst_without_a_cap_asked_of_old_parts_counts_in_a_later_cap(
+    path: Path, changed: str
+) -> None:
+    with opened(path) as ledger:
+        ask(ledger, ONE, only(A), "ann")
+        if changed == "units":
+            ledger.spend_in_all_parts()
+    parts = WEEKS if changed == "units" else MONTHS
+    with opened(path, parts=parts):
+        pass
+    with opened(path, parts=parts, total=Charge(Fraction(9)), analysts={"ann": Charge(ONE)}) as ledger:
+        with pytest.raises(BudgetExceeded):
+            ask(ledger, Fraction(1, 10), only(B), "ann")
+        assert ledger.check() == []
+
+
 def test_a_policy_without_parts_is_charged_whole(path: Path) -> None:
     with opened(path, parts=None) as ledger:
         ask(ledger, HALF, only(A))
@@ -428,6 +448,24 @@ def test_the_mark_of_a_lost_copy_loses_no_charge_of_a_part(path: Path, *, gone_o
         assert all(spent(ledger, part) >= least for part, least in before.items())
         assert ledger.check() == []
     with opened(path, total=Charge(Fraction(9))) as ledger:
+        assert ledger.check() == []
+
+
+def test_the_mark_tells_of_the_parts_of_an_analyst_without_a_cap(path: Path) -> None:
+    def settled(epsilon: Fraction) -> None:
+        with opened(path, total=Charge(Fraction(9))) as ledger:
+            ledger.settle(ask(ledger, epsilon, only(A), "ann"), Charge(epsilon), release=b"x")
+
+    settled(Fraction(1, 8))
+    copy = path.read_bytes()
+    settled(ONE)
+    for left in path.parent.glob("ledger.sqlite-*"):
+        left.unlink()
+    path.write_bytes(copy)
+    opened(path, total=Charge(Fraction(9)), opening=Opening.ACCEPT).close()
+    with opened(path, total=Charge(Fraction(9)), analysts={"ann": Charge(Fraction(5, 4))}) as ledger:
+        with pytest.raises(BudgetExceeded):
+            ask(ledger, HALF, only(A), "ann")
         assert ledger.check() == []
 
 
