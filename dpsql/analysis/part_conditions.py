@@ -288,7 +288,9 @@ def _ends_of(operator: str, constant: datetime, unit: str) -> tuple[datetime | N
     ceiling = low if low == constant else after
     match operator:
         case "=":
-            return (low, after) if low == constant else (low, low)
+            if low != constant:
+                return low, low
+            return low, after if after > low else None  # behind all parts that are told apart
         case "<":
             return None, ceiling
         case "<=":

@@ -40,7 +40,7 @@ from dpsql.types import BIGINT, DATE, TIMESTAMP, VARCHAR
 CONDITIONS = 100_000 if os.environ.get("DPSQL_PARTS") else 1_500
 AT_ONCE = 50
 DAY, LAND, AGE = Column("t", "d"), Column("t", "land"), Column("t", "age")
-FAR = ["-infinity", "0990-05-01", "1500-02-03", "2999-12-31", "3000-01-01", "infinity"]
+FAR = ["-infinity", "0990-05-01", "1500-02-03", "2999-12-31", "3000-01-01", "9999-12-31", "infinity"]
 
 
 def days() -> list[date]:
@@ -68,6 +68,7 @@ def grid(dates: bool) -> duckdb.DuckDBPyConnection:
         weeks.number(date(2999, 12, 31)),
         (1 << 20) - 3,
         (1 << 20) - 3,
+        (1 << 20) - 3,
     ]
     rows += [(f"'{each}'", number) for each, number in zip(FAR, numbers, strict=True)]
     rows.append(("NULL", (1 << 20) - 2))
@@ -79,7 +80,7 @@ def grid(dates: bool) -> duckdb.DuckDBPyConnection:
 
 
 def constant(random: Random, dates: bool) -> Expr:
-    day = random.choice([*days(), date(2026, 1, 1), date(1500, 2, 3), date(2026, 1, 5)])
+    day = random.choice([*days(), date(2026, 1, 1), date(1500, 2, 3), date(2026, 1, 5), date(9999, 12, 31)])
     if dates or random.random() < 0.5:
         return Cast(Constant(day.isoformat(), VARCHAR), DATE if dates else TIMESTAMP, bounded=True)
     clock = random.choice([timedelta(), timedelta(hours=13, minutes=30), timedelta(hours=4)])
