@@ -130,16 +130,20 @@ class MovedUnits:
             if PeriodsOfUnits.read(self._file.read_bytes()).count_moved(found):
                 return False
         content = found.to_bytes()
-        replace_durably(self._file, content)
-        self._file.chmod(0o600)
         digest = hashlib.sha256(content).hexdigest()
         kept = {"declared": declared, "version": version, "digest": digest}
+        # Whoever is killed while the file is written leaves the old one or this one: both are known.
+        self._ledger.remember(_SETTING, json.dumps({**setting, "next": kept}))
+        replace_durably(self._file, content)
+        self._file.chmod(0o600)
         self._ledger.remember(_SETTING, json.dumps(kept))
         return True
 
     def _setting(self) -> dict[str, str]:
-        found: dict[str, str] = json.loads(self._ledger.recall(_SETTING) or "{}")
-        return found
+        """Return what the ledger has of the file; of a new one, if it was written."""
+        found = json.loads(self._ledger.recall(_SETTING) or "{}")
+        later: dict[str, str] | None = found.pop("next", None)
+        return later if later is not None and self._is_whole(later) else found
 
     def _is_whole(self, setting: dict[str, str]) -> bool:
         try:

@@ -22,6 +22,7 @@ from dpsql.errors import BudgetExceeded, InternalError, OperationalError, QueryR
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.unit_parts import EVERY, Calendar, PartSet
+from dpsql.ledger import Ledger
 from dpsql.policy import load
 from dpsql.release import moved_units
 from dpsql.session import Session
@@ -502,6 +503,34 @@ def test_a_process_with_older_parts_hides_no_move(refusing: Session, folder: Pat
         one(refusing, f"signups WHERE {W2} AND land = 'a'", "0.1")  # it is charged to all parts
         with pytest.raises(OperationalError, match="table signups waits for its owner"):
             one(days, "signups WHERE signed_up = DATE '2026-01-12'", "0.3")
+
+
+@pytest.mark.parametrize("writes", [1, 2])
+@pytest.mark.parametrize("first", [True, False])
+def test_who_is_killed_while_units_are_written_loses_none(
+    refusing: Session, folder: Path, monkeypatch: pytest.MonkeyPatch, writes: int, first: bool
+) -> None:
+    """`writes`: of how many writes to the ledger the last one fails, before and after that of the file."""
+    if not first:
+        one(refusing, f"signups WHERE {W2}", "0.1")
+        change(folder, "INSERT INTO t VALUES (9999, DATE '2026-01-06', 'a')")
+    left = [writes]
+
+    def remember(ledger: Ledger, name: str, value: str) -> None:
+        left[0] -= name == "units of parts"
+        if not left[0]:
+            raise KeyboardInterrupt
+        right(ledger, name, value)
+
+    right = Ledger.remember
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "remember", remember)
+        with pytest.raises(KeyboardInterrupt):
+            one(refusing, f"signups WHERE {W2} AND land = 'a'", "0.1")
+    one(refusing, f"signups WHERE {W2} AND land = 'a'", "0.1")
+    change(folder, "UPDATE t SET signed_up = signed_up + 7 WHERE user_id = 0")
+    with pytest.raises(OperationalError, match="table signups waits for its owner"):
+        one(refusing, f"signups WHERE {W3}", "0.1")
 
 
 def test_periods_of_days_are_those_of_the_calendar() -> None:
