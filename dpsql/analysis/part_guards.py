@@ -6,7 +6,8 @@ kernel proves the parts of what is counted from these guards, whatever was found
 would be missing, and no unit would bear what is not charged to it.
 
 With `until = "now"` a statement that may read later parts reads the home table up to now. One that reads
-earlier parts alone is left as it is written, so that its answer is found again next week.
+earlier parts alone is left as it is written, so that its answer is found again next week. So is one that is
+charged to later parts in any case, such as one with a LEFT JOIN of the home table.
 """
 
 from __future__ import annotations
@@ -68,12 +69,13 @@ def guard_rows(
         return GuardedRows(made, known.parts, False)
     calendar = Calendar(home.every)
     last = calendar.number(now)
-    others = (NULL_PART, NO_HOME)
-    if not walk.scanned or known.parts <= PartSet.of((EARLIER, last), others):
+    past = PartSet.of((EARLIER, last), (NULL_PART, NULL_PART), (NO_HOME, NO_HOME))
+    if not walk.scanned or known.parts <= past:
         return GuardedRows(made, known.parts, False)
-    walk = _Guards(home, frozenset(public), evaluate, last)
-    made, known = walk.query(query)
-    return GuardedRows(made, known.parts, True)
+    cut, left = _Guards(home, frozenset(public), evaluate, last).query(query)
+    if not left.parts <= past:  # it is charged to later parts in any case: no row is left out for nothing
+        return GuardedRows(made, known.parts, False)
+    return GuardedRows(cut, left.parts, True)
 
 
 def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -> Query:

@@ -153,6 +153,22 @@ def test_without_a_condition_a_statement_reads_up_to_now(session: Session) -> No
         session.prepare(select("signups WHERE signed_up > DATE '2026-01-26'"))
 
 
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "visits v ANTI JOIN signups s USING (user_id)",
+        "visits v LEFT JOIN signups s USING (user_id) WHERE s.user_id IS NULL",
+        "visits WHERE user_id NOT IN (SELECT user_id FROM signups)",
+    ],
+)
+def test_what_is_charged_to_all_parts_reads_every_row(session: Session, rest: str) -> None:
+    """Each user of a visit has signed up, some of them in later weeks."""
+    said = told(session, select(rest, "0.5"))
+    assert said["parts"].startswith("all")
+    assert "up to" not in said.get("assumed", "")
+    assert abs(one(session, rest, "1")) < 200
+
+
 def test_with_until_false_it_reads_all(folder: Path) -> None:
     (folder / "dpsql.toml").write_text(POLICY.replace('every = "week"', 'every = "week"\nuntil = false'))
     session = Session(load(folder / "dpsql.toml"), analyst="ann")
