@@ -25,7 +25,7 @@ from dpsql.engines import (
     take_counts,
 )
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.errors import InterfaceError, InternalError, OperationalError
+from dpsql.errors import EngineNotTested, InterfaceError, InternalError, OperationalError
 from dpsql.fair_cache import FairCache
 from dpsql.kernel.charged_work import ChargedWork, Paid, run_uncharged
 from dpsql.kernel.counts import Counts
@@ -145,7 +145,7 @@ class Engines:
         try:
             query = merge_queries(compiled, others, self.policy, self.schema_database)
             self.engine.translate(query)
-        except (Untranslatable, InternalError, RecursionError):
+        except (Untranslatable, EngineNotTested, InternalError, RecursionError):
             return compiled  # which was proved and confirmed before the charge
         return query if self.kept.fits(query) else compiled
 

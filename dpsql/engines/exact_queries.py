@@ -15,9 +15,10 @@ import pyarrow as pa
 from dpsql.engines.declared_domains import Domains, OwnedRows
 from dpsql.engines.duckdb.table_readers import Reader
 from dpsql.engines.remote_engine import RemoteEngine
-from dpsql.engines.worker import UNCHARGED, run_in_thread
+from dpsql.engines.worker import run_in_thread
 from dpsql.engines.writer import Translated, Untranslatable, write
 from dpsql.errors import InternalError
+from dpsql.kernel.charged_work import UNCHARGED
 from dpsql.kernel.tree import Select
 from dpsql.policy import Unit, UnitColumn, UnitVia, fit_bounds, fold
 from dpsql.types import DOUBLE, VARCHAR, SqlType

@@ -27,9 +27,9 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.analysis.public_limits import find_fault
 from dpsql.engines.duckdb import duckdb_settings
-from dpsql.engines.worker import UNCHARGED, UnboundQuery, running_statement
+from dpsql.engines.worker import UnboundQuery, running_statement
 from dpsql.errors import UNKNOWN_STATES, ProgrammingError, QueryRefused, ResultTooLarge
-from dpsql.kernel.charged_work import Cancelled
+from dpsql.kernel.charged_work import UNCHARGED, Cancelled
 from dpsql.kernel.tree import DOMAIN_SCHEMA, literal_sql, quote
 from dpsql.language import Outline, StatementText
 from dpsql.policy import fold

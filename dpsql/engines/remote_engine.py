@@ -25,7 +25,7 @@ from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.duckdb.table_readers import Reader, read_source
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.worker import UNCHARGED, run_in_thread
+from dpsql.engines.worker import run_in_thread
 from dpsql.engines.writer import (
     Dialect,
     PublicRelation,
@@ -36,7 +36,7 @@ from dpsql.engines.writer import (
     write,
 )
 from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.kernel.charged_work import CANCELLED, FAILED, UNCHARGED
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.ledger.process_identity import OwnerProcess
 from dpsql.kernel.rows_first import KeptFew

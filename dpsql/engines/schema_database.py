@@ -26,9 +26,9 @@ from dpsql.engines.public_queries import (
     parse_json,
     unbound_error,
 )
-from dpsql.engines.worker import KEPT, UNCHARGED, UnboundQuery, running_statement
+from dpsql.engines.worker import KEPT, UnboundQuery, running_statement
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, ResultTooLarge
-from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.kernel.charged_work import CANCELLED, FAILED, UNCHARGED
 from dpsql.kernel.tree import DOMAIN_SCHEMA, DomainScan, Scan, duckdb_sql, literal_sql
 from dpsql.policy import BooleanDomain, EnumDomain, fold
 from dpsql.policy.model import facts_of

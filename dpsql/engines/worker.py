@@ -14,13 +14,12 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from dpsql.errors import OperationalError, Unknown
-from dpsql.kernel.charged_work import Cancelled
+from dpsql.kernel.charged_work import UNCHARGED, Cancelled
 from dpsql.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from dpsql.analysis import CompiledQuery
 
-UNCHARGED = "the statement was cancelled; nothing was charged"
 KEPT = "the statement was cancelled; what it released is stored, and costs nothing when it is asked again"
 
 

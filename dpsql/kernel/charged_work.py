@@ -39,6 +39,8 @@ FAILED = "the engine could not finish the statement; its charge is kept"
 INTERRUPTED = "Query interrupted"
 """What DuckDB says of a Ctrl-C while the main thread runs a query: the same event."""
 CANCELLED = "the statement was cancelled; its charge is kept"
+UNCHARGED = "the statement was cancelled; nothing was charged"
+"""What a cancellation says before a charge; public queries say it, which may run under one, too."""
 
 _BUG = "this is a bug of dpsql: what was to be counted is not certified; its charge is kept"
 _OVER = "the reservation has ended or is in use: nothing more is answered under it"
@@ -241,6 +243,8 @@ class ChargedWork:
             (self._ledger.fail if failed else self._ledger.cancel)(self._reservation)
         if isinstance(error, Cancelled) and failed:
             raise StatementFailed(FAILED)
+        if isinstance(error, Cancelled) and str(error) == UNCHARGED:
+            raise Cancelled(CANCELLED)
         if not isinstance(error, Exception) or isinstance(error, Cancelled):
             raise error
         if isinstance(error, NotCertified):

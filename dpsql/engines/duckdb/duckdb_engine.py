@@ -22,9 +22,8 @@ from dpsql.engines.duckdb.unit_bits import UnitBits, integer_unit
 from dpsql.engines.duckdb.unit_rows import UnitRows
 from dpsql.engines.process_storage import Scratch
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.worker import UNCHARGED
-from dpsql.errors import InternalError, OperationalError, PolicyError
-from dpsql.kernel.charged_work import CANCELLED, FAILED
+from dpsql.errors import EngineNotTested, InternalError, OperationalError, PolicyError
+from dpsql.kernel.charged_work import CANCELLED, FAILED, UNCHARGED
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.faster import UnitFacts
 from dpsql.kernel.filled_domains import FilledDomain
@@ -168,15 +167,13 @@ class DuckDBEngine:
             # A relation is planned twice, which takes longer than to copy a few numbers.
             return cursor.execute(sql).fetchnumpy()
 
-        def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table | dict[str, NDArray[np.int64]] | Counts:
-            for sql, cell in compiled.faster:
-                if sql not in self._incomplete:
-                    if (found := _count_faster(cursor, sql, cell, compiled.counts)) is not None:
-                        return found
-                    self._incomplete.add(sql)
-            if filled is not None and (counts := _fill_domain(cursor, filled, compiled)) is not None:
-                return counts
-            return fetch(cursor, compiled.sql)
+        def try_texts(cursor: duckdb.DuckDBPyConnection) -> dict[str, NDArray[np.int64]] | Counts | None:
+            for sql, cell in texts:
+                self._incomplete.add(sql)  # so it is if the text fails, or the statement's time ends it
+                if (found := _count_faster(cursor, sql, cell, compiled.counts)) is not None:
+                    self._incomplete.discard(sql)
+                    return found
+            return None if filled is None else _fill_domain(cursor, filled, compiled)
 
         if len(self._incomplete) > _INCOMPLETE:
             self._incomplete.clear()
@@ -184,8 +181,11 @@ class DuckDBEngine:
         rows = self._bits.count(compiled, self._attempt, fetch, counts_only=counts_only)
         if rows is None:
             rows = self._rows.count(compiled, self._attempt, fetch)
+        texts = [(sql, cell) for sql, cell in compiled.faster if sql not in self._incomplete]
+        if rows is None and (texts or filled is not None):
+            rows = self._attempt(try_texts, counts_only=counts_only)
         if rows is None:
-            rows = self._run(work, CANCELLED, counts_only=counts_only)
+            rows = self._run(lambda cursor: fetch(cursor, compiled.sql), CANCELLED, counts_only=counts_only)
         if rows is None:
             raise OperationalError(FAILED)
         return rows if isinstance(rows, Counts) else _seal_counts(rows, compiled)
@@ -197,7 +197,7 @@ class DuckDBEngine:
             return None
         try:
             counts_only = confirm(self.schema_database, filled.text, self._policy)
-        except InternalError:  # the engine's binder does not understand it as it is meant
+        except (EngineNotTested, InternalError):  # the engine's binder does not understand it as it is meant
             return None
         return filled if counts_only or not compiled.counts_only else None
 
@@ -378,7 +378,7 @@ def _count_faster(
     """Return the numbers of a faster text; None if some are of this cell or a greater one, or if it fails."""
     try:
         found = cursor.execute(sql).fetchnumpy()
-    except duckdb.InterruptException:
+    except (duckdb.InterruptException, duckdb.FatalException, duckdb.InternalException):
         raise
     except duckdb.Error:
         return None
@@ -389,13 +389,8 @@ def _count_faster(
 def _fill_domain(
     cursor: duckdb.DuckDBPyConnection, filled: FilledDomain, compiled: CompiledQuery
 ) -> Counts | None:
-    """Return the counts of a domain of which the engine has the groups with rows; None if that fails."""
-    try:
-        rows = cursor.execute(filled.text).fetchnumpy()
-    except duckdb.InterruptException:
-        raise
-    except duckdb.Error:
-        return None
+    """Return the counts of a domain of which the engine has the groups with rows; None if some lack."""
+    rows = cursor.execute(filled.text).fetchnumpy()
     return filled.seal_counts(rows, None if compiled.order is None else compiled.order.terms)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.analysis import CompiledQuery
 from dpsql.analysis.compiled_query import confirm
-from dpsql.errors import InternalError
+from dpsql.errors import EngineNotTested, InternalError
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.filled_domains import FilledDomain
 from dpsql.kernel.rows_first import CANDIDATES, RowsFirst, seal_few, seal_largest
@@ -73,7 +73,7 @@ class FewGroups:
             filled = None if domain is None else FilledDomain.of(compiled.certificate, domain)
             texts = [upper, duckdb_sql(few), *([] if filled is None else [filled.text])]
             plain = [confirm(self._schema, sql, self._policy) for sql in texts]
-        except InternalError:  # the engine's binder does not understand them as they are meant
+        except (EngineNotTested, InternalError):  # the engine binds them otherwise than they are meant
             return None
         if tried in self._failed:
             return None

@@ -21,7 +21,7 @@ from dpsql.engines import Cancelled
 from dpsql.engines.duckdb import duckdb_engine, few_groups, unit_bits
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.duckdb.few_groups import FewGroups
-from dpsql.errors import InternalError, StatementFailed
+from dpsql.errors import EngineNotTested, InternalError, StatementFailed
 from dpsql.kernel import faster
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.mechanisms import NoiseSource
@@ -513,6 +513,21 @@ def test_a_query_that_fails_is_no_failure(
         upper = seen.upper
         assert answered(session, TOP, given) == right
         assert seen.upper == upper  # it is not tried again
+
+
+def test_queries_with_unknown_words_are_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
+) -> None:
+    """An engine that was not tested may plan a certified query in known words, but not these."""
+
+    def refuse(*_: object) -> bool:
+        raise EngineNotTested("nothing was charged")
+
+    monkeypatch.setattr(few_groups, "confirm", refuse)
+    with opened(tmp_path) as session:
+        session.run(TOP)
+        assert (seen.upper, seen.whole) == (0, 1)
+        assert session.database.ledger.count_failures(session.analyst) == 0
 
 
 def test_only_the_certified_query_fails_a_statement(

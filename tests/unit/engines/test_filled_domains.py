@@ -16,10 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpsql.analysis import CompiledQuery
+from dpsql.engines import Cancelled
 from dpsql.engines.duckdb import duckdb_engine, unit_bits
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
-from dpsql.errors import OperationalError, StatementFailed
+from dpsql.errors import EngineNotTested, OperationalError, StatementFailed
 from dpsql.kernel import filled_domains
+from dpsql.kernel.charged_work import CANCELLED
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.filled_domains import FilledDomain
 from dpsql.policy import load
@@ -236,6 +238,59 @@ def test_what_fails_or_is_not_there_is_counted_as_certified(
                 assert fast == numbers(engine.count(compiled))
         assert not any(filled)
         assert len(filled) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [duckdb.OutOfMemoryException("77"), duckdb.FatalException("77"), MemoryError("77"), ValueError("77")],
+    ids=lambda error: type(error).__name__,
+)
+def test_no_error_of_a_text_is_one_of_the_statement(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a fatal one, the engine runs nothing more on the database: it is opened again."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    with opened(tmp_path) as session:
+        engine, _ = engine_and_query(session, FILLED[0])
+        before = dict(engine._opened)
+        monkeypatch.setattr(FilledDomain, "seal_counts", fail)
+        session.run(FILLED[0])
+        assert session.ledger.count_failures("analyst") == 0
+        assert (engine._opened != before) == isinstance(error, duckdb.FatalException)
+
+
+def test_a_text_with_unknown_words_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that was not tested may plan a certified query in known words, but not the text."""
+
+    def refuse(*_: object) -> bool:
+        raise EngineNotTested("nothing was charged")
+
+    monkeypatch.setattr(duckdb_engine, "confirm", refuse)
+    monkeypatch.setattr(duckdb_engine, "_fill_domain", lambda *_: pytest.fail("it was run"))
+    with opened(tmp_path) as session:
+        session.run(FILLED[0])
+        assert session.ledger.count_failures("analyst") == 0
+
+
+def test_a_cancellation_while_a_text_is_checked_keeps_the_charge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as session:
+        of = FilledDomain.of
+
+        def cancelled(*given: Any) -> FilledDomain | None:
+            session.cancel()
+            return of(*given)
+
+        monkeypatch.setattr(FilledDomain, "of", cancelled)
+        with pytest.raises(Cancelled) as caught:
+            session.run(FILLED[0])
+        assert str(caught.value) == CANCELLED
+        assert session.budget().spent.epsilon == 1
+        assert session.ledger.count_failures("analyst") == 0
 
 
 def test_a_failure_of_the_query_is_one_of_the_statement(
