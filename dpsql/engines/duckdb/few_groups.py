@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsql.analysis import CompiledQuery
 from dpsql.analysis.compiled_query import confirm
-from dpsql.errors import EngineNotTested, InternalError
+from dpsql.errors import EngineNotTested, Error, InternalError
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.filled_domains import FilledDomain
 from dpsql.kernel.rows_first import CANDIDATES, RowsFirst, seal_few, seal_largest
@@ -123,11 +123,23 @@ class FewGroups:
             if kept is not None or isinstance(table, Counts):
                 return None
             check()
-            found = seal_largest(table, queries, certificate, facts, asking)
+            found = _seal(lambda: seal_largest(table, queries, certificate, facts, asking))
             (self._failed.add if found is None else self._failed.discard)(tried)
             return found
-        self._failed.discard(tried)
-        return seal_few(table, queries, compiled.places, certificate, order, facts, asking)
+        places = compiled.places
+        found = _seal(lambda: seal_few(table, queries, places, certificate, order, facts, asking))
+        (self._failed.add if found is None else self._failed.discard)(tried)
+        return found
+
+
+def _seal(work: Callable[[], Counts | None]) -> Counts | None:
+    """Return the counts that the kernel makes of rows; None if it fails, which is no failure."""
+    try:
+        return work()
+    except Error:  # a cancellation, or the end of the statement's time
+        raise
+    except Exception:  # noqa: BLE001  whatever it is, the certified query is counted
+        return None
 
 
 def _has_many_groups(compiled: CompiledQuery) -> bool:

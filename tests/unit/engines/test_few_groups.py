@@ -515,6 +515,22 @@ def test_a_query_that_fails_is_no_failure(
         assert seen.upper == upper  # it is not tried again
 
 
+@pytest.mark.parametrize("text", [TOP, LARGEST[0]])
+@pytest.mark.parametrize("where", ["seal_few", "seal_largest"])
+def test_what_fails_beside_the_queries_is_no_failure(
+    where: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("secret")
+
+    with opened(tmp_path) as session:
+        right = answered(session, text, given)
+        engine_and_query(session, text)[0]._few._failed.clear()
+        monkeypatch.setattr(few_groups, where, fail)
+        assert answered(session, text, given) == right
+        assert session.database.ledger.count_failures(session.analyst) == 0
+
+
 def test_queries_with_unknown_words_are_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
