@@ -352,6 +352,7 @@ class DuckDBEngine:
         """
         with self._lock:
             self._opened = {}
+            self._rows.forget()
 
     def close(self) -> None:
         """Close the connections to the data."""

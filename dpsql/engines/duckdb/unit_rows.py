@@ -1,7 +1,8 @@
 """Rows and sums on DuckDB, counted by what is known of units: when texts of the kernel for it are tried.
 
 How many rows units have, and what is aggregated of the rows of each, is counted when a statement first needs
-it, after it was charged, and kept while the engine is: it has the version of the table that was told then. As
+it, after it was charged, and kept while the database is open: it has the version of the table that was told
+then. A database keeps files open, so what it reads may be older than that: with it, facts are forgotten. As
 with `unit_bits`, whatever the engine raises meanwhile is no failure of the statement: the certified query is
 counted under the same charge. So texts run where the optimizer uses the least and the greatest values of
 columns, whatever they compute.
@@ -59,10 +60,24 @@ class UnitRows:
         self._tables: dict[str, UnitTable] = {}
         """By their SELECT, those that were read last at the end."""
         self._lock = threading.Lock()
+        self._openings = 0
+        """How often the database was opened again."""
         # Queries of which a text failed, or could not be made: it would again.
         self._failed: set[str] = set()
         # Tables that are too small for texts of one kind.
         self._small: set[tuple[str, bool]] = set()
+
+    def forget(self) -> None:
+        """Forget what is known; called with each opening of the database, before anybody has the new one."""
+        self._openings += 1
+        self._facts.clear()
+        with self._lock:
+            self._tables.clear()
+
+    def _tell(self, table: str, openings: int) -> object:
+        """Return the version of a table, as the database of this opening reads it; None for another one."""
+        found = self._version(table)
+        return None if found is None or openings != self._openings else (openings, found)
 
     def count(
         self,
@@ -83,7 +98,7 @@ class UnitRows:
         if way is None:
             return None
         table, form = way
-        version = partial(self._version, table)
+        version = partial(self._tell, table, self._openings)
         # A text that the statement's time ends is not tried again either: so this is written before.
         if len(self._failed) >= _FAILED:
             self._failed.clear()

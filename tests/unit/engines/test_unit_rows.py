@@ -423,6 +423,30 @@ def test_a_text_on_other_rows_than_the_facts_has_no_number(
     assert seen.complete == [True, False]
 
 
+def test_a_database_that_is_opened_again_has_facts_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is open is the old file, whatever is at its place: facts of it are not those of the new one."""
+
+    def write_database(path: Path, units: Sequence[object]) -> None:
+        write_rows(tmp_path / "t.parquet", units)
+        with duckdb.connect(path) as made:
+            made.execute(f"CREATE TABLE t AS FROM '{tmp_path}/t.parquet'")
+
+    write_database(tmp_path / "own.duckdb", MANY)
+    write_database(tmp_path / "new.duckdb", [unit for unit in MANY for _ in range(3)])
+    policy = POLICY.format(source="t", kind="BIGINT") + '[database]\npath = "own.duckdb"\n'
+    (tmp_path / "dpsql.toml").write_text(policy, "utf-8")
+    with closing(Session(load(tmp_path / "dpsql.toml"))) as session:
+        engine, compiled = engine_and_query(session, asked(FIRST, 12))
+        for counts_only in (False, True):
+            engine._connection(counts_only=counts_only)
+        os.replace(tmp_path / "new.duckdb", tmp_path / "own.duckdb")
+        both(engine, compiled, monkeypatch)
+        engine._reopen()
+        both(engine, compiled, monkeypatch)
+
+
 def test_a_file_of_now_has_no_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen) -> None:
     """It may change once more without its times telling it."""
     write_rows(tmp_path / "t.parquet", MANY)
