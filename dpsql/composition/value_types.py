@@ -54,8 +54,8 @@ class PlacedValue:
 def constant_type(found: str, *, listed: bool) -> SqlType | None:
     """Return the type as which a released value of an engine's type is a constant; None if it is none.
 
-    >>> constant_type("INTEGER", listed=False), constant_type("INTEGER", listed=True)
-    (SqlType('DOUBLE'), SqlType('BIGINT'))
+    >>> [str(constant_type("INTEGER", listed=listed)) for listed in (False, True)]
+    ['DOUBLE', 'BIGINT']
     """
     if listed and _WHOLE.fullmatch(found):
         return BIGINT

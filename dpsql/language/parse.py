@@ -396,7 +396,7 @@ def _parse_show(source: StatementText, tokens: list[Token]) -> Show:
     raise source.syntax(
         "SHOW does not support this",
         at,
-        "SHOW PRIVACY BUDGET, that BY PARTS, SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1 or SHOW STREAMS",
+        "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1 or SHOW STREAMS",
     )
 
 

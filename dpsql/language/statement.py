@@ -369,7 +369,7 @@ class Explain:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW PRIVACY BUDGET, that BY PARTS, SHOW TABLES, SHOW RELEASES, SHOW RELEASE n, SHOW STREAMS."""
+    """SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE n, SHOW STREAMS."""
 
     source: StatementText
     what: Literal["budget", "parts", "tables", "releases", "release", "streams"]

@@ -85,7 +85,7 @@ def _continue_clauses(before: str, word: str) -> list[str]:
     """Return how clauses of several words go on, of which the text has at least the first.
 
     >>> _continue_clauses("SELECT WITH ", "DIFF"), _continue_clauses("show ", "")
-    (['DIFFERENTIAL_PRIVACY'], ['tables', 'privacy budget', 'releases', 'release'])
+    (['DIFFERENTIAL_PRIVACY'], ['tables', 'privacy budget', 'releases', 'privacy budget by parts', 'release'])
     """
     said = before.upper().split()
     found = []

@@ -39,8 +39,10 @@ SELECT country, COUNT(DISTINCT page) AS n FROM visits GROUP BY country ORDER BY 
 SELECT page, COUNT(DISTINCT user_id // 2) AS n FROM visits GROUP BY page ORDER BY n DESC LIMIT 2
 
 -- R07 tuple with the unit
--- error: a tuple is not supported here over private data
--- at: user_id
+-- error: one user_id can have many different values of this in a group
+-- at: COUNT
+-- hint: COUNT(DISTINCT (user_id, page), contribution_bounds_per_group => (0, 20))
+-- rewrite: SELECT country, COUNT(DISTINCT (user_id, page), contribution_bounds_per_group => (0, 20)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2 -- 20 is a guess
 SELECT country, COUNT(DISTINCT (user_id, page)) AS n FROM visits GROUP BY country ORDER BY n DESC LIMIT 2
 
 -- R08 two columns

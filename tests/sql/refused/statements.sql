@@ -130,13 +130,13 @@ SET VARIABLE x = 5
 -- R713 SHOW of something else
 -- error: SHOW does not support this
 -- at: ALL
--- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES,
+-- hint: SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES,
 SHOW ALL
 
 -- R714 SHOW a table
 -- error: SHOW does not support this
 -- at: visits
--- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES,
+-- hint: SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES,
 SHOW visits
 
 -- R715 DESCRIBE a query
@@ -268,7 +268,7 @@ EXPLAIN
 -- R738 SHOW of nothing
 -- error: SHOW does not support this
 -- at: SHOW
--- hint: SHOW PRIVACY BUDGET, SHOW TABLES, SHOW RELEASES,
+-- hint: SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES,
 SHOW
 
 -- R739 nextval
