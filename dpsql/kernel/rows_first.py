@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpsql.errors import InternalError
+from dpsql.errors import Error, InternalError
 from dpsql.kernel.check.certificate import Certificate
 from dpsql.kernel.counts import Counts, Exact, Order, Wanted, exact
 from dpsql.kernel.faster import UnitFacts, condition_of, rows_at_most, rows_of, units_at_most
@@ -173,7 +173,14 @@ class CountedSoFar:
             return
         rows = self.upper[0]
         self._asked += int(rows[lacking].sum())
-        if 2 * self._asked > int(rows.sum()) or not self.count_few(keys_at, lacking):
+        few = 2 * self._asked <= int(rows.sum())
+        try:
+            known = few and self.count_few(keys_at, lacking)
+        except Error:  # the statement was cancelled, or the data have changed
+            raise
+        except Exception:  # noqa: BLE001  whatever it is, the certified query is counted
+            known = False
+        if not known:
             self.complete()
 
     def count_few(self, keys_at: Callable[[Integers], list[pa.Array]], positions: Integers) -> bool:

@@ -531,6 +531,19 @@ def test_what_fails_beside_the_queries_is_no_failure(
         assert session.database.ledger.count_failures(session.analyst) == 0
 
 
+def test_what_fails_while_few_groups_are_placed_is_no_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given
+) -> None:
+    def fail(*_: object) -> bool:
+        raise MemoryError("secret")
+
+    with opened(tmp_path) as session:
+        right = answered(session, TOP, given)
+        monkeypatch.setattr(CountedSoFar, "count_few", fail)
+        assert answered(session, TOP, given) == right
+        assert session.database.ledger.count_failures(session.analyst) == 0
+
+
 def test_queries_with_unknown_words_are_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
