@@ -203,7 +203,10 @@ def _check_table(query: Query, policy: Policy, node: exp.Table, *, public: bool)
 
 
 def _check_declared(query: Query, policy: Policy, node: exp.Table) -> Table | None:
-    """Refuse the name of a table that is neither declared, nor a common table expression or catalog."""
+    """Return the declared table that a name means; None for a common table expression or a catalog's table.
+
+    Every other name is refused.
+    """
     database = node.args.get("db")
     if database is None and fold(node.name) in _list_visible_ctes(node):
         return None

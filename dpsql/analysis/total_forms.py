@@ -224,7 +224,10 @@ _MOST: dict[str, Callable[..., int]] = {
 
 
 def compute_in_full(form: Form, given: Sequence[Typed], fitted: Sequence[Typed]) -> Expr:
-    """Return an operator's result as BIGINT; `given` are its operands, `fitted` the same as BIGINT."""
+    """Return the result of an operator on whole numbers as BIGINT, computed wide enough not to overflow.
+
+    `given` are its operands, `fitted` the same as BIGINT. A result beyond BIGINT is cut to its ends.
+    """
     name = form.name.lower()
     numbers = [_as_number(a, b) for a, b in zip(given, fitted, strict=True)]
     most = _MOST[name](*(n.most for n in numbers))

@@ -251,7 +251,9 @@ def laplace_stddev(weights: tuple[float, ...]) -> float:
 
 @lru_cache(maxsize=1024)
 def laplace_half_width(weights: tuple[float, ...], confidence: float) -> float:
-    """Return the x that a sum of Laplace noises exceeds in absolute value with probability 1 - confidence.
+    """Return half the width of the interval of a weighted sum of independent Laplace noises of scale 1.
+
+    Its absolute value exceeds that with probability 1 - confidence.
 
     >>> round(laplace_half_width((3.0, 0.0), 0.95), 3), round(laplace_half_width((1.0, 1.0), 0.95), 3)
     (8.987, 4.113)

@@ -141,9 +141,10 @@ class Counts(Sealed):
         return seal(Counts(), found.take(wanted))
 
     def place_in_domain(self, domain: Domain, values: Values) -> Counts | None:
-        """Return the counts of the groups with rows of a large domain; the others have counts of 0.
+        """Return these counts as those of a large domain, of which only the groups with rows are listed.
 
-        These counts have the numbers of the keys' candidates in their places. None: two are equal, or one is
+        All other groups have counts of 0. The places of these counts are the numbers of each key's candidate
+        in the domain; `values` returns candidates by their numbers. None: two are equal, or one is
         not in the domain.
         """
         found = exact(self)

@@ -244,8 +244,9 @@ def options_of_default_error(plan: Plan, epsilon: Fraction | None) -> Options:
 
 
 def predict_error(plan: Plan, epsilon: Fraction) -> float | None:
-    """Predict the error at an epsilon: half the widest interval, or what keys alone tell apart.
+    """Predict the error of a statement at an epsilon: half the width of its widest interval.
 
+    Of one that shows keys alone it is the smallest difference of two counts that the selection detects.
     None: it is not predicted.
     """
     quote = choose(replace(plan, options=replace(plan.options, epsilon=epsilon))).quote

@@ -258,7 +258,7 @@ class SpendingRule:
         return price.epsilon > self._limit or price.delta > 0
 
     def needs_person(self, price: Charge) -> bool:
-        """Whether a person must agree to a price as well, where the program can ask one."""
+        """Whether a person must agree to a price, too, if the program that asks can ask one."""
         return self.ask_person_above is not None and price.epsilon > self.ask_person_above
 
     @property

@@ -242,7 +242,10 @@ def _is_tie(digits: str, power: int, x: np.floating) -> bool:
 
 
 def _untied_digits(x: np.floating, enough: int) -> tuple[str, int]:
-    """Return the digits of the shortest decimal that reads back as a positive float, and is no tie."""
+    """Return the digits and the power of ten of the shortest decimal that reads back as a positive float.
+
+    One that lies halfway between two floats is not taken. It has at most `enough` digits.
+    """
     for places in range(enough):
         decimal = f"{float(x):.{places}e}"
         digits, power = _split_digits(decimal)
