@@ -238,7 +238,7 @@ def test_a_guard_keeps_the_parts_that_it_says(every: Every, kind: str) -> None:
     for _ in range(60):
         chosen = PartSet.of(
             *(tuple(sorted(random.choices(numbers, k=2))) for _ in range(random.randrange(1, 3)))
-        )  # type: ignore[arg-type]
+        )
         text = duckdb_sql(guards._condition(DAY, chosen))
         kept = {n for (n,) in connection.execute(f"SELECT DISTINCT part FROM t WHERE {text}").fetchall()}
         assert kept == {n for n in numbers if n in chosen}, text

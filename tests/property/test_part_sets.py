@@ -20,6 +20,7 @@ import duckdb
 import pytest
 
 from dpsql.analysis import part_guards
+from dpsql.analysis.part_conditions import PartConditions
 from dpsql.composition.prepared import PreparedPrivate
 from dpsql.errors import QueryRefused
 from dpsql.kernel.check import part_sets, queries, sources
@@ -335,14 +336,14 @@ def test_a_guard_that_is_too_narrow_gives_a_wrong_answer_and_no_loss(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel believes the guards alone: what is not counted is not charged."""
-    right = part_guards.PartConditions.follow
+    right = PartConditions.follow
 
-    def too_narrow(rule: part_guards.PartConditions, expr: Any) -> Any:
+    def too_narrow(rule: PartConditions, expr: Any) -> Any:
         found = right(rule, expr)
         week_of_all = WEEKS.number(MONDAY)
         return type(found)(found.true & PartSet.of((0, week_of_all)), found.false, found.null)
 
-    monkeypatch.setattr(part_guards.PartConditions, "follow", too_narrow)
+    monkeypatch.setattr(PartConditions, "follow", too_narrow)
     found, narrow = violations(session, 4, 60)
     assert (found, narrow > 20) == ([], True)
     assert changed_by_guards(session, 60) != []

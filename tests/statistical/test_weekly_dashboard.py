@@ -80,7 +80,7 @@ def ask_week(session: Session, monkeypatch: pytest.MonkeyPatch, number: int, ask
 
     class Then(clock.datetime):
         @classmethod
-        def now(cls, tz: Any = None) -> clock.datetime:
+        def now(cls, tz: Any = None) -> Any:
             return clock.datetime.fromisoformat(str(monday + clock.timedelta(days=7))).replace(tzinfo=tz)
 
     for module in (compiler, planner):

@@ -241,7 +241,7 @@ def test_refused_and_free(shared: Session, text: str, message: str) -> None:
         ask(shared, text)
     assert message in str(caught.value)
     (row,) = ask(shared, "SHOW STREAMS")
-    assert (row["state"], row["left"], row["charged"], spent(shared)) == ("open", 8, "0", 1)
+    assert [row["state"], row["left"], row["charged"], spent(shared)] == ["open", 8, "0", 1]
 
 
 def test_one_side_alone(session: Session) -> None:

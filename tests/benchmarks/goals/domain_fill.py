@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import duckdb
 
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.session import Session
 from tests.benchmarks.measures import Figure, Goal, beside
 from tests.narrow import engine_of, private
@@ -49,6 +50,7 @@ def figures(setting: Setting) -> Iterator[Figure]:
         policy.write_text(POLICY.format(groups=groups, last=groups - 1))
         session = Session(policy)
         engine, compiled = engine_of(session), private(session.prepare(STATEMENT)).plan.compiled
+        assert isinstance(engine, DuckDBEngine)
         with engine._connection(counts_only=compiled.counts_only).cursor() as cursor:
 
             def undeclared(run: Callable[[str], duckdb.DuckDBPyConnection] = cursor.execute) -> None:

@@ -260,12 +260,12 @@ def _world(
         defaults=defaults or Defaults(),
     )
     readers = {n: Reader(t, tuple((t.columns or {}).items()), "", ()) for n, t in policy.tables.items()}
-    columns = {n: c for n, (c, _) in declared.items()}
+    listed = {n: c for n, (c, _) in declared.items()}
     domains = Domains(policy, readers)
     incoming = _public(public, units)
-    typed = {n: _typed(values, columns[n]) for n, values in incoming.items()}
+    typed = {n: _typed(values, listed[n]) for n, values in incoming.items()}
     return World(
-        name, policy, columns, SchemaDatabase(readers, typed, domains), units, typed, domains, readers
+        name, policy, listed, SchemaDatabase(readers, typed, domains), units, typed, domains, readers
     )
 
 

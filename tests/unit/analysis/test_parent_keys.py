@@ -105,9 +105,9 @@ def filled(units: frozenset[int]) -> duckdb.DuckDBPyConnection:
     for key, basket in PARCELS:
         if owner.get(basket) in units:
             connection.execute("INSERT INTO parcels VALUES (?, ?, TRUE)", [key, basket])
-    for number, (basket, unit, receipt) in enumerate(REFUNDS):
+    for number, (refunded, unit, receipt) in enumerate(REFUNDS):
         if unit in units:
-            row = [number, basket, unit, receipt]
+            row: list[object] = [number, refunded, unit, receipt]
             connection.execute("INSERT INTO refunds VALUES (?, ?, ?, ?, 'late', NULL)", row)
     for key, place in SCANS:
         if min((u for k, u in parcels if k == key and key is not None), default=None) in units:

@@ -33,8 +33,13 @@ def texts(policy: Path) -> list[str]:
     """The counting SQL of some accepted statements, as the engine binds it."""
     found: list[str] = []
     bind = SchemaDatabase.plan
+
+    def record(itself: SchemaDatabase, sql: str) -> object:
+        found.append(sql)
+        return bind(itself, sql)
+
     with pytest.MonkeyPatch.context() as patched, closing(Session(policy)) as session:
-        patched.setattr(SchemaDatabase, "plan", lambda itself, sql: [found.append(sql), bind(itself, sql)][1])
+        patched.setattr(SchemaDatabase, "plan", record)
         for fixture in FIXTURES[::EVERY]:
             session.prepare(fixture.statement)
     return sorted({sql for sql in found if "?" not in sql})

@@ -284,7 +284,7 @@ def test_a_dpsql_of_version_5_that_has_it_open_can_charge_nothing(tmp_path: Path
 
 # --- from version 6 on ---------------------------------------------------------------------------------
 
-NO_PARTS = {"touch": [], "tree": [], "node": []}
+NO_PARTS: dict[str, list[object]] = {"touch": [], "tree": [], "node": []}
 """The tables that version 8 added, of a ledger in which nothing was charged to parts."""
 
 OF_VERSION_6 = {

@@ -80,7 +80,7 @@ def test_each_part_has_the_whole_budget(ledger: Ledger) -> None:
     with pytest.raises(BudgetExceeded):
         ask(ledger, Fraction(1, 10), None)
     ask(ledger, ONE, PartSet.of((B + 1, B + 9), (NO_HOME, NO_HOME)))
-    assert (spent(ledger, A), spent(ledger, B + 10), spent(ledger, NO_HOME)) == (ONE, 0, ONE)
+    assert [spent(ledger, part) for part in (A, B + 10, NO_HOME)] == [ONE, 0, ONE]
     assert ledger.budget().spent.epsilon == ONE, "that of the fullest part"
     assert ledger.total_in_sequence() == 3
 
@@ -183,7 +183,7 @@ def test_a_shared_release_is_charged_to_its_parts(path: Path) -> None:
     with opened(path, analysts={"ann": Charge(ONE), "bob": Charge(HALF)}) as ledger:
         ledger.settle(ask(ledger, HALF, only(A), "ann"), Charge(HALF), release=b"x", reuse_key="k")
         ledger.share(["k"], "bob")
-        assert (spent(ledger, A, "bob"), spent(ledger, B, "bob")) == (HALF, 0)
+        assert [spent(ledger, part, "bob") for part in (A, B)] == [HALF, 0]
         ledger.settle(ask(ledger, HALF, only(A), "ann"), Charge(HALF), release=b"y", reuse_key="l")
         with pytest.raises(BudgetExceeded):
             ledger.share(["l"], "bob")
@@ -229,7 +229,7 @@ def test_totals_by_parts_are_those_of_a_list(tmp_path: Path) -> None:
             if step % 10:
                 continue
             connection.execute("INSERT OR REPLACE INTO tree VALUES ('x', NULL)")
-            asked = PartSet.of(*(tuple(sorted(random.choices(points, k=2))) for _ in range(2)))  # type: ignore[arg-type]
+            asked = PartSet.of(*(tuple(sorted(random.choices(points, k=2))) for _ in range(2)))
             segments = part_totals.segments(connection, [("x", None)], asked)
             assert sum(high - low + 1 for low, high, _ in segments) == len(asked)
             most = part_totals.Amounts()

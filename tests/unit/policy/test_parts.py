@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_a_policy_without_parts_is_what_it_was(written: Path) -> None:
         ("user", {"epsilon": "2000"}, "is above 1,000"),
     ],
 )
-def test_what_is_wrong_is_told(written: Path, kind: str, changes: dict[str, str | None], told: str) -> None:
+def test_what_is_wrong_is_told(written: Path, kind: str, changes: dict[str, Any], told: str) -> None:
     epsilon = str(changes.pop("epsilon", "1"))
     with pytest.raises(PolicyError) as problem:
         load(write(written, kind, epsilon, **changes))
