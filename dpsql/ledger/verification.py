@@ -25,10 +25,10 @@ from dpsql.kernel.ledger.totals import (
     Stored,
     added_amounts,
     base,
+    find_restored_cost,
     read,
     read_charge,
     read_loss,
-    restored_cost,
     scope,
 )
 from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
@@ -38,8 +38,8 @@ _NO_COST: Final = Fraction(0)
 
 _Record = Mapping[str, Any]
 
-_Restored = tuple[str | None, str, str | None, str | None, str | None]
-"""What was restored to a scope, as stored: epsilon, delta, cost, its order, the largest cost."""
+_Restored = tuple[int, str | None, str]
+"""What an event added to a scope: its number, epsilon and delta as stored."""
 
 
 def find_problems(connection: sqlite3.Connection) -> list[str]:
@@ -170,12 +170,14 @@ def compute_sums(connection: sqlite3.Connection, kept: Mapping[str, Stored]) -> 
                 before = found.get(name, Stored(Totals(), order.get(name)))
                 more = added_amounts(reserved, charged, before.order)
                 found[name] = replace(before, totals=before.totals + more)
-    for each, epsilon, delta, *costs in connection.execute(
-        "SELECT scope, epsilon, delta, cost, alpha, most FROM restored"
+    for event, each, epsilon, delta in connection.execute(
+        "SELECT event, scope, epsilon, delta FROM restored"
     ):
         for name in by_owner.get(each, [each]):
             before = found.get(name, Stored(Totals(), order.get(name)))
-            cost = _NO_COST if before.order is None else restored_cost(tuple(costs), before.order)
+            cost = _NO_COST
+            if before.order is not None:
+                cost = find_restored_cost(connection, event, each, before.order)
             more = Totals(None if epsilon is None else read(epsilon), read(delta), cost)
             found[name] = replace(before, totals=before.totals + more)
     for name, total in kept.items():
@@ -215,7 +217,8 @@ def replay_events(connection: sqlite3.Connection) -> Iterator[str]:
 class _RunningSums:
     """The totals after each event: the entries and what was restored so far, with totals of the scopes."""
 
-    def __init__(self) -> None:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
         self._entries: dict[Hashable, tuple[PrivacyLoss, PrivacyLoss, tuple[str, ...]]] = {}
         self._restored: list[tuple[str, _Restored]] = []
         self._totals: dict[tuple[str, Fraction | None], Stored] = {}
@@ -257,9 +260,11 @@ class _RunningSums:
         for reserved, charged, names in self._entries.values():
             if whose in names:
                 found += added_amounts(reserved, charged, order)
-        for name, (epsilon, delta, *costs) in self._restored:
+        for name, (event, epsilon, delta) in self._restored:
             if name == whose:
-                cost = _NO_COST if order is None else restored_cost((costs[0], costs[1], costs[2]), order)
+                cost = _NO_COST
+                if order is not None:
+                    cost = find_restored_cost(self._connection, event, name, order)
                 found += Totals(None if epsilon is None else read(epsilon), read(delta), cost)
         return found
 
@@ -269,7 +274,7 @@ class _Replay:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._sums = _RunningSums()
+        self._sums = _RunningSums(connection)
         self._running: dict[int, PrivacyLoss] = {}
         """The entries without an end, and what they have reserved."""
         self._measuring: set[int] = set()
@@ -402,7 +407,8 @@ class _Replay:
         if {name: amounts for name, *amounts in rows} != record["added"]:
             yield "what was added to the totals is not what it was"
         for name, amounts in record["added"].items():
-            self._sums.restore(name, tuple(amounts))
+            epsilon, delta, *_ = amounts
+            self._sums.restore(name, (self._n, epsilon, delta))
 
     def _compare_ladders(self, record: _Record) -> Iterator[str]:
         for content in record["ladders"]:

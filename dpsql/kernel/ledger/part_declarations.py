@@ -2,13 +2,15 @@
 
 A unit was in one of the old parts, so the loss of everything that was charged to these is at most the largest
 total of any. That is added to what was charged to all parts, and the new parts begin with nothing of their
-own. So it is as well where the owner says that units have moved from one part to another.
+own. So it is as well where the owner says that units have moved from one part to another. The cost is kept
+at the order of the scope; at another one it is added up from the entries (`totals.find_restored_cost`).
 """
 
 from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from dpsql.kernel.facts import Facts
@@ -55,34 +57,35 @@ def spend_in_all(connection: sqlite3.Connection, why: str) -> dict[str, Totals]:
     number, added = events.newest(connection).n + 1, dict[str, Any]()
     found = dict[str, Totals]()
     (last,) = connection.execute("SELECT COALESCE(max(entry), 0) FROM entry").fetchone()
-    names = part_totals.scopes_with_trees(connection)
-    rows = {name: part_totals.row_of_tree(connection, name) for name in names}
+    totals = {name: total_at_order(connection, name, None) for name in _list_scopes(connection)}
+    largest = {
+        name: part_totals.largest(connection, [(name, total.order)]).totals for name, total in totals.items()
+    }
     connection.execute(
         "DELETE FROM total WHERE name >= ? AND name < ?", (group_scope(""), group_scope("")[:-1] + "!")
     )
-    for name, row in rows.items():
+    for name in part_totals.scopes_with_trees(connection):
         part_totals.forget_tree(connection, name)
-        if row is None or name.startswith(group_scope("")):  # it is added up again when it is needed
+    for name, before in totals.items():
+        more = largest[name]
+        if more == Totals():
             continue
-        most = Stored.read(row)
-        if most.totals == Totals():
-            continue
-        before = total_at_order(connection, name, None)
-        order = before.order if before.order is not None else most.order
-        cost = most.totals.cost if order == most.order else most.totals.epsilon
-        if cost is None:
-            cost = most.totals.cost
-        more = replace(most.totals, cost=cost)
-        write_total(connection, name, Stored(before.totals + more, order))
-        kept = Stored(more, order).row
-        connection.execute(
-            "INSERT INTO restored VALUES (?, ?, ?, ?, ?, ?, ?)", (number, name, *kept, kept[0])
-        )
-        added[name], found[name] = [*kept, kept[0]], more
+        if before.order is None:
+            more = replace(more, cost=Fraction(0))
+        write_total(connection, name, Stored(before.totals + more, before.order))
+        kept = [*Stored(more, before.order).row, None]
+        connection.execute("INSERT INTO restored VALUES (?, ?, ?, ?, ?, ?, ?)", (number, name, *kept))
+        added[name], found[name] = kept, more
     _set(connection, _FROM, str(last))
     content = {"why": why, "from": last, "added": added}
     events.append(connection, "parts", content, events.stored_totals(connection))
     return found
+
+
+def _list_scopes(connection: sqlite3.Connection) -> list[str]:
+    """Return the scopes with totals by parts, but for those of groups: these are added up when needed."""
+    names = part_totals.scopes_with_trees(connection)
+    return [name for name in names if not name.startswith(group_scope(""))]
 
 
 def _value(connection: sqlite3.Connection, name: str) -> str | None:

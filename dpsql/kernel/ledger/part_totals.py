@@ -22,11 +22,11 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from dpsql.errors import OperationalError
-from dpsql.kernel.ledger.totals import BOUNDS, Row, added_amounts, owner, read, read_loss, write
+from dpsql.kernel.ledger.totals import BOUNDS, STEP, Row, added_amounts, owner, read, read_loss, write
 from dpsql.kernel.loss import PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, PARTS, PartSet
 
-_STEP, _DELTA_STEP = 720_720 * 10**9, 720_720 * 10**13
+_DELTA_STEP: Final = 10**4 * STEP
 _TOP: Final = 5
 """The level of the root."""
 _MOST: Final = 1 << 62
@@ -47,12 +47,12 @@ class Amounts(NamedTuple):
     def of(cls, reserved: PrivacyLoss, charged: PrivacyLoss, order: Fraction | None) -> Amounts:
         """Return what an entry adds to a scope whose costs are at an order, each amount rounded up."""
         added = added_amounts(reserved, charged, order)
-        epsilon = 0 if added.epsilon is None else math.ceil(added.epsilon * _STEP)
+        epsilon = 0 if added.epsilon is None else math.ceil(added.epsilon * STEP)
         made = cls(
             epsilon,
             int(added.epsilon is None),
             math.ceil(added.delta * _DELTA_STEP),
-            math.ceil(added.cost * _STEP),
+            math.ceil(added.cost * STEP),
         )
         if max(made) > _MOST:
             raise OperationalError("so large an epsilon or delta cannot be charged by parts")
@@ -61,8 +61,8 @@ class Amounts(NamedTuple):
     @property
     def totals(self) -> Totals:
         """The same as totals of a scope."""
-        epsilon = None if self.open else Fraction(self.epsilon, _STEP)
-        return Totals(epsilon, Fraction(self.delta, _DELTA_STEP), Fraction(self.cost, _STEP))
+        epsilon = None if self.open else Fraction(self.epsilon, STEP)
+        return Totals(epsilon, Fraction(self.delta, _DELTA_STEP), Fraction(self.cost, STEP))
 
     def plus(self, other: Amounts) -> Amounts:
         """Return the sums."""

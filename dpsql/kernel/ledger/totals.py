@@ -9,11 +9,13 @@ import json
 import math
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final
 
 from dpsql.errors import OperationalError
@@ -134,6 +136,9 @@ BOUNDS: Final = "bounds"
 
 _GROUP: Final = "group "
 _ZERO: Final = Fraction(0)
+
+STEP: Final = 720_720 * 10**9
+"""By parts of units, epsilons and costs are whole numbers of 1/STEP, each charge rounded up."""
 
 Row = tuple[str | None, str, str | None, str | None]
 """A total as it is stored: epsilon, delta, cost, and the order of the cost."""
@@ -304,14 +309,76 @@ def _added_up(connection: sqlite3.Connection, name: str, order: Fraction | None)
     if analyst is None:
         losses += connection.execute("SELECT loss, COUNT(*) FROM bounds GROUP BY 1").fetchall()
     cost = sum((n * _cost(loss, order) for loss, n in losses), _ZERO)
-    rows = connection.execute("SELECT cost, alpha, most FROM restored WHERE scope = ?", (base(name),))
-    return cost + sum((restored_cost(row, order) for row in rows), _ZERO)
+    rows = connection.execute("SELECT event FROM restored WHERE scope = ?", (base(name),)).fetchall()
+    return cost + sum((find_restored_cost(connection, event, name, order) for (event,) in rows), _ZERO)
 
 
 @lru_cache(maxsize=4096)
 def _cost(loss: str, order: Fraction) -> Fraction:
     """Return the cost of a stored loss: that of each ladder is asked for at each charge."""
     return read_loss(loss).cost(order)
+
+
+def find_restored_cost(connection: sqlite3.Connection, event: int, name: str, order: Fraction) -> Fraction:
+    """Return what an event restored to a scope, or charged to all parts for old ones, at an order."""
+    row = connection.execute(
+        "SELECT cost, alpha, most FROM restored WHERE event = ? AND scope = ?", (event, base(name))
+    ).fetchone()
+    if row is None:
+        raise DamagedError("what was added to a total is missing")
+    if row[2] is None and row[1] != write(order):
+        ends = _find_old_entries(connection, event)
+        if ends is not None:
+            return _add_up_old_parts(connection, event, ends, owner(name), order)
+    return restored_cost(row, order)
+
+
+def _find_old_entries(connection: sqlite3.Connection, event: int) -> tuple[int, int] | None:
+    """Return the last entries before and of the parts that an event ended; None: it ended none.
+
+    Parts that an earlier event ended without adding anything had cost nothing: with their entries it is not
+    less.
+    """
+    rows = connection.execute(
+        "SELECT n, record FROM event WHERE n <= ? AND n IN (SELECT event FROM restored) ORDER BY n", (event,)
+    ).fetchall()
+    try:
+        told = {n: json.loads(record) for n, record in rows}
+        ended = {n: int(record["from"]) for n, record in told.items() if record["event"] == "parts"}
+    except (ValueError, TypeError, KeyError):
+        raise DamagedError("an event is unreadable") from None
+    if event not in ended:
+        return None
+    last = ended.pop(event)
+    return max(ended.values(), default=0), last
+
+
+def _add_up_old_parts(
+    connection: sqlite3.Connection,
+    event: int,
+    ends: tuple[int, int],
+    analyst: str | None,
+    order: Fraction,
+) -> Fraction:
+    """Return the largest cost at an order of a part that an event ended, of an analyst or of all (None).
+
+    A unit was in one of these parts, so what was charged to it there costs at most that, at each order. An
+    entry counts as it was charged when the event was written: what was settled later, as it was reserved,
+    since of old parts nothing is given back.
+    """
+    chosen, given = ("e.shared = 0", ()) if analyst is None else ("e.analyst = ?", (analyst,))
+    rows = connection.execute(
+        "SELECT t.low, t.high, CASE WHEN r.event < ? THEN e.charged_loss ELSE e.reserved_loss END, COUNT(*)"
+        " FROM touch t JOIN entry e ON e.entry = t.entry LEFT JOIN release r ON r.entry = e.entry"
+        f" WHERE t.entry > ? AND t.entry <= ? AND {chosen} GROUP BY 1, 2, 3",
+        (event, *ends, *given),
+    )
+    changes = Counter[int]()
+    for low, high, loss, n in rows:
+        steps = n * math.ceil(_cost(loss, order) * STEP)
+        changes[low] += steps
+        changes[high + 1] -= steps
+    return Fraction(max(accumulate(changes[part] for part in sorted(changes)), default=0), STEP)
 
 
 def restored_cost(row: tuple[str | None, str | None, str | None], order: Fraction) -> Fraction:

@@ -409,33 +409,6 @@ def test_what_an_analyst_without_a_cap_asked_of_old_parts_counts_in_a_later_cap(
         assert ledger.check() == []
 
 
-@pytest.mark.xfail(strict=True, raises=OperationalError, reason="old parts have a cost at one order alone")
-@pytest.mark.parametrize("changed", ["units", "declaration", "budget"])
-def test_a_group_with_another_order_goes_on_after_old_parts(path: Path, changed: str) -> None:
-    def asked(ledger: Ledger) -> None:
-        price = Charge(Fraction(1, 10), Fraction(1, 10**7))
-        one = Request("r", "m", price, loss=PrivacyLoss.gaussian(Fraction(1, 1000)), parts=only(A))
-        ledger.reserve_all(analyst="ann", statement="s", requests=[one])
-
-    delta = Fraction(1, 10**5)
-    caps: dict[str, object] = {
-        "filter_of": lambda cap: Filter.of(cap, "zcdp"),
-        "analysts": {"ann": Charge(Fraction(15), delta)},
-        "groups": {"team": GroupCap(("ann",), Charge(Fraction(2), delta))},
-    }
-    if changed == "budget":
-        caps.pop("groups")
-    with opened(path, total=Charge(Fraction(20), delta), **caps) as ledger:
-        asked(ledger)
-        if changed != "declaration":
-            ledger.spend_in_all_parts()
-    total = Charge(Fraction(21 if changed == "budget" else 20), delta)
-    parts = MONTHS if changed == "declaration" else WEEKS
-    with opened(path, total=total, parts=parts, **caps) as ledger:
-        asked(ledger)
-        assert ledger.check() == []
-
-
 def test_a_policy_without_parts_is_charged_whole(path: Path) -> None:
     with opened(path, parts=None) as ledger:
         ask(ledger, HALF, only(A))
