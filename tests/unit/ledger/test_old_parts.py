@@ -119,7 +119,7 @@ class Notes:
         one = Request("r", "m", Charge(epsilon, DELTA / 10**4), loss=loss, parts=parts)
         held = ledger.reserve_all(analyst=analyst, statement="s", requests=[one])
         self.asked.append(Asked(analyst, parts, self._generation, loss))
-        self._running.append((self.asked[-1], held, Fraction(0) if noisy else epsilon / 2))
+        self._running.append((self.asked[-1], held, Fraction(0) if noisy else epsilon / 100))
 
     def settle(self, ledger: Ledger) -> None:
         if not self._running:
@@ -230,3 +230,28 @@ def test_parts_that_were_accounted_by_epsilons_have_costs_later(path: Path) -> N
         assert exact <= policy.totals.cost <= exact + Fraction(2, STEP)
         assert policy.totals.epsilon == 1
         assert ledger.check() == []
+
+
+@pytest.mark.parametrize(("first", "second"), [(6, 20), (20, 6)])
+def test_parts_that_another_process_charged_at_its_order_cost_what_they_do_here(
+    path: Path, first: int, second: int
+) -> None:
+    """Two processes have read policies with other budgets: total and tree have costs at other orders."""
+    zcdp = {"filter_of": lambda cap: Filter.of(cap, "zcdp")}
+    loss = PrivacyLoss.gaussian(Fraction(1, 1000))
+    one = Request("r", "m", Charge(Fraction(1, 10), DELTA / 10**4), loss=loss, parts=only(A))
+    whole = Request("r", "m", Charge(Fraction(1, 100)))
+    with (
+        opened(path, total=Charge(Fraction(first), DELTA), **zcdp) as ledger,
+        opened(path, total=Charge(Fraction(second), DELTA), **zcdp) as other,
+    ):
+        other.reserve_all(analyst="ann", statement="s", requests=[one])
+        ledger.reserve_all(analyst="ann", statement="s", requests=[whole])
+        ledger.spend_in_all_parts()
+        for each in (ledger, other):
+            (policy,) = each.budget().scopes
+            assert policy.filter.order_way is not None
+            order = policy.filter.order_way.order
+            asked = [Asked("ann", only(A), 0, loss), Asked("ann", None, 0, whole.reserved)]
+            assert policy.totals.cost == cost_of(asked, order)
+            assert each.check() == []
