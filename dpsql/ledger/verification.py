@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Final
+from typing import Any
 
 from dpsql.kernel.ledger import events, kept_results, part_totals, schema
 from dpsql.kernel.ledger.charging import entry_content, problem_of, release_content
@@ -33,8 +33,6 @@ from dpsql.kernel.ledger.totals import (
 )
 from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
 from dpsql.ledger.migration import digest_of
-
-_NO_COST: Final = Fraction(0)
 
 _Record = Mapping[str, Any]
 
@@ -175,9 +173,7 @@ def compute_sums(connection: sqlite3.Connection, kept: Mapping[str, Stored]) -> 
     ):
         for name in by_owner.get(each, [each]):
             before = found.get(name, Stored(Totals(), order.get(name)))
-            cost = _NO_COST
-            if before.order is not None:
-                cost = find_restored_cost(connection, event, each, before.order)
+            cost = find_restored_cost(connection, event, each, before.order)
             more = Totals(None if epsilon is None else read(epsilon), read(delta), cost)
             found[name] = replace(before, totals=before.totals + more)
     for name, total in kept.items():
@@ -262,9 +258,7 @@ class _RunningSums:
                 found += added_amounts(reserved, charged, order)
         for name, (event, epsilon, delta) in self._restored:
             if name == whose:
-                cost = _NO_COST
-                if order is not None:
-                    cost = find_restored_cost(self._connection, event, name, order)
+                cost = find_restored_cost(self._connection, event, name, order)
                 found += Totals(None if epsilon is None else read(epsilon), read(delta), cost)
         return found
 

@@ -319,8 +319,15 @@ def _cost(loss: str, order: Fraction) -> Fraction:
     return read_loss(loss).cost(order)
 
 
-def find_restored_cost(connection: sqlite3.Connection, event: int, name: str, order: Fraction) -> Fraction:
-    """Return what an event restored to a scope, or charged to all parts for old ones, at an order."""
+def find_restored_cost(
+    connection: sqlite3.Connection, event: int, name: str, order: Fraction | None
+) -> Fraction:
+    """Return what an event restored to a scope, or charged to all parts for old ones, at an order.
+
+    None: it has no cost.
+    """
+    if order is None:
+        return _ZERO
     row = connection.execute(
         "SELECT cost, alpha, most FROM restored WHERE event = ? AND scope = ?", (event, base(name))
     ).fetchone()
