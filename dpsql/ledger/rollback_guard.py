@@ -323,7 +323,11 @@ def restore(connection: sqlite3.Connection, mark: Mark, holder: str) -> dict[str
 
 
 def _add_missing(connection: sqlite3.Connection, name: str, row: Row, common: Row | None) -> Stored | None:
-    """Add to a scope what the mark tells and the ledger does not hold; return that; None: nothing."""
+    """Add to a scope what the mark tells and the ledger does not hold; return that; None: nothing.
+
+    A scope without costs whose losses have no epsilon does not tell how much of them is missing: something
+    is added without a cost, so that a group or a later cap, which needs one, refuses.
+    """
     told, own = Stored.read(row), read_total(connection, name)
     own = Stored(Totals(), told.order) if own is None else own
     less = Stored(Totals(), told.order) if common is None else Stored.read(common)
@@ -339,7 +343,8 @@ def _add_missing(connection: sqlite3.Connection, name: str, row: Row, common: Ro
     elif own.order is not None:
         cost = restored_cost((None, None, _highest_cost(row)), own.order)
     more = Totals(epsilon, delta, cost)
-    if not (delta or cost) and (epsilon == 0 or (epsilon is None and own.totals.epsilon is None)):
+    is_known = epsilon is not None or (own.order is not None and own.totals.epsilon is None)
+    if not (epsilon or delta or cost) and is_known:
         return None
     write_total(connection, name, Stored(own.totals + more, own.order))
     return Stored(more, own.order)

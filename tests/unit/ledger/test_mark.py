@@ -20,8 +20,8 @@ from dpsql.errors import OperationalError
 from dpsql.kernel.ledger import store
 from dpsql.kernel.ledger.events import stored_totals
 from dpsql.kernel.ledger.totals import Row
-from dpsql.kernel.loss import Charge, Totals
-from dpsql.ledger import Ledger, Opening, Reservation
+from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, Totals
+from dpsql.ledger import GroupCap, Ledger, Opening, Request, Reservation
 from dpsql.ledger.mark import Mark, MarkFile, StoredMark, append_durably, replace_durably, unlock
 from dpsql.ledger.mark import lock as lock_file
 
@@ -619,3 +619,37 @@ def test_what_other_processes_add_meanwhile_is_no_problem(
         monkeypatch.setattr(MarkFile, "read", later)
         assert ledger.check() == []
         assert added
+
+
+def test_a_group_is_not_told_less_than_was_lost_of_noise_without_an_epsilon(
+    path: Path, tmp_path: Path
+) -> None:
+    """The mark tells no cost of an analyst without a cap: it is unknown what the group has spent."""
+    delta = Fraction(1, 10**5)
+    caps: dict[str, object] = {
+        "total": Charge(Fraction(20), delta),
+        "filter_of": lambda cap: Filter.of(cap, "zcdp"),
+        "groups": {"team": GroupCap(("ann",), Charge(Fraction(2), delta))},
+    }
+
+    def asked(ledger: Ledger) -> None:
+        loss = PrivacyLoss.gaussian(Fraction(1, 1000))
+        one = Request("r", "m", Charge(Fraction(1, 10), Fraction(1, 10**7)), loss=loss)
+        held = ledger.reserve_all(analyst="ann", statement="s", requests=[one])
+        ledger.settle(held, loss, release=b"x")
+
+    with open_at(path, **caps) as ledger:
+        asked(ledger)
+    shutil.copy(path, tmp_path / "copy.sqlite")
+    with open_at(path, **caps) as ledger:
+        asked(ledger)
+    restored(path, tmp_path / "copy.sqlite")
+    with open_at(path, Opening.ACCEPT, **caps) as ledger:
+        assert ledger.check() == []
+        for _ in range(2):
+            with pytest.raises(OperationalError, match="no cost at another order"):
+                asked(ledger)
+    caps.pop("groups")
+    with open_at(path, **caps) as ledger:
+        asked(ledger)
+        assert ledger.check() == []
