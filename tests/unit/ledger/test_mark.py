@@ -13,6 +13,7 @@ from fractions import Fraction
 from io import FileIO
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -626,7 +627,7 @@ def test_a_group_is_not_told_less_than_was_lost_of_noise_without_an_epsilon(
 ) -> None:
     """The mark tells no cost of an analyst without a cap: it is unknown what the group has spent."""
     delta = Fraction(1, 10**5)
-    caps: dict[str, object] = {
+    caps: dict[str, Any] = {
         "total": Charge(Fraction(20), delta),
         "filter_of": lambda cap: Filter.of(cap, "zcdp"),
         "groups": {"team": GroupCap(("ann",), Charge(Fraction(2), delta))},
