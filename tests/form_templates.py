@@ -54,13 +54,13 @@ KNOWN = _words(
     "encode from_base64 unhex make_date last_day date_trunc datetrunc try_strptime abs list_sort "
     "list_reverse_sort list_distinct list_slice list_filter list_transform xor nullif list_first "
     "list_last list_max list_min ceil ceiling floor trunc round date_part datepart bit_count list_sum "
-    "epoch_ms time_bucket age coalesce"
+    "epoch_ms time_bucket age coalesce make_timestamp"
 )
 """Functions that read neither the session nor the time nor a random number."""
 RAISING = _words(
     "gcd lcm factorial date_trunc datetrunc date_diff datediff date_sub datesub last_day make_date "
     "age chr from_base64 unhex url_decode jaccard hamming strftime time_bucket week weekofyear "
-    "yearweek isoyear epoch epoch_ms date_part datepart left right substring substr"
+    "yearweek isoyear epoch epoch_ms date_part datepart left right substring substr make_timestamp"
 )
 """Those that fail on some values."""
 GROWING = _words(

@@ -204,7 +204,7 @@ def test_all_fixtures(every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         for plan in plans:
             if units_counted(plan.compiled.query):
                 both(engine, plan.compiled, monkeypatch)
-    assert len(seen.complete) > 100 // every
+    assert len(seen.complete) >= 90 // every
     assert all(seen.complete)
 
 

@@ -275,9 +275,9 @@ def test_what_is_refused_when_it_is_parsed_is_parsed_once(
 ) -> None:
     parsed: list[str] = []
 
-    def parse(text: str, parameters: Any = None) -> Any:
+    def parse(text: str, *given: Any) -> Any:
         parsed.append(text)
-        return language.parse(text, parameters)
+        return language.parse(text, *given)
 
     monkeypatch.setattr("dpsql.composition.planner.parse", parse)
     wrong = f"{COUNT} WHERE (page > 1"
