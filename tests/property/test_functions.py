@@ -62,7 +62,11 @@ def raising(engine: duckdb.DuckDBPyConnection, form: Form) -> list[str]:
     errors = []
     for kinds in variants(form):
         names = [f"a{i}" for i in range(len(kinds))]
-        sources = [f"({values(k)}) AS s{i}(a{i})" for i, k in enumerate(kinds) if k[0] not in "=#"]
+        varied = [(i, k) for i, k in enumerate(kinds) if k[0] not in "=#"]
+        sources = [f"({values(k)}) AS s{i}(a{i})" for i, k in varied]
+        if len(varied) > 4:  # seven values in each place, others in each
+            few = "(SELECT v FROM ({}) AS w(v) ORDER BY hash(v, {}) LIMIT 7) AS s{}(a{})"
+            sources = [few.format(values(k), i, i, i) for i, k in varied]
         if [k for k in kinds if k[0] not in "=#"] == ["VARCHAR"]:
             sources = [
                 f"({values('VARCHAR')} UNION ALL SELECT unnest([{LONG}])) AS s0(a{kinds.index('VARCHAR')})"
