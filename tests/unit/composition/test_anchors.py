@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
@@ -144,9 +145,16 @@ def test_options_around_a_release_that_is_not_outermost_hold_for_all(session: Se
 
 
 def test_the_day_is_told_with_its_price(session: Session) -> None:
-    release = present(session.run(SINCE).release)
+    """Noise may take an earlier day, or none: it does so in a few of a hundred runs, not in five of five."""
     told = r"the last day was taken as 2024-0[89]-\d\d \(epsilon 0\.125\)"
-    assert any(re.fullmatch(told, each) for each in release.warnings)
+    before, found = session.defaults, list[str]()
+    session.defaults = replace(before, fresh=True)
+    try:
+        for _ in range(5):
+            found += present(session.run(SINCE).release).warnings
+    finally:
+        session.defaults = before
+    assert any(re.fullmatch(told, each) for each in found)
 
 
 def test_explain_says_which_release_reads_which(session: Session) -> None:
