@@ -224,14 +224,8 @@ class _Stream:
         slack = Fraction(self._stream.plan.slack()) * bound_of(prepared)
         found: list[tuple[Any, ...]] = []
         for i, each in enumerate(expected):
-            own = (
-                each.low
-                if each.high is None or each.low == each.high
-                else each.high
-                if each.low is None
-                else None
-            )
-            wanted = None if own is None else float(own)
+            ends = {end for end in (each.low, each.high) if end is not None}
+            wanted = float(min(ends)) if len(ends) == 1 else None
             if i >= len(gaps):
                 found.append((None, "not checked", wanted, None, None, None))
             elif gaps[i] is None:

@@ -6,7 +6,7 @@ import math
 import threading
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -254,7 +254,41 @@ class _Checks:
         return self._source.draw(self._plan.noise, scale, self._plan.resolution, size)
 
 
-class CheckStream:
+class _Plan(Protocol):
+    @property
+    def misses(self) -> int: ...
+
+    def realised_loss(self, units: int) -> PrivacyLoss: ...
+
+
+class _Used(Protocol):
+    used: NDArray[np.int64]
+
+
+class ChargedByMiss:
+    """What checks have cost until now, and how many may still be off: a base."""
+
+    plan: _Plan
+    _checks: _Used
+    _asked = False
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether all misses are used up, so that `check` raises an error."""
+        return self.misses_left == 0
+
+    @property
+    def misses_left(self) -> int:
+        """How many further misses the budget pays for."""
+        return self.plan.misses - int(self._checks.used[0])
+
+    @property
+    def charge(self) -> Charge:
+        """The charge until now: that of the threshold after the first check, and that of each miss."""
+        return self.plan.realised_loss(int(self._checks.used[0])).charge if self._asked else Charge()
+
+
+class CheckStream(ChargedByMiss):
     """Checks statistics one after the other; only those that are off use one of the misses.
 
     Parameters
@@ -265,9 +299,12 @@ class CheckStream:
         Of noise; for tests.
     """
 
+    plan: CheckStreamPlan
+    _checks: _Checks
+
     def __init__(self, plan: CheckStreamPlan, source: NoiseSource = SYSTEM) -> None:
         self.plan = plan
-        self._checks, self._asked = _Checks(plan, source, 1), False
+        self._checks = _Checks(plan, source, 1)
         self._alone = threading.Lock()
 
     def check(self, statistic: Fraction) -> Fraction | None:
@@ -291,21 +328,6 @@ class CheckStream:
         if found < self.plan.cutoff:
             return None
         return Fraction(found, 1 << self.plan.resolution) + self.plan.offset
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether all misses are used up, so that `check` raises an error."""
-        return self.misses_left == 0
-
-    @property
-    def misses_left(self) -> int:
-        """How many further misses the budget pays for."""
-        return self.plan.misses - int(self._checks.used[0])
-
-    @property
-    def charge(self) -> Charge:
-        """The charge until now: that of the threshold after the first check, and that of each miss."""
-        return self.plan.realised_loss(int(self._checks.used[0])).charge if self._asked else Charge()
 
 
 def best_threshold_share(misses: int, moves: int, answers: Fraction) -> Fraction:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from dpsql.kernel import noise as exact_noise
 from dpsql.kernel.changes import Taken
-from dpsql.kernel.loss import Charge, Number, PrivacyLoss, exact
+from dpsql.kernel.loss import Number, PrivacyLoss, exact
+from dpsql.kernel.mechanisms.check_stream import ANSWERS, ChargedByMiss, best_threshold_share
 from dpsql.kernel.mechanisms.mechanism import (
     SYSTEM,
     Mechanism,
@@ -33,9 +34,6 @@ from dpsql.kernel.mechanisms.mechanism import (
 )
 from dpsql.kernel.mechanisms.sparse_vector_plan import mean_noise
 from dpsql.kernel.public_order import OrderedCounts
-
-ANSWER_SHARE = Fraction(1, 3)
-"""Share of a miss's budget for its noisy count. Checks are not monotone, so 1/3 gives both the same scale."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -110,7 +108,7 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         *,
         guess: Number = 0,
         share: Number | None = None,
-        answer_share: Number = ANSWER_SHARE,
+        answer_share: Number = ANSWERS,
         sensitivity: Number = 1,
         noise: Noise = "exponential",
         resolution: int | None = None,
@@ -140,7 +138,7 @@ class GuessAndCheckPlan(Mechanism[Misses]):
         """
         budget, moved, noise = positive(epsilon, "epsilon"), bound(sensitivity), kind(noise)
         misses, answering = whole(misses, "misses"), between(answer_share, "answer_share")
-        usual = best_threshold_share(misses, answer_share=answering)
+        usual = best_threshold_share(misses, 2, answering)
         part = usual if share is None else between(share, "share")
         each = (1 - part) * budget / misses
         threshold_scale, scale = moved / (part * budget), 2 * moved / ((1 - answering) * each)
@@ -244,7 +242,7 @@ class Checked:
     gap: Fraction | None
 
 
-class GuessAndCheck:
+class GuessAndCheck(ChargedByMiss):
     """Answers counts by guesses; only guesses that are off are charged, and replaced by a noisy count.
 
     Parameters
@@ -260,6 +258,9 @@ class GuessAndCheck:
         If a public parameter is out of range.
     """
 
+    plan: GuessAndCheckPlan
+    _checks: _Checks
+
     def __init__(
         self,
         tolerance: Number,
@@ -271,7 +272,6 @@ class GuessAndCheck:
     ) -> None:
         self.plan = GuessAndCheckPlan.plan(tolerance, epsilon, misses, **options)
         self._checks = _Checks(self.plan, source, 1)
-        self._asked = False
         self._alone = threading.Lock()
 
     def check(self, true_count: int, guess: Number) -> Checked:
@@ -307,21 +307,6 @@ class GuessAndCheck:
         gap = Fraction(int(off[0]), 1 << bits) + self.plan.offset
         return Checked(False, Fraction(int(answer[0]), 1 << bits), gap)
 
-    @property
-    def exhausted(self) -> bool:
-        """Whether all misses are used up, so that `check` raises an error."""
-        return self.misses_left == 0
-
-    @property
-    def misses_left(self) -> int:
-        """How many further misses the budget pays for."""
-        return self.plan.misses - int(self._checks.used[0])
-
-    @property
-    def charge(self) -> Charge:
-        """The charge until now: the threshold's share after the first check, and that of each miss."""
-        return self.plan.realised_loss(int(self._checks.used[0])).charge if self._asked else Charge()
-
 
 def on_grid(guess: Number, bits: int) -> int:
     """Convert a guess to grid steps, rounded to the nearest (halves to even).
@@ -330,13 +315,3 @@ def on_grid(guess: Number, bits: int) -> int:
     (1, 10)
     """
     return round(exact(guess) * (1 << bits))
-
-
-def best_threshold_share(misses: int, *, answer_share: Fraction = ANSWER_SHARE) -> Fraction:
-    """Return the share of the budget for the threshold that minimises the variance of a check.
-
-    As `best_share` for general counts: with 1 - answer_share of a miss's budget for finding it out,
-    k = misses / (1 - answer_share), 1/(1 + (4 k^2)^(1/3)).
-    """
-    most = whole(misses, "misses") / (1 - float(answer_share))
-    return Fraction(1 / (1 + math.cbrt(4 * most * most))).limit_denominator(10**9)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from dpsql import noise
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.mechanisms import Checked, GuessAndCheck, GuessAndCheckPlan, Noise, NoiseSource
-from dpsql.kernel.mechanisms.guess_and_check import best_threshold_share, on_grid
+from dpsql.kernel.mechanisms.check_stream import best_threshold_share
+from dpsql.kernel.mechanisms.guess_and_check import on_grid
 from dpsql.kernel.noise import STEP_LIMIT
 from dpsql.kernel.public_order import in_public_order
 
@@ -39,7 +40,7 @@ class TestChecking:
         for i in range(500):
             said = oracle.check(50_000 + i, 50_000)
             assert said == Checked(True, Fraction(50_000), None)
-        assert oracle.charge == Charge(best_threshold_share(3))
+        assert oracle.charge == Charge(best_threshold_share(3, 2, Fraction(1, 3)))
         assert oracle.misses_left == 3
         assert not oracle.exhausted
 
