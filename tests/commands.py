@@ -148,7 +148,8 @@ def _answer(link: socket.socket, start: Any) -> NoReturn:
 def _kill_without_client(link: socket.socket, child: int) -> None:
     """Kill a command when its client ends before it."""
     if not link.recv(1):
-        os.kill(child, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # it ended meanwhile
+            os.kill(child, signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -255,7 +255,7 @@ def test_the_demo(shell: Shell) -> None:
     # Without the ladder a search finds a bound, with it the range has what it leaves out.
     assert re.search(r"│ +(39|40)\d,\d00 (±|\()", answers[1][3])
     assert answers[2][0] == "visits: rows of a patient (ladder 1, epsilon 0.5)"
-    assert re.match(r"│ above [\d,]+ +│ +-?\d+ ± 12 │", answers[2][-6])
+    assert any(re.match(r"│ above [\d,]+ +│ +-?\d+ ± 12 │", line) for line in answers[2])
     assert answers[3][0] == "visits.cost: total of cost of a patient (ladder 2, epsilon 0.5)"
     assert re.search(r"│ (39[5-9]|40\d),\d00 (\(39\d,\d00 to 4\d\d,\d00\)|± [2-9],\d00) │ █", answers[4][3])
     assert answers[4][5].startswith("left out: rows of a patient beyond ")
