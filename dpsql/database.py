@@ -30,7 +30,7 @@ from dpsql.fair_cache import FairCache
 from dpsql.kernel.charged_work import ChargedWork, Paid, run_uncharged
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.facts import Facts
-from dpsql.kernel.ledger.process_identity import OwnerProcess
+from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import Ledger, Reservation
 from dpsql.policy import Policy, Table, UnitColumn, UnitParts, load, same_name

@@ -4,7 +4,7 @@
 
 =====================  =====================================================================================
 ``outer_query``        the outermost block: keys, counts, and the ``output_columns``; ``selection`` and
-                       ``rank_spellings`` which groups it asks for, ``unmatched_rows`` the rows no unit owns
+                       ``unmatched_rows`` the rows no unit owns
 ``released``           the aggregates that may be released, from their calls to the numbers with noise
 ``select_blocks``      SELECTs in subqueries: ``window_functions``, ``block_groups`` and
                        ``aggregate_functions`` their parts, ``nested_queries`` what is within them
@@ -32,7 +32,6 @@
 ``public_statements``  statements over public tables, ``public_limits`` what they may compute
 ``statement_shapes``   statements that tools send by themselves
 ``table_measures``     queries over whole tables, for the bounds of the policy
-``schema_catalog``     what is asked of the schema database
 =====================  =====================================================================================
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Container, Sequence
 from fractions import Fraction
 
 from dpsql.analysis.bound_ladders import KEPT, Contribution, Ladder
-from dpsql.analysis.released.contribution_bounds import write_ends
+from dpsql.analysis.released import write_ends
 from dpsql.analysis.released.quantiles import CellRows, Quantile
 from dpsql.analysis.released.released_numbers import (
     CallArgument,

@@ -10,8 +10,8 @@ import math
 from fractions import Fraction
 from typing import Literal
 
+from dpsql.kernel.loss import Filter
 from dpsql.kernel.loss.charge import DECIMALS, Charge, largest_epsilon, pure_cost
-from dpsql.kernel.loss.filter import Filter
 from dpsql.kernel.loss.privacy_loss import PrivacyLoss
 from dpsql.lazy_dataclass import dataclass
 

@@ -12,10 +12,10 @@ from dpsql.analysis.compiler import StatementCompiler, check_arguments, list_con
 from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import hull_of_bounds
 from dpsql.analysis.from_tables import compile_from_item, place_in_from
+from dpsql.analysis.lists_and_series import read_series
 from dpsql.analysis.public_domains import compile_declared_values
 from dpsql.analysis.row_conditions import find_facts_of_join, mark_facts
 from dpsql.analysis.scalar_rules import build_comparison, build_typed, compile_condition
-from dpsql.analysis.series import read_series
 from dpsql.analysis.typed_expression import Typed, UnitRole, make_column
 from dpsql.errors import QueryRefused
 from dpsql.kernel.tree import (

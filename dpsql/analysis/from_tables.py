@@ -20,6 +20,7 @@ from dpsql.analysis.compiled_relation import (
 )
 from dpsql.analysis.compiler import StatementCompiler, check_arguments
 from dpsql.analysis.facts_of_values import bounds_of_column, hull_of_bounds
+from dpsql.analysis.lists_and_series import compile_series, read_series
 from dpsql.analysis.public_domains import (
     DP_DOMAIN,
     compile_domain_table,
@@ -30,7 +31,6 @@ from dpsql.analysis.public_domains import (
 from dpsql.analysis.row_conditions import find_fact_places
 from dpsql.analysis.scalar_rules import convert_to_common, make_canonical
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.analysis.series import compile_series, read_series
 from dpsql.analysis.syntax_rules import find_steps, move_time, note_zone
 from dpsql.analysis.typed_expression import Span, Typed, UnitRole
 from dpsql.errors import Fix

@@ -21,9 +21,9 @@ from dpsql.analysis.bound_ladders import Contribution, Ladder, WholeTable
 from dpsql.analysis.compiler import StatementCompiler
 from dpsql.analysis.large_domains import MAX_SPARSE, count_values, is_selection_of_few
 from dpsql.analysis.outer_query import OuterQuery
+from dpsql.analysis.output_columns import read_ranked_partitions
 from dpsql.analysis.public_domains import Candidates, read_range
-from dpsql.analysis.rank_spellings import read_ranked_partitions
-from dpsql.analysis.released.contribution_bounds import bound_groups, find_default_groups, name_unit
+from dpsql.analysis.released import bound_groups, find_default_groups, name_unit
 from dpsql.analysis.released.released_numbers import ReleasedAggregate, UnitNumber
 from dpsql.analysis.released.unit_counts import SingleRows, Units, UnitsOfFew
 from dpsql.analysis.row_conditions import is_public

@@ -18,7 +18,7 @@ from dpsql.analysis.compiler import Rule, StatementCompiler, check_arguments, li
 from dpsql.analysis.conversions import unify
 from dpsql.analysis.facts_of_values import hull_of_bounds
 from dpsql.analysis.from_joins import compile_from, find_equalities, is_tied_by_units
-from dpsql.analysis.list_lookups import compile_list_lookup, read_list_lookup
+from dpsql.analysis.lists_and_series import compile_list_lookup, read_list_lookup
 from dpsql.analysis.public_values import read_public_row
 from dpsql.analysis.released_values import find_mark, relation_of_list
 from dpsql.analysis.scalar_rules import compile_condition, compile_in_list, convert_to_common, make_canonical

@@ -28,10 +28,9 @@ from dpsql.analysis.from_joins import compile_from
 from dpsql.analysis.key_candidates import find_candidates
 from dpsql.analysis.large_domains import count_values
 from dpsql.analysis.nested_queries import refuse_partial_unit
-from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure
+from dpsql.analysis.output_columns import SelectList, find_free_kind, has_measure, rewrite_selection
 from dpsql.analysis.part_guards import guard_parts
 from dpsql.analysis.public_domains import Candidates
-from dpsql.analysis.rank_spellings import rewrite_selection
 from dpsql.analysis.released.conditional_counts import read_as_counts
 from dpsql.analysis.released.quantiles import QuantileCall
 from dpsql.analysis.released.released_calls import compile_released, is_released

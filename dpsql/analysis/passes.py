@@ -48,12 +48,7 @@ from dpsql.analysis.outer_query import (
     is_laplace_better,
     may_count_units,
 )
-from dpsql.analysis.released.contribution_bounds import (
-    find_default_groups,
-    find_default_rows,
-    find_ladder_groups,
-    state_groups,
-)
+from dpsql.analysis.released import find_default_groups, find_default_rows, find_ladder_groups, state_groups
 from dpsql.analysis.released.quantiles import CellRows
 from dpsql.analysis.released.released_calls import SORTED_AFTERWARDS, find_cells
 from dpsql.analysis.released.released_numbers import ReleasedAggregate

@@ -18,7 +18,7 @@ from dpsql.analysis.compiler import (
     read_number,
     read_whole_number,
 )
-from dpsql.analysis.rank_spellings import RankedPartitions, read_ranked_partitions
+from dpsql.analysis.output_columns import RankedPartitions, read_ranked_partitions
 from dpsql.analysis.released.released_calls import is_call, is_released, is_value
 from dpsql.errors import Fix
 from dpsql.language import (

@@ -31,7 +31,7 @@ from dpsql.analysis.grids import grid_of, prepare_for_search
 from dpsql.analysis.group_rules import find_undeclared_keys
 from dpsql.analysis.large_domains import count_groups
 from dpsql.analysis.outer_query import compile_outer_query
-from dpsql.analysis.released.contribution_bounds import HIGHEST, HIGHEST_ROWS, find_power
+from dpsql.analysis.released import HIGHEST, HIGHEST_ROWS, find_power
 from dpsql.analysis.schema_catalog import Catalog
 from dpsql.analysis.statement_plan import check_numbers, check_search, check_together
 from dpsql.analysis.total_forms import widen_integer

@@ -25,7 +25,7 @@ from dpsql.analysis.bound_ladders import (
 from dpsql.analysis.compiler import StatementCompiler, find_cte, list_conjuncts
 from dpsql.analysis.large_domains import count_groups
 from dpsql.analysis.public_domains import Candidates
-from dpsql.analysis.released.contribution_bounds import find_ladder_groups
+from dpsql.analysis.released import find_ladder_groups
 from dpsql.analysis.released.quantiles import CellRows
 from dpsql.analysis.released.released_numbers import CappedSum, Moment, ReleasedAggregate, RowSum
 from dpsql.analysis.released.unit_counts import BoundedRows, UnitsOfFew, WeightedRows

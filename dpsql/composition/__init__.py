@@ -23,7 +23,7 @@
                           and ``tracing`` follow them to terms of these (``released_terms``) by
                           ``expressions``, from which ``derived_columns`` computes intervals
 ``selected``              of which releases the outer query shows rows because of their noise;
-                          ``selecting`` follows it through its tree, ``dependence`` has the types
+                          ``selecting`` follows it through its tree
 ``explain``               EXPLAIN, in ``release_words``; ``show_describe`` SHOW, DESCRIBE, columns of
                           answers
 ``refusals``              what a refused statement is told; ``open_parameters`` the types of its parameters

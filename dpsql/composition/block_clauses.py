@@ -15,8 +15,7 @@ from sqlglot import exp
 from dpsql.analysis import requested_accounting
 from dpsql.analysis.compiler import function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.epsilon_division import divide_epsilon
-from dpsql.analysis.output_columns import find_free_kind
-from dpsql.analysis.rank_spellings import RANKS, RankedPartitions, read_ranked_partitions
+from dpsql.analysis.output_columns import RANKS, RankedPartitions, find_free_kind, read_ranked_partitions
 from dpsql.analysis.released.released_calls import is_quantile, is_ratio, is_released
 from dpsql.analysis.selection import read_threshold
 from dpsql.composition.block_columns import BlockNames, ReleasedColumns, is_measure, nodes

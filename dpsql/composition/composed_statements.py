@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from dpsql.analysis import Output, Plan, put_domains, write_engine_sql
 from dpsql.analysis.released_values import Known
+from dpsql.composition.chosen_public_rows import PlacedValue
 from dpsql.composition.derived import (
     Errors,
     fill_details,
@@ -23,7 +24,6 @@ from dpsql.composition.derived import (
     with_details,
 )
 from dpsql.composition.existence import describe_existence, leaves_out, with_groups
-from dpsql.composition.found_values import put_least
 from dpsql.composition.half_way_thresholds import (
     ColumnSteps,
     compare_half_way,
@@ -45,7 +45,7 @@ from dpsql.composition.prepared import (
 from dpsql.composition.refusals import refuse_unbound
 from dpsql.composition.release_words import total_guarantee
 from dpsql.composition.statement_parts import Parts
-from dpsql.composition.value_types import PlacedValue
+from dpsql.composition.values_of_rows import put_least
 from dpsql.engines import UnboundQuery
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.kernel.loss import Charge

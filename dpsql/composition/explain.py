@@ -13,7 +13,6 @@ from dataclasses import asdict
 import pyarrow as pa
 
 from dpsql.analysis import Plan
-from dpsql.composition.anchors import TAKEN
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.composition.release_words import (
     DescribedNumber,
@@ -27,6 +26,7 @@ from dpsql.composition.release_words import (
     total_loss,
     words_of_selection,
 )
+from dpsql.composition.values_of_rows import TAKEN
 from dpsql.estimates import figure
 from dpsql.kernel.check import Certificate, Change, Together
 from dpsql.kernel.loss import Charge

@@ -7,13 +7,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.composition.anchors import with_clock, with_covered
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
-from dpsql.composition.distinct_rows import with_distinct_rows
 from dpsql.composition.equivalent_blocks import with_counts
-from dpsql.composition.found_values import with_found_values
 from dpsql.composition.pair_statistics import write_pair_statistics
 from dpsql.composition.rank_quantiles import with_quantiles
+from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows, with_found_values
 from dpsql.language import Query, copy_tree, find_nodes
 from dpsql.policy import Policy
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 
 from dpsql.analysis import Plan
-from dpsql.composition.anchors import TAKEN
 from dpsql.composition.composed_statements import value_over
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate
 from dpsql.composition.release_words import words_of_release, words_of_selection
+from dpsql.composition.values_of_rows import TAKEN
 from dpsql.database import Database, Running
 from dpsql.engines import running_statement
 from dpsql.errors import PriceNotAgreed

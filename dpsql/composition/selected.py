@@ -21,7 +21,9 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import Plan
-from dpsql.composition.dependence import (
+from dpsql.composition.selecting import DependenceReader, NotFollowedError
+from dpsql.composition.statement_parts import Parts
+from dpsql.composition.tracing import (
     CLEAN,
     NONE,
     Dependence,
@@ -30,8 +32,6 @@ from dpsql.composition.dependence import (
     ReleaseNames,
     merge_dependences,
 )
-from dpsql.composition.selecting import DependenceReader, NotFollowedError
-from dpsql.composition.statement_parts import Parts
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.language import AllGroups, Scalar, find_nodes
 from dpsql.lazy_dataclass import dataclass

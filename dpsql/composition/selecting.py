@@ -14,7 +14,7 @@ from sqlglot import exp
 from dpsql.analysis.aggregate_functions import contains_aggregate
 from dpsql.analysis.compiler import function_name, read_whole_number
 from dpsql.analysis.public_domains import is_domain_table
-from dpsql.composition.dependence import (
+from dpsql.composition.tracing import (
     CLEAN,
     NONE,
     Dependence,

@@ -20,16 +20,15 @@ from dpsql.analysis import (
     mark_value,
 )
 from dpsql.analysis.aggregate_functions import contains_aggregate
-from dpsql.analysis.rank_spellings import rewrite_selection
+from dpsql.analysis.output_columns import rewrite_selection
 from dpsql.analysis.released.released_calls import is_quantile
-from dpsql.composition.anchors import EPSILON, with_anchors
 from dpsql.composition.block import separate
 from dpsql.composition.block_clauses import Written, share_epsilon
+from dpsql.composition.chosen_public_rows import VALUE_MARK, PlacedValue, ValueTypes
 from dpsql.composition.derived import Asked, take_details
 from dpsql.composition.equivalent_blocks import with_existing
 from dpsql.composition.existence import EXISTENCE, readers
-from dpsql.composition.fixed_columns import add_fixed_columns, may_fix_columns
-from dpsql.composition.grouping_sets import divide_grouping_sets
+from dpsql.composition.grouping_sets import add_fixed_columns, divide_grouping_sets, may_fix_columns
 from dpsql.composition.kinds import Kinds, ReleaseBlock, below
 from dpsql.composition.release_blocks import (
     everything,
@@ -41,7 +40,7 @@ from dpsql.composition.release_blocks import (
     standalone,
 )
 from dpsql.composition.respelled_statements import respell_statement
-from dpsql.composition.value_types import MARK, PlacedValue, ValueTypes
+from dpsql.composition.values_of_rows import EPSILON, with_anchors
 from dpsql.engines import running_statement
 from dpsql.errors import QueryRefused
 from dpsql.kernel.loss import Filter
@@ -266,7 +265,7 @@ class _Splitter:
         selects, asked = readers(release.select, self.query.tree)
         query, rest = separate(whole, self.policy, self.catalog, name, readers=selects, asked=asked)
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
-        inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(MARK)), None)
+        inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(VALUE_MARK)), None)
         if inside is not None:
             raise below(self.source, inside.find_ancestor(exp.Subquery, exp.Exists) or inside)
         releases, rest = split_quantiles(query, rest, name)
@@ -418,7 +417,7 @@ def _name_releases(
 
 
 def _mark(number: int) -> str:
-    return f"{MARK}{number}"
+    return f"{VALUE_MARK}{number}"
 
 
 def _position(query: Query, select: exp.Select) -> int:

@@ -8,7 +8,7 @@ The schema database, in which private tables are empty, answers everything publi
 ``schema_database``   the binder, the catalog and the engine of public statements
 ``public_queries``    where those run, and queries over released rows, which run there too
 ``declared_domains``  declared domains as small public tables
-``duckdb``            the default engine; there, ``unit_bits`` and ``few_groups`` count faster
+``duckdb``            the default engine; there, ``unit_bits`` and ``faster_counts`` count faster
 ``remote_engine``     the base class of the others: ``postgres``, ``spark``
 ``writer``            the query tree as another engine's SQL
 ``exact_queries``     exact queries of the owner, on every engine
@@ -137,11 +137,11 @@ def open_engine(
     with interruptible():
         match engine_kind(policy.engine):
             case "postgresql":
-                from dpsql.engines.postgres.postgres_engine import PostgresEngine  # noqa: PLC0415  an extra
+                from dpsql.engines.postgres import PostgresEngine  # noqa: PLC0415  an extra
 
                 return PostgresEngine(policy)
             case "spark":
-                from dpsql.engines.spark.spark_engine import SparkEngine  # noqa: PLC0415  an extra
+                from dpsql.engines.spark import SparkEngine  # noqa: PLC0415  an extra
 
                 return SparkEngine(policy)
         from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine  # noqa: PLC0415  heavy
@@ -201,7 +201,7 @@ def owner_tools(address: str) -> OwnerTools:
 
             return PostgresOwner(address)
         case "spark":
-            from dpsql.engines.spark.spark_engine import SparkOwner  # noqa: PLC0415  an extra
+            from dpsql.engines.spark import SparkOwner  # noqa: PLC0415  an extra
 
             return SparkOwner(address)
     raise InternalError("an engine without an address has no owner's tools")

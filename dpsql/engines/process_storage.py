@@ -30,7 +30,7 @@ from dpsql.errors import OperationalError
 from dpsql.kernel.charged_work import CANCELLED, FAILED
 from dpsql.kernel.counts import Counts, Wanted
 from dpsql.kernel.kept import KeptCopy
-from dpsql.kernel.ledger.process_identity import OwnerProcess
+from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.kernel.rows_first import KeptFew, is_few, keep_few
 from dpsql.lazy_dataclass import dataclass
 

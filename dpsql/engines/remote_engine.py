@@ -38,7 +38,7 @@ from dpsql.engines.writer import (
 from dpsql.errors import InternalError, OperationalError, PolicyError
 from dpsql.kernel.charged_work import CANCELLED, FAILED, UNCHARGED
 from dpsql.kernel.counts import Counts
-from dpsql.kernel.ledger.process_identity import OwnerProcess
+from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.kernel.rows_first import KeptFew
 from dpsql.kernel.tree import Query
 from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn

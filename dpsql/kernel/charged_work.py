@@ -24,9 +24,9 @@ from dpsql.errors import (
     StatementFailed,
 )
 from dpsql.kernel.check import NotCertified
+from dpsql.kernel.ledger import ChargeLedger
 from dpsql.kernel.ledger.events import Event, Reservation, Settled
-from dpsql.kernel.ledger.ledger import ChargeLedger
-from dpsql.kernel.ledger.process_identity import OwnerProcess
+from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.kernel.levels import Level, refined_by, with_level
 from dpsql.kernel.loss import Charge, PrivacyLoss
 from dpsql.kernel.unit_parts import PartSet

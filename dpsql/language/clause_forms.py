@@ -1,6 +1,9 @@
-"""Read clauses of other dialects as dpsql knows them: joins in parentheses, UNNEST and series, FILTER."""
+"""Read clauses, constant intervals and formats of dates of other dialects as the forms that dpsql knows."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
@@ -147,3 +150,137 @@ def _names_only(node: exp.Expr, alias: str) -> bool:
     outside = walk_tree(node, lambda each: isinstance(each, exp.Query))
     names = [each.table.lower() for each in outside if isinstance(each, exp.Column)]
     return all(name == alias.lower() for name in names)
+
+
+def _convert_to_char(text: str) -> str | None:
+    """Return PostgreSQL's format as strftime's; None if a code pads or depends on the locale."""
+    names = re.sub("FMMonth|FMDay|Mon|Dy", "", text)
+    if re.search("MON|DAY|DY", names, re.IGNORECASE):
+        return None
+    return _convert(text, rf"FMMonth|FMDay|Mon|Dy|{_CODES}", _TO_CHAR)
+
+
+def _convert_to_upper_char(text: str) -> str | None:
+    """Return PostgreSQL's format with names in capitals as strftime's, whose result is put into capitals.
+
+    >>> _convert_to_upper_char("MON-YYYY"), _convert_to_upper_char("MON yyyy 'x'")
+    ('%b-%Y', None)
+    """
+    if any(char.islower() for char in text) or not re.search("MON(?!TH)|DY|FMMONTH|FMDAY", text):
+        return None
+    return _convert(text, rf"FMMONTH|FMDAY|MON|DY|{_CODES}", _TO_CHAR)
+
+
+def _convert_date_format(text: str) -> str | None:
+    """Return MySQL's or Java's format as strftime's; None if a code pads or depends on the locale."""
+    if "%" in text:
+        return _convert(text, "%.|.", _MYSQL, case=True)
+    return _convert(text, "'[^']*'|([A-Za-z])\\1*|.", _JAVA, case=True)
+
+
+def _convert_strftime(text: str) -> str | None:
+    """Return the format if its codes are digits, the same in all dialects."""
+    return _convert(text, "%.|.", _STRFTIME, case=True)
+
+
+_CODES = r'IYYY|YYYY|SSSS+|HH24|DDD|IW|YY|MM|DD|MI|SS|"[^"]*"|[A-Z]+|.'
+_TO_CHAR = {"YYYY": "%Y", "YY": "%y", "MM": "%m", "DD": "%d", "HH24": "%H", "MI": "%M", "SS": "%S"}
+_TO_CHAR |= {"DDD": "%j", "IYYY": "%G", "IW": "%V"}
+_TO_CHAR |= {"MON": "%b", "DY": "%a", "FMMONTH": "%B", "FMDAY": "%A"}
+_JAVA = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S", "DDD": "%j"}
+_STRFTIME = {f"%{c}": f"%{c}" for c in "YmdHMSyjGV"} | {"%F": "%Y-%m-%d", "%T": "%H:%M:%S", "%%": "%%"}
+_MYSQL = {**_STRFTIME, "%i": "%M", "%s": "%S", "%M": None, "%G": None, "%V": None, "%F": None}
+
+
+def _convert(text: str, pattern: str, codes: Mapping[str, str | None], *, case: bool = False) -> str | None:
+    out = []
+    for match in re.finditer(pattern, text, re.DOTALL if case else re.DOTALL | re.IGNORECASE):
+        word = match[0] if case else match[0].upper()
+        if word in codes:
+            code = codes[word]
+            if code is None:
+                return None
+            out.append(code)
+        elif len(word) > 1 and word[0] == word[-1] and word[0] in "'\"":
+            out.append(match[0][1:-1].replace("%", "%%"))
+        elif len(word) == 1 and not word.isalpha() and word != "%":
+            out.append(word)
+        else:
+            return None
+    return "".join(out)
+
+
+FORMATS: Mapping[str, Callable[[str], str | None]] = {
+    "TO_CHAR": _convert_to_char,
+    "TO_CHAR_UPPER": _convert_to_upper_char,
+    "DATE_FORMAT": _convert_date_format,
+    "STRFTIME": _convert_strftime,
+}
+
+_TEXT = re.compile(r"\s*([+-]?\d{1,9})\s+([A-Za-z]+)\s*")
+
+
+def read_interval(node: exp.Expr) -> exp.Expr | None:
+    """Return an interval with a whole number as its amount; None if the node stays as it is.
+
+    >>> from dpsql.language import parse
+    >>> [str(item) for item in parse("SELECT INTERVAL (-1) MONTH, INTERVAL '1' DAY * 2").tree.selects]
+    ["INTERVAL '-1' MONTH", "INTERVAL '2' DAY"]
+    """
+    match node:
+        case exp.Interval():
+            amount = node.this
+            if amount is None or isinstance(amount, exp.Literal):
+                return None
+            number = _read_whole(amount)
+            return None if number is None else _multiply(node, number, 1)
+        case exp.Neg() if isinstance(node.this.unnest(), exp.Interval):
+            return _multiply(node.this.unnest(), _amount(node.this.unnest()), -1)
+        case exp.Mul():
+            sides = node.this.unnest(), node.expression.unnest()
+            for span, factor in (sides, sides[::-1]):
+                number = _read_whole(factor)
+                if isinstance(span, exp.Interval) and number is not None:
+                    return _multiply(span, _amount(span), number)
+        case exp.Cast() if node.to.this == exp.DataType.Type.INTERVAL and not node.to.expressions:
+            text = node.this
+            found = _TEXT.fullmatch(text.name) if isinstance(text, exp.Literal) and text.is_string else None
+            if found is not None:
+                return _make(int(found[1]), exp.Var(this=found[2].upper()))
+    return None
+
+
+def _multiply(span: exp.Interval, amount: int | None, factor: int) -> exp.Expr | None:
+    unit = span.args.get("unit")
+    if amount is None or unit is None or abs(amount * factor) >= 10**9:
+        return None
+    return _make(amount * factor, copy_tree(unit))
+
+
+def _make(amount: int, unit: exp.Expr) -> exp.Interval:
+    return exp.Interval(this=exp.Literal.string(str(amount)), unit=unit)
+
+
+def _amount(span: exp.Interval) -> int | None:
+    """Return the amount of an interval that is a literal whole number."""
+    text = span.this.name if isinstance(span.this, exp.Literal) else ""
+    return int(text) if re.fullmatch(r"[+-]?\d{1,9}", text) else None
+
+
+def _read_whole(node: exp.Expr) -> int | None:
+    """Return the value of an expression of literal whole numbers; None for others."""
+    match node:
+        case exp.Paren():
+            return _read_whole(node.this)
+        case exp.Neg():
+            inner = _read_whole(node.this)
+            return None if inner is None else -inner
+        case exp.Literal():
+            known = not node.is_string and str(node.this).isdecimal() and len(str(node.this)) < 10
+            return int(node.this) if known else None
+        case exp.Add() | exp.Sub() | exp.Mul():
+            a, b = _read_whole(node.this), _read_whole(node.expression)
+            if a is None or b is None:
+                return None
+            return a + b if isinstance(node, exp.Add) else a - b if isinstance(node, exp.Sub) else a * b
+    return None

@@ -26,16 +26,16 @@ from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
 from dpsql.language.clause_forms import (
+    FORMATS,
     filter_window,
     flatten_joins,
     move_subqueries,
     move_unnest,
+    read_interval,
     read_name,
     select_series,
     split_joins,
 )
-from dpsql.language.date_formats import FORMATS
-from dpsql.language.interval_forms import read_interval
 from dpsql.language.syntax_trees import copy_tree, find_nodes, walk_tree
 from dpsql.language.tokens import MARK, mark_functions
 

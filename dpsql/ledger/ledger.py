@@ -16,9 +16,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Self
 
-from dpsql.kernel.ledger import events, part_declarations
+from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations
 from dpsql.kernel.ledger.events import Event
-from dpsql.kernel.ledger.ledger import ChargeLedger, name_of
 from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.scopes import Caps, GroupCap, PartBudgets, ScopeBudget, all_budgets
 from dpsql.kernel.ledger.store import Store, storable

@@ -20,7 +20,7 @@ from dpsql.errors import PolicyError
 from dpsql.owner.findings import Finding, Report
 from dpsql.owner.verifying import verify
 from dpsql.policy import ParquetSource, engine_kind, files_of, fold, split_pattern
-from dpsql.policy.addresses import check_engine
+from dpsql.policy.names import check_engine
 
 __all__ = [
     "Finding",

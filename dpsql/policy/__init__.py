@@ -10,7 +10,6 @@
 ``references``           paths of rows to their unit, the checks of tables against each other, and views
 ``part_declarations``    the date by which units are in parts
 ``owned_keys``           the columns whose values belong to one unit each
-``addresses``            where the server listens, and the engine
 ``policy_keys``          the keys of each TOML table, with kinds, defaults and meanings; ``table_keys`` has
                          those of tables
 ``json_schema``          the JSON Schema of a policy, for editors
@@ -22,16 +21,14 @@
 from __future__ import annotations
 
 from dpsql.kernel.facts import fold
-from dpsql.policy.addresses import Address, engine_kind
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
 from dpsql.policy.column_values import ColumnBounds, as_number, fit, fit_bounds
 from dpsql.policy.load import load
 from dpsql.policy.model import Policy
-from dpsql.policy.names import Names, same_name
-from dpsql.policy.owned_keys import find_owned_keys
+from dpsql.policy.names import Address, Names, engine_kind, same_name
 from dpsql.policy.part_declarations import UnitParts
 from dpsql.policy.policy_keys import KEYS
-from dpsql.policy.references import View, describe_protected, is_one_type, path_of
+from dpsql.policy.references import View, describe_protected, find_owned_keys, is_one_type, path_of
 from dpsql.policy.serving import HttpConfig, McpConfig, ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.table_parts import (

@@ -16,12 +16,10 @@ from typing import Protocol
 
 from dpsql.kernel.facts import ByColumn, ByParent, ByRow, Facts, Home, TableFacts, Unit, fold
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.addresses import check_engine
 from dpsql.policy.budget import AnalystPolicy, BudgetPolicy, GroupPolicy
-from dpsql.policy.names import check_names, key_path, wrong
-from dpsql.policy.owned_keys import check_owned_keys
+from dpsql.policy.names import check_engine, check_names, key_path, wrong
 from dpsql.policy.part_declarations import UnitParts, check_parts
-from dpsql.policy.references import View, check_tables, check_views
+from dpsql.policy.references import View, check_owned_keys, check_tables, check_views
 from dpsql.policy.serving import ServeConfig
 from dpsql.policy.table import Table
 from dpsql.policy.table_parts import (

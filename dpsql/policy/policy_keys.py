@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dpsql.kernel.unit_parts import EVERY
 from dpsql.language import DIALECTS
-from dpsql.policy.addresses import ENGINES
+from dpsql.policy.names import ENGINES
 from dpsql.policy.table_keys import CSV_KEYS, TABLE_KEYS
 from dpsql.policy.toml_values import (
     ADDRESS,

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from dpsql.kernel.loss import exact
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.addresses import EXAMPLES, Address
-from dpsql.policy.names import key_path, wrong
+from dpsql.policy.names import EXAMPLES, Address, key_path, wrong
 from dpsql.policy.policy_keys import KEYS
 from dpsql.policy.toml_values import Section
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, TypeGuard, TypeVar, cast
 
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy.addresses import Address
-from dpsql.policy.names import key_path, suggest, wrong
+from dpsql.policy.names import Address, key_path, suggest, wrong
 
 Schema = dict[str, Any]
 """A JSON Schema, or a part of one."""

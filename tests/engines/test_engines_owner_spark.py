@@ -12,7 +12,7 @@ import pytest
 from support.stores import SparkStore
 
 from dpsql.cli import main
-from dpsql.engines.spark.spark_engine import SparkGuard
+from dpsql.engines.spark import SparkGuard
 from dpsql.engines.spark.spark_tables import find_table
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.owner import verify

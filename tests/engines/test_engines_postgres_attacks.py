@@ -10,7 +10,7 @@ import pytest
 from support.stores import PostgresStore, compare
 
 from dpsql.engines import FAILED
-from dpsql.engines.postgres.postgres_engine import _PINNED
+from dpsql.engines.postgres import _PINNED
 from dpsql.engines.writer import Translated, Untranslatable
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load
@@ -178,7 +178,7 @@ def test_rows_that_would_break_a_fact_do_not_come_in_while_it_is_used(postgres: 
 def test_a_lock_stops_the_statements_of_its_table_uncharged_and_no_others(
     postgres: PostgresStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dpsql.engines.postgres.postgres_engine.LOCK_SECONDS", 1)
+    monkeypatch.setattr("dpsql.engines.postgres.LOCK_SECONDS", 1)
     postgres.execute(
         MADE.format("bigint"), "INSERT INTO attack.visits SELECT i, i, i FROM generate_series(1, 9) r(i)"
     )

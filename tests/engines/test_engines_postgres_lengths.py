@@ -13,7 +13,7 @@ from support.lengths import forms
 from support.stores import PostgresStore, compare
 
 from dpsql.engines.duckdb import duckdb_settings
-from dpsql.engines.postgres.postgres_engine import PostgresConnection
+from dpsql.engines.postgres import PostgresConnection
 from dpsql.engines.writer import Untranslatable
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import load

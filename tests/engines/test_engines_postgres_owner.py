@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from support.stores import PostgresStore
 
-from dpsql.engines.postgres import postgres_engine
-from dpsql.engines.postgres.postgres_engine import PostgresConnection
+from dpsql.engines import postgres as postgres_engine
+from dpsql.engines.postgres import PostgresConnection
 from dpsql.engines.postgres.postgres_tables import find_table, write_scan
 from dpsql.errors import OperationalError, PolicyError, QueryRefused
 from dpsql.policy import DatabaseSource, Policy, Table, UnitColumn
@@ -134,7 +134,7 @@ def test_a_session_that_the_server_ended_costs_nothing(postgres: PostgresStore) 
 
 ASLEEP = """
 import sys
-from dpsql.engines.postgres.postgres_engine import PostgresConnection
+from dpsql.engines.postgres import PostgresConnection
 PostgresConnection(sys.argv[1], 3600).table("SELECT 1 AS asleep FROM pg_sleep(3600)")
 """
 RUNNING = "SELECT count(*) AS n FROM pg_stat_activity WHERE query LIKE '%1 AS asleep%' AND state = 'active' AND pid <> pg_backend_pid()"

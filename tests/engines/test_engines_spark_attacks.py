@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 from support.stores import SparkStore, compare
 
+from dpsql.engines.spark import check_facts
 from dpsql.engines.spark import spark_connection as spark
-from dpsql.engines.spark.spark_engine import check_facts
 from dpsql.engines.spark.spark_sql import SparkDialect
 from dpsql.engines.writer import Untranslatable
 from dpsql.engines.writer.written_values import Value

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice import private_joins, suggested_changes, unknown_names
+from dpsql.analysis.advice import suggested_changes, survey, unknown_names
 from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name, list_conjuncts
@@ -257,7 +257,7 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     ("DISTINCT over private rows must select", advise_on_private_distinct),
     ("released and private rows do not meet", advise_on_joined_distinct),
     ("the privacy unit cannot be a group key", count_units_by_number),
-    ("two private tables are joined only", private_joins.advise_on_private_join),
+    ("two private tables are joined only", survey.advise_on_private_join),
 )
 """Words of a message, and what gives advice about it."""
 

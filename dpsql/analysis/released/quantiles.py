@@ -17,7 +17,7 @@ from dpsql.analysis.compiler import read_number, split_arguments
 from dpsql.analysis.conversions import convert_implicitly
 from dpsql.analysis.facts_of_values import DAY, bounds_of
 from dpsql.analysis.grids import Grid, grid_of, least_step
-from dpsql.analysis.released.contribution_bounds import (
+from dpsql.analysis.released import (
     assume_cut,
     bound_rows,
     is_auto,

@@ -19,7 +19,7 @@ from dpsql.analysis.compiler import (
     split_arguments,
 )
 from dpsql.analysis.grids import prepare_for_search
-from dpsql.analysis.released.contribution_bounds import (
+from dpsql.analysis.released import (
     assume_cut,
     bound_rows,
     find_default_rows,

@@ -7,7 +7,7 @@ from sqlglot import exp
 from dpsql.analysis.bound_ladders import ROWS
 from dpsql.analysis.compiled_relation import From
 from dpsql.analysis.compiler import check_arguments, function_name, read_whole_number, split_arguments
-from dpsql.analysis.released.contribution_bounds import (
+from dpsql.analysis.released import (
     bound_rows,
     bound_values,
     find_unit_column,

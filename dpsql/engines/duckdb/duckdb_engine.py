@@ -15,11 +15,10 @@ from dpsql.analysis import CompiledQuery, check_sealed, quote
 from dpsql.analysis.compiled_query import confirm
 from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows
 from dpsql.engines.duckdb import duckdb_settings
-from dpsql.engines.duckdb.few_groups import FewGroups
+from dpsql.engines.duckdb.faster_counts import FewGroups, UnitRows
 from dpsql.engines.duckdb.source_files import csv_format_of, is_well_quoted
 from dpsql.engines.duckdb.table_readers import Reader, read_sources
 from dpsql.engines.duckdb.unit_bits import UnitBits, integer_unit
-from dpsql.engines.duckdb.unit_rows import UnitRows
 from dpsql.engines.process_storage import Scratch
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import EngineNotTested, InternalError, OperationalError, PolicyError
@@ -27,7 +26,7 @@ from dpsql.kernel.charged_work import CANCELLED, FAILED, UNCHARGED
 from dpsql.kernel.counts import Counts
 from dpsql.kernel.faster import UnitFacts
 from dpsql.kernel.filled_domains import FilledDomain
-from dpsql.kernel.ledger.process_identity import OwnerProcess
+from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.kernel.rows_first import KeptFew
 from dpsql.kernel.tree import duckdb_sql
 from dpsql.policy import CsvSource, UnitColumn

@@ -1,18 +1,395 @@
 """The charges: durable before data is read, within every cap, final, and chained by hashes; one SQLite file.
 
+`ChargeLedger` is what a statement calls before and after it reads data: charges that no crash, race or second
+process can spend twice, and what they paid for.
+
 ====================  ===========================================================================
-``ledger``            `ChargeLedger`: what a statement calls before and after it reads data
 ``charging``          the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
 ``scopes``            the caps of a policy, what each scope has spent and admits; a loss is added to all
-``part_totals``       what was charged to parts of units: a tree of nodes for each scope
-``part_declarations`` what parts are; where that changes, the largest total of any counts in all
 ``totals``            the totals of the scopes, and exact amounts as text
-``budget_errors``     the errors of a budget of which too little is left
-``limits``            how many statements may fail or be cancelled, and the slots of those that run
+``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
+                      the process that holds a reservation is still alive
 ``kept_results``      kept ladders, and stored releases: found again by their analyst, or shared
 ``events``            everything that changed, in a chain of hashes; the types that pass in and out
 ``store``             a process's connection: transactions, waiting, threads, forks, errors
 ``schema``            the file: its tables, its creation and recognition
-``process_identity``  whether the process that holds a reservation is still alive
 ====================  ===========================================================================
 """
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Final, Protocol, Self
+
+from dpsql.errors import InterfaceError, ProgrammingError
+from dpsql.kernel.facts import Facts
+from dpsql.kernel.ledger import charging, events, kept_results, limits, part_declarations
+from dpsql.kernel.ledger.events import (
+    Event,
+    LadderRequest,
+    LadderReservation,
+    RefinementStep,
+    Request,
+    Reservation,
+    Settled,
+    StoredLadder,
+    StoredRelease,
+)
+from dpsql.kernel.ledger.scopes import ANYBODY, Caps, check_ladders, reorder
+from dpsql.kernel.ledger.store import Store, storable
+from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
+
+_ENTRIES_PER_CHECKPOINT: Final = 128
+_CAPS: Final = "caps"
+"""The name under which the caps that the ledger was opened with last are stored."""
+_FACTS: Final = "facts"
+"""The name under which the hash of the facts is stored that the newest event `policy` tells of."""
+
+
+class RollbackGuard(Protocol):
+    """Notices that a ledger's file was replaced by an older copy of itself, by what it keeps elsewhere."""
+
+    def hold(self, connection: sqlite3.Connection) -> None:
+        """Prepare for an event that `cover` is called for, or that comes before one, in its transaction."""
+
+    def cover(self, store: Store, event: Event) -> None:
+        """Keep that the ledger has an event; only then may anybody be shown what it stored."""
+
+
+class ChargeLedger:
+    """A durable record of charges; no crash, race or second process can spend a budget twice.
+
+    A charge begins with `reserve` (durable before any data is read) and ends with `settle` (to the realised
+    charge, together with the release, durable before a row is returned). What is not settled stays
+    charged in full. One file, one policy; any number of threads and processes, also across `fork`.
+
+    A ladder is released to every analyst, those who come later included, so it is charged to the policy's
+    budget and counts in the scope of every analyst and every group: their totals are what was asked there and
+    all ladders. So an analyst who comes later, or under another name, begins with all ladders spent.
+
+    Every failure of the file is an `OperationalError`, and leaves nothing released.
+    """
+
+    def __init__(self, store: Store, caps: Caps, guard: RollbackGuard) -> None:
+        """Use an open file under the caps of its policy; `adopt_caps` comes before the first charge."""
+        self._store = store
+        self._caps = caps
+        self._guard = guard
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def adopt_caps(self) -> None:
+        """Write an event if the caps are not those that the ledger was opened with last.
+
+        Raises `PolicyError` if one of them is less than what the kept ladders cost.
+        """
+        with self._store.read() as connection:
+            check_ladders(connection, self._caps)
+        written = events.canonical(self._caps.content)
+        if self.recall(_CAPS) != written:
+            with self._store.write() as connection:
+                connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_CAPS, written))
+                part_declarations.adopt(connection, self._caps)
+                reorder(connection, self._caps)
+                self._tell_policy(connection, None, events.stored_totals(connection))
+
+    def _tell_policy(
+        self, connection: sqlite3.Connection, facts: str | None, scopes: Iterable[str] = ()
+    ) -> None:
+        """Write an event with the caps and the hash of the facts; None: none were read with these caps."""
+        connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (_FACTS, facts or ""))
+        content = {"at": charging.now(), "caps": self._caps.content, "facts": facts}
+        events.append(connection, "policy", content, scopes)
+
+    def _adopt_facts(self, connection: sqlite3.Connection, facts: Facts | None) -> None:
+        """Write an event if a charge rests on other facts than those that the newest one tells of.
+
+        Charges of sessions whose data have other columns, or of programs that read the policy in another way,
+        are told apart by that; None: who charges rests on no facts.
+        """
+        if facts is not None and _value(connection, _FACTS) != facts.digest:
+            self._tell_policy(connection, facts.digest)
+
+    def reserve(
+        self,
+        *,
+        analyst: str,
+        statement: str,
+        selection: str,
+        mechanism: str,
+        charge: Charge,
+        refines: RefinementStep | None = None,
+    ) -> Reservation:
+        """Charge a statement's maximum, as `reserve_all` does for several releases."""
+        request = Request(selection, mechanism, charge, refines)
+        return self.reserve_all(analyst=analyst, statement=statement, requests=[request])
+
+    def reserve_stream(
+        self,
+        *,
+        analyst: str,
+        statement: str,
+        selection: str,
+        mechanism: str,
+        charge: Charge,
+        facts: Facts | None = None,
+    ) -> Reservation:
+        """Charge the maximum of a stream, which hands answers out before it is settled."""
+        request = Request(selection, mechanism, charge)
+        reservation = self.reserve_all(
+            analyst=analyst, statement=statement, requests=[request], stream=True, facts=facts
+        )
+        self._guard.cover(self._store, self.head())
+        return reservation
+
+    def reserve_all(
+        self,
+        *,
+        analyst: str,
+        statement: str,
+        requests: Sequence[Request],
+        shared: Sequence[str] = (),
+        stream: bool = False,
+        facts: Facts | None = None,
+    ) -> Reservation:
+        """Charge the maximum of all releases of a statement; durable when this returns.
+
+        Nothing is written when it raises: every cap allows the sum, or nothing is charged. `refines` of a
+        request also records that it refines a release, which is possible once for each. `shared` has the keys
+        of other analysts' releases, which become the analyst's own as by `share`. `stream`: the one request
+        takes its questions one by one; see `reserve_stream`. `facts` are those on which its proofs rest: the
+        newest event `policy` before the charge has their hash.
+
+        Raises
+        ------
+        BudgetExceeded
+            The policy's, the analyst's or the statement's cap does not allow it.
+        OperationalError
+            Too many statements are running, have failed or were cancelled, the release to be refined was
+            refined, or the file cannot be written.
+        PolicyError
+            The policy lists its analysts, and this is none of them.
+        """
+        name, text = name_of(analyst), storable(statement)
+        asked = [
+            replace(r, selection=storable(r.selection), mechanism=storable(r.mechanism)) for r in requests
+        ]
+        with self._store.write() as connection:
+            self._guard.hold(connection)
+            self._adopt_facts(connection, facts)
+            if any(each.parts for each in asked) and not part_declarations.is_current(
+                connection, self._caps, facts
+            ):
+                asked = [replace(each, parts=None) for each in asked]
+            for key in shared:
+                kept_results.share(connection, self._caps, key, name)
+            reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
+        if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
+            self._store.checkpoint()
+        return reservation
+
+    def check_analyst(self, analyst: str) -> str:
+        """Return an analyst's name; `PolicyError` if the policy lists others and not this one."""
+        name = name_of(analyst)
+        self._caps.check_listed(name)
+        return name
+
+    def step(self, reservation: Reservation, number: int, charge: Charge) -> None:
+        """Record what a stream has spent so far; only then may it return the answer that this paid for.
+
+        Steps are numbered from 1 and charges never fall. What is written binds `settle`. A number that
+        another user of the reservation has written is an `InternalError`.
+        """
+        with self._store.write() as connection:
+            charging.step(connection, reservation, number, charge)
+
+    def settle(
+        self,
+        reservation: Reservation,
+        charge: Charge | PrivacyLoss,
+        *,
+        release: bytes | None = None,
+        reuse_key: str | None = None,
+    ) -> int:
+        """Lower the reservation to the realised charge and store the release, as `settle_all` does."""
+        return self.settle_all(reservation, [Settled(charge, release, reuse_key)])[0][0]
+
+    def settle_all(
+        self, reservation: Reservation, settled: Sequence[Settled]
+    ) -> tuple[tuple[int, ...], Event]:
+        """Lower each part of a reservation to its realised charge and store the releases, all or none.
+
+        It returns their numbers, and the event that stored them. Only after that may the answer be returned
+        to the analyst. A realised charge above the reserved one or below the last step's, or a reservation
+        that has ended already, is an `InternalError`; another process's reservation is an `InterfaceError`.
+        """
+        with self._store.write() as connection:
+            self._guard.hold(connection)
+            numbers, event = charging.settle(connection, reservation, settled)
+        self._guard.cover(self._store, event)
+        return numbers, event
+
+    def fail(self, reservation: Reservation) -> None:
+        """End a statement that failed: it stays charged in full and counts as one of `max_failures`."""
+        with self._store.write() as connection:
+            charging.end(connection, reservation, failed=True)
+
+    def cancel(self, reservation: Reservation) -> None:
+        """End a statement the analyst cancelled: it stays charged in full, and is one of `max_cancelled`.
+
+        Only for what the analyst alone decided: a statement that ends by itself without an answer tells
+        something about the data.
+        """
+        with self._store.write() as connection:
+            charging.end(connection, reservation, failed=False)
+
+    def clear_failures(self, analyst: str | None = None) -> None:
+        """Reset the counts of failed and cancelled statements, of an analyst or of all; for the owner."""
+        with self._store.write() as connection:
+            limits.clear(connection, analyst)
+            events.append(connection, "clear-failures", {"at": charging.now(), "analyst": analyst})
+
+    def find(self, reuse_key: str, analyst: str) -> StoredRelease | None:
+        """Return the analyst's own latest release under a reuse key, which costs nothing again."""
+        name = name_of(analyst)
+        return self._find_covered(lambda connection: kept_results.find(connection, reuse_key, name))
+
+    def release(self, number: int, analyst: str) -> StoredRelease:
+        """Return one of the analyst's own releases; `ProgrammingError` if there is none."""
+        name = name_of(analyst)
+        found = self._find_covered(lambda connection: kept_results.find_number(connection, number, name))
+        if found is None:
+            raise ProgrammingError(f"you have no release {number}")
+        return found
+
+    def _find_covered(
+        self, find: Callable[[sqlite3.Connection], StoredRelease | None]
+    ) -> StoredRelease | None:
+        """Return a stored release, of whose event the guard knows."""
+        with self._store.read() as connection:
+            found = find(connection)
+        if found is not None:
+            self._guard.cover(self._store, found.event)
+        return found
+
+    def share(self, reuse_keys: Iterable[str], analyst: str) -> None:
+        """Copy other analysts' releases under the keys to this one, where the policy shares releases.
+
+        They are charged to the analyst's own cap, not to the policy's again. From then on they are the
+        analyst's own releases, which `find` returns at no cost.
+        Raises `BudgetExceeded` if that cap does not allow all of them; then none is copied.
+        """
+        with self._store.write() as connection:
+            self._guard.hold(connection)
+            for key in reuse_keys:
+                kept_results.share(connection, self._caps, key, name_of(analyst))
+
+    def reserve_ladders(
+        self, requests: Sequence[LadderRequest], facts: Facts | None = None
+    ) -> tuple[LadderReservation, ...]:
+        """Charge ladders before any data is read; durable when this returns.
+
+        Nothing is written when it raises: all scopes admit all of the ladders, or nothing is charged. Each is
+        then ended by `settle_ladder` or `fail_ladder`. What is not settled stays charged in full. It holds no
+        slot of those that may fail, and the cap on one statement does not bind it: the owner asks. `facts` as
+        in `reserve_all`.
+
+        Raises
+        ------
+        BudgetExceeded
+            The budget of the policy, of an analyst (listed, not seen yet, or known to the ledger) or of a
+            group does not allow it; the message names all that do not.
+        """
+        asked = [
+            replace(
+                each,
+                source=storable(each.source),
+                measure=storable(each.measure),
+                version=storable(each.version),
+                statement=storable(each.statement),
+            )
+            for each in requests
+        ]
+        with self._store.write() as connection:
+            self._guard.hold(connection)
+            self._adopt_facts(connection, facts)
+            return kept_results.reserve(connection, self._caps, asked)
+
+    def check_ladders(self, loss: PrivacyLoss) -> None:
+        """Raise `BudgetExceeded`, as `reserve_ladders` would, if ladders of this loss together do not fit."""
+        with self._store.read() as connection:
+            kept_results.check_room(connection, self._caps, loss)
+
+    def settle_ladder(self, reservation: LadderReservation, payload: bytes) -> StoredLadder:
+        """Keep a ladder that was measured; only after that may it be shown or used."""
+        with self._store.write() as connection:
+            self._guard.hold(connection)
+            found = kept_results.settle(connection, reservation, payload)
+        self._guard.cover(self._store, found.event)
+        return found
+
+    def fail_ladder(self, reservation: LadderReservation) -> None:
+        """End a ladder that was not measured: it stays charged in full."""
+        with self._store.write() as connection:
+            kept_results.fail(connection, reservation)
+
+    def ladders(self) -> list[StoredLadder]:
+        """Return all ladders that are kept, the newest last."""
+        with self._store.read() as connection:
+            found = kept_results.kept(connection)
+        if found:
+            self._guard.cover(self._store, max((each.event for each in found), key=lambda event: event.n))
+        return found
+
+    def spend_in_all_parts(self) -> dict[str, Totals]:
+        """Count the largest total of any part in all parts: units have moved, as the owner says.
+
+        It returns what was added to each scope.
+        """
+        with self._store.write() as connection:
+            self._guard.hold(connection)
+            found = part_declarations.spend_in_all(connection, "units have moved")
+            event = events.newest(connection)
+        self._guard.cover(self._store, event)
+        return found
+
+    def head(self) -> Event:
+        """Return the newest event: as text, the receipt of everything so far."""
+        with self._store.read() as connection:
+            return events.newest(connection)
+
+    def recall(self, name: str) -> str | None:
+        """Return the value stored under a name; None if there is none."""
+        with self._store.read() as connection:
+            return _value(connection, storable(name))
+
+    def remember(self, name: str, value: str) -> None:
+        """Store a value under a name, replacing an older one."""
+        with self._store.write() as connection:
+            connection.execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (storable(name), value))
+
+
+def _value(connection: sqlite3.Connection, name: str) -> str | None:
+    """Return the value stored under a name; None if there is none."""
+    row = connection.execute("SELECT value FROM setting WHERE name = ?", (name,)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def name_of(analyst: str) -> str:
+    """Return an analyst's name, which must be valid: two names may not become one by escaping."""
+    if not isinstance(analyst, str) or not analyst or storable(analyst) != analyst or "\0" in analyst:
+        raise InterfaceError("an analyst has a name of printable characters")
+    name = str.__str__(analyst)  # a subclass may compare as it likes
+    if name == ANYBODY:
+        raise InterfaceError('"*" is no name of an analyst: in a policy it stands for all who are not listed')
+    return name

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.kernel.ledger import events, limits, part_totals, process_identity
+from dpsql.kernel.ledger import events, limits, part_totals
 from dpsql.kernel.ledger.budget_errors import budget_error
 from dpsql.kernel.ledger.events import Event, RefinementStep, Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps, policy_budget, spend_own, spend_total
@@ -323,7 +323,7 @@ def enter(
     cursor = connection.execute(
         "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_loss, charged_loss, state,"
         " shared, holder) VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
-        (at, *who, str(loss), str(loss), int(shared), process_identity.current()),
+        (at, *who, str(loss), str(loss), int(shared), limits.current()),
     )
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave an entry no number")
@@ -342,7 +342,7 @@ def _find_reservation(connection: sqlite3.Connection, reservation: Reservation) 
             raise InternalError("the ledger holds no such reservation")
         if row[1] != "reserved":
             raise InternalError("a reservation was ended twice")
-        if row[4] != process_identity.current():
+        if row[4] != limits.current():
             raise InterfaceError("a reservation belongs to the process that made it")
         found.append(row[2:])
     together = connection.execute(

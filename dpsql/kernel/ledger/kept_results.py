@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError
-from dpsql.kernel.ledger import events, part_totals, process_identity
+from dpsql.kernel.ledger import events, limits, part_totals
 from dpsql.kernel.ledger.charging import enter, entry_content, now, release_content, store
 from dpsql.kernel.ledger.events import Event, LadderRequest, LadderReservation, StoredLadder, StoredRelease
 from dpsql.kernel.ledger.scopes import (
@@ -49,7 +49,7 @@ def reserve(
     check_room(connection, caps, loss)
     for name in (POLICY, BOUNDS):
         add_loss(connection, name, order_of(caps.filter), loss, loss)
-    at, holder, numbers = now(), process_identity.current(), list[int]()
+    at, holder, numbers = now(), limits.current(), list[int]()
     for each in requests:
         cursor = connection.execute(
             "INSERT INTO bounds (at, source, measure, version, statement, loss, holder, state)"
@@ -133,7 +133,7 @@ def _check_reservation(connection: sqlite3.Connection, reservation: LadderReserv
         raise InternalError("the ledger holds no such ladder")
     if row[5] != "reserved":
         raise InternalError("a ladder was ended twice")
-    if row[6] != process_identity.current():
+    if row[6] != limits.current():
         raise InterfaceError("a reservation belongs to the process that made it")
     return datetime.fromisoformat(row[7])
 

@@ -1,4 +1,7 @@
-"""Limits on statements that end without an answer: of one analyst, and of all analysts together.
+"""Limits on statements that end without an answer, and whether the process that runs one is alive.
+
+A statement whose process dies with it (the engine ran out of memory) never reports its failure. That
+failure may depend on the data as well, so a reservation whose process is gone counts as failed.
 
 Whether a statement failed can depend on the data, and so can which one of many did. Each reservation may
 still fail or be cancelled, so each holds a slot of both limits from the moment it is charged: statements
@@ -7,12 +10,106 @@ that run at the same time cannot pass a limit together.
 
 from __future__ import annotations
 
+import functools
+import os
+import platform
+import re
 import sqlite3
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Self
 
-from dpsql.errors import TooManyFailures
-from dpsql.kernel.ledger import process_identity
+from dpsql.errors import InterfaceError, TooManyFailures
+
+
+def current() -> str:
+    """Return the identity of this process: machine and container, process number, start time."""
+    return _identity(os.getpid())
+
+
+@functools.cache
+def _identity(process: int) -> str:
+    return f"{_place()}|{process}|{_start_time('self')}"
+
+
+def is_alive(holder: str) -> bool | None:
+    """Whether the process is alive; None if that is unknown (another machine or container)."""
+    if holder == current():
+        return True
+    place, process, started = ["", "", *holder.rsplit("|", 2)][-3:]
+    if sys.platform == "win32" or place != _place() or not re.fullmatch("[0-9]{1,9}", process, re.ASCII):
+        return None
+    now = _start_time(process)
+    if now and started:
+        return now == started
+    try:
+        os.kill(int(process), 0)  # signal 0 only asks
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _place() -> str:
+    """Return the scope in which process numbers are unique: boot of the machine, and container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return platform.node()
+    return f"{boot}/{space}"
+
+
+def _start_time(process: str) -> str:
+    """Return when a process started, in clock ticks since boot; empty if that cannot be known."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_bytes()
+    except OSError:
+        return ""
+    # The second field is the program's name in parentheses and may hold anything.
+    fields = stat[stat.rfind(b")") + 1 :].split()
+    return "dead" if fields[0] in (b"Z", b"X") else fields[19].decode()
+
+
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks  # noqa: PLW0603  counts the forks between the first process and this one
+    _forks += 1
+    _identity.cache_clear()  # a child may be given the number of a process that is gone
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
+
+
+def _here() -> tuple[int, int]:
+    # The system may give a process number again; the count of forks distinguishes such processes.
+    return os.getpid(), _forks
+
+
+class OwnerProcess:
+    """The process that opened an object; a forked child may not use it, or it would spend a budget twice."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._process = _here()
+
+    @property
+    def in_own_process(self) -> bool:
+        """Whether this process opened the object."""
+        return self._process == _here()
+
+    def check(self) -> None:
+        """Raise `InterfaceError` in every process but the one that opened the object."""
+        if not self.in_own_process:
+            raise InterfaceError(
+                f"this {self._what} belongs to the process that opened it: open another one after a fork"
+            )
+
 
 _CLEAR = "until the owner has looked and run `dpsql budget --clear-failures`"
 
@@ -81,7 +178,7 @@ def take_slot(connection: sqlite3.Connection, analyst: str) -> None:
     """Count a reservation of this process as running."""
     connection.execute(
         "INSERT INTO running VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET n = n + 1",
-        (analyst, process_identity.current()),
+        (analyst, current()),
     )
 
 
@@ -107,7 +204,7 @@ def clear(connection: sqlite3.Connection, analyst: str | None) -> None:
     connection.execute(f"DELETE FROM cancelled WHERE {chosen}", given)
     held = connection.execute(f"SELECT DISTINCT holder FROM running WHERE {chosen}", given).fetchall()
     for (other,) in held:
-        if not process_identity.is_alive(other):
+        if not is_alive(other):
             connection.execute(f"DELETE FROM running WHERE holder = ? AND {chosen}", (other, *given))
 
 
@@ -130,4 +227,4 @@ def _keep_lost(connection: sqlite3.Connection, analyst: str) -> None:
 def holders_of(connection: sqlite3.Connection, analyst: str) -> list[tuple[str, int, bool | None]]:
     """Return processes that hold reservations of an analyst: identity, number, whether it is alive."""
     rows = connection.execute("SELECT holder, n FROM running WHERE analyst = ?", (analyst,)).fetchall()
-    return [(other, n, process_identity.is_alive(other)) for other, n in rows]
+    return [(other, n, is_alive(other)) for other, n in rows]

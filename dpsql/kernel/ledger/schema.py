@@ -12,7 +12,7 @@ from typing import Final
 
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.ledger import events
-from dpsql.kernel.ledger.process_identity import current
+from dpsql.kernel.ledger.limits import current
 
 VERSION: Final = 8
 """The version of the tables."""

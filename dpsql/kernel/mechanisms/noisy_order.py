@@ -5,7 +5,7 @@ Design. A domain has N groups, of which n are listed with their counts; the othe
 1. The engine returns the listed groups with their positions in the domain, and no row for an empty group.
 2. The noise of listed groups is drawn as always (`NoisyOrder.order`).
 3. The noise of the E = N - n empty ones is independent, and of one law. Those that reach a level are found by
-   skips (`dpsql.kernel.noise.skips`): which of the E they are, and their noise, in time of their number.
+   skips (`dpsql.kernel.noise`): which of the E they are, and their noise, in time of their number.
 4. About 2(k+1) of N draws reach the first level. While fewer than k+1 groups are known at or above the
    level, it is lowered, so that about 4 times as many reach it; what lies between is drawn given that it is
    below the last level. So the noise of each group is drawn once, in stages, and its law is unchanged.

@@ -1,7 +1,7 @@
 """The frame of the sparse vector family: its public facts, its result, and the scan of a large domain.
 
 In a scan, each group has fresh noise in each branch, and all empty groups need the same noise to pass. So the
-places of those that pass one branch are found by skips (`dpsql.kernel.noise.skips`), each branch by itself.
+places of those that pass one branch are found by skips (`dpsql.kernel.noise`), each branch by itself.
 The domain is scanned segment by segment, so that not many more hits are drawn than the budget pays for. How
 long a segment is has no influence on the law: the noises of different groups are independent.
 """

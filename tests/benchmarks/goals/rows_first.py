@@ -20,7 +20,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.engines.duckdb import few_groups
+from dpsql.engines.duckdb import faster_counts
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.benchmarks.measures import Figure, Goal, beside
@@ -91,10 +91,10 @@ def figures(setting: Setting) -> Iterator[Figure]:
             goal = Goal("work", limit) if setting.size in "ML" else None
             yield beside(ours, exact, setting.rounds).figure(group, what, goal=goal)
             try:
-                few_groups.ROWS_FIRST = False
+                faster_counts.ROWS_FIRST = False
                 yield beside(ours, exact, max(3, setting.rounds // 3)).figure(group, "  all counted")
             finally:
-                few_groups.ROWS_FIRST = True
+                faster_counts.ROWS_FIRST = True
     sides = ("statement", "before", "floor")
     found = {side: statistics.median(_asked(side, folder) for _ in range(RUNS)) for side in sides}
     for side, what in (("statement", "top 10, peak memory"), ("before", "  all counted")):
@@ -121,7 +121,7 @@ def _child(side: str, folder: str) -> None:
         raw.execute("SET enable_progress_bar = false")  # it would be on the output, too
         run = partial(_fetched, raw, listed, key, Path(folder))
     else:
-        few_groups.ROWS_FIRST = side == "statement"
+        faster_counts.ROWS_FIRST = side == "statement"
         session = Session(load(Path(folder, "rows.toml")))
         run = partial(session.run, f"{PRIVATE}{listed} FROM rows GROUP BY {key} {selection}")
     for _ in range(RUNS):

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import duckdb
 
-from dpsql.engines.duckdb import unit_rows
+from dpsql.engines.duckdb import faster_counts
 from dpsql.policy import load
 from dpsql.session import Session
 from tests.benchmarks.measures import Figure, Goal, Pairs, beside
@@ -91,10 +91,10 @@ def _with_and_without(
     group, ours = f"{TITLE}, {setting.size}", partial(session.run, text)
     yield beside(ours, exact, setting.rounds).figure(group, what, goal=Goal("work", limit))
     try:
-        unit_rows.KNOWS_ROWS = False
+        faster_counts.KNOWS_ROWS = False
         yield beside(ours, exact, max(3, setting.rounds // 3)).figure(group, "  as before")
     finally:
-        unit_rows.KNOWS_ROWS = True
+        faster_counts.KNOWS_ROWS = True
 
 
 def _first(path: Path, text: str, exact: Callable[[], object], rounds: int) -> Pairs:
@@ -132,7 +132,7 @@ def _child(side: str, policy: str, text: str) -> None:
         raw.execute("SET enable_progress_bar = false")  # it would be on the output, too
         run = partial(_fetched, raw, f"SELECT kind, COUNT(DISTINCT user_id) AS n FROM '{rows}' GROUP BY kind")
     else:
-        unit_rows.KNOWS_ROWS = side == "statement"
+        faster_counts.KNOWS_ROWS = side == "statement"
         run = partial(Session(load(Path(policy))).run, text)
     for _ in range(3):
         run()

@@ -15,11 +15,18 @@ from dpsql.engines.declared_domains import Domains
 from dpsql.engines.duckdb.table_readers import Reader
 from dpsql.engines.postgres.postgres_sql import PostgresDialect
 from dpsql.engines.schema_database import SchemaDatabase
-from dpsql.engines.spark.spark_engine import Planner
+from dpsql.engines.spark import Planner
 from dpsql.engines.spark.spark_sql import SparkDialect
-from dpsql.engines.writer import Dialect, TargetColumn, Untranslatable, write
+from dpsql.engines.writer import (
+    RULES,
+    Dialect,
+    TargetColumn,
+    Untranslatable,
+    WrittenQuery,
+    write,
+    write_query,
+)
 from dpsql.engines.writer.dialect import ONCE
-from dpsql.engines.writer.query_writer import RULES, WrittenQuery, write_query
 from dpsql.engines.writer.statement_writer import Writer
 from dpsql.engines.writer.written_values import Cost, measure
 from dpsql.kernel import tree

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from dpsql.analysis import CompiledQuery
 from dpsql.engines import Cancelled
-from dpsql.engines.duckdb import duckdb_engine, few_groups, unit_bits
+from dpsql.engines.duckdb import duckdb_engine, faster_counts, unit_bits
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
-from dpsql.engines.duckdb.few_groups import FewGroups
+from dpsql.engines.duckdb.faster_counts import FewGroups
 from dpsql.errors import EngineNotTested, InternalError, StatementFailed
 from dpsql.kernel import faster
 from dpsql.kernel.counts import Counts
@@ -104,7 +104,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(faster, "FEWEST", 0)
     monkeypatch.setattr(faster, "SPARSEST", 10**12)
     monkeypatch.setattr(unit_bits, "FEWEST", 0)
-    monkeypatch.setattr(few_groups, "FEWEST_GROUPS", 1)
+    monkeypatch.setattr(faster_counts, "FEWEST_GROUPS", 1)
 
 
 @contextmanager
@@ -288,7 +288,7 @@ def test_answers_are_those_over_all_counts(
     with opened(tmp_path) as session:
         found = answered(session, text, given)
         assert (seen.upper, seen.few + seen.whole > 0) == (1, True)
-        monkeypatch.setattr(few_groups, "ROWS_FIRST", False)
+        monkeypatch.setattr(faster_counts, "ROWS_FIRST", False)
         assert answered(session, text, given) == found
         assert seen.upper == 1
 
@@ -353,7 +353,7 @@ def test_largest_groups_are_those_of_the_query(
         assert few is None or listed(few) == listed(engine.count(compiled))
         assert few is not None or name != "integers"  # rows without units count, too
         found = answered(session, text, given)
-        monkeypatch.setattr(few_groups, "ROWS_FIRST", False)
+        monkeypatch.setattr(faster_counts, "ROWS_FIRST", False)
         assert answered(session, text, given) == found
 
 
@@ -417,7 +417,7 @@ def test_all_groups_are_counted(text: str, tmp_path: Path, seen: Seen) -> None:
 def test_few_groups_and_switched_off(
     name: str, value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: Seen
 ) -> None:
-    monkeypatch.setattr(few_groups, name, value)
+    monkeypatch.setattr(faster_counts, name, value)
     with opened(tmp_path) as session:
         session.run(TOP)
     assert (seen.upper, seen.whole) == (0, 1)
@@ -526,7 +526,7 @@ def test_what_fails_beside_the_queries_is_no_failure(
     with opened(tmp_path) as session:
         right = answered(session, text, given)
         engine_and_query(session, text)[0]._few._failed.clear()
-        monkeypatch.setattr(few_groups, where, fail)
+        monkeypatch.setattr(faster_counts, where, fail)
         assert answered(session, text, given) == right
         assert session.database.ledger.count_failures(session.analyst) == 0
 
@@ -552,7 +552,7 @@ def test_queries_with_unknown_words_are_not_run(
     def refuse(*_: object) -> bool:
         raise EngineNotTested("nothing was charged")
 
-    monkeypatch.setattr(few_groups, "confirm", refuse)
+    monkeypatch.setattr(faster_counts, "confirm", refuse)
     with opened(tmp_path) as session:
         session.run(TOP)
         assert (seen.upper, seen.whole) == (0, 1)
@@ -664,9 +664,9 @@ def test_wrong_numbers_are_not_taken(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Given, seen: Seen
 ) -> None:
     with opened(tmp_path) as session:
-        monkeypatch.setattr(few_groups, "ROWS_FIRST", False)
+        monkeypatch.setattr(faster_counts, "ROWS_FIRST", False)
         right = answered(session, TOP, given)
-        monkeypatch.setattr(few_groups, "ROWS_FIRST", True)
+        monkeypatch.setattr(faster_counts, "ROWS_FIRST", True)
         altered(monkeypatch, WRONG[name])
         assert answered(session, TOP, given) == right
         assert (seen.few, seen.whole) == (1, 2)
@@ -736,10 +736,10 @@ def test_the_third_statement_counts_all(
     texts = [TOP, *(TOP.replace("LIMIT 2", f"LIMIT {k}") for k in (3, 1)), f"{ALL} LIMIT 2", f"{TOP}0"]
     texts[3] = texts[3].replace("LIMIT", "HAVING COUNT(DISTINCT u) > 20 ORDER BY k DESC LIMIT")
     counted, right = list[tuple[int, int, int]](), list[Any]()
-    monkeypatch.setattr(few_groups, "ROWS_FIRST", False)
+    monkeypatch.setattr(faster_counts, "ROWS_FIRST", False)
     with opened(tmp_path) as session:
         right += [answered(session, text, given) for text in texts]
-    monkeypatch.setattr(few_groups, "ROWS_FIRST", True)
+    monkeypatch.setattr(faster_counts, "ROWS_FIRST", True)
     with opened(tmp_path, keep=10**8) as session:
         engine, _ = engine_and_query(session, TOP)
         made = failing(monkeypatch, engine, -1, raising(ValueError()))

@@ -13,7 +13,7 @@ import pytest
 from dpsql.analysis import CompiledQuery
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.engines import Cancelled
-from dpsql.engines.duckdb import unit_rows
+from dpsql.engines.duckdb import faster_counts
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.kernel import unit_tables
 from dpsql.kernel.sealed import unseal
@@ -107,7 +107,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 def both(engine: DuckDBEngine, compiled: CompiledQuery, monkeypatch: pytest.MonkeyPatch) -> None:
     fast = numbers(engine.count(compiled))
     with monkeypatch.context() as off:
-        off.setattr(unit_rows, "KNOWS_ROWS", False)
+        off.setattr(faster_counts, "KNOWS_ROWS", False)
         assert fast == numbers(engine.count(compiled))
 
 

@@ -22,9 +22,17 @@ from dpsql.engines.postgres.postgres_sql import PostgresDialect, display_sql, ex
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.engines.spark.spark_sql import SparkDialect
 from dpsql.engines.worker import RunningStatement, run_in_thread, running_statement
-from dpsql.engines.writer import Dialect, TargetColumn, Translated, Untranslatable, write
+from dpsql.engines.writer import (
+    QUERIES,
+    RULES,
+    SOURCES,
+    Dialect,
+    TargetColumn,
+    Translated,
+    Untranslatable,
+    write,
+)
 from dpsql.engines.writer.dialect import case_table
-from dpsql.engines.writer.query_writer import QUERIES, RULES, SOURCES
 from dpsql.errors import PolicyError
 from dpsql.kernel import tree
 from dpsql.policy import BudgetPolicy, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, load

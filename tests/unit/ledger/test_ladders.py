@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import BudgetExceeded, InterfaceError, InternalError, PolicyError
-from dpsql.kernel.ledger import process_identity
+from dpsql.kernel.ledger import limits
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss
 from dpsql.ledger import GroupCap, LadderRequest
 from dpsql.ledger.ledger import Opening
@@ -100,7 +100,7 @@ def test_a_reservation_ends_once_and_by_its_own_process(
     ledger = open_ledger()
     held = reserve_one(ledger, asked("1/4"))
     with monkeypatch.context() as other:
-        other.setattr(process_identity, "current", lambda: "elsewhere|1|1")
+        other.setattr(limits, "current", lambda: "elsewhere|1|1")
         with pytest.raises(InterfaceError, match="process that made it"):
             ledger.settle_ladder(held, b"bins")
     with pytest.raises(InternalError, match="not empty"):

@@ -149,7 +149,7 @@ def test_versions_before_it_are_brought_up_to_date(path: Path, before: int, gone
 
 def test_what_was_reserved_before_is_ended_after(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_at(path) as ledger:
-        monkeypatch.setattr("dpsql.kernel.ledger.process_identity.current", lambda: "elsewhere|1|1")
+        monkeypatch.setattr("dpsql.kernel.ledger.limits.current", lambda: "elsewhere|1|1")
         from dpsql.ledger import Reservation
 
         nine = Reservation(9, PrivacyLoss.of(Fraction(1, 2)))

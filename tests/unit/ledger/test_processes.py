@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dpsql.errors import BudgetExceeded, InterfaceError, OperationalError
-from dpsql.kernel.ledger import process_identity
+from dpsql.kernel.ledger import limits
 from dpsql.kernel.loss import Charge
 from dpsql.ledger import Ledger, Reservation
 from tests.commands import Commands
@@ -562,11 +562,11 @@ def test_a_statement_that_takes_its_process_down_is_a_failure(tmp_path: Path) ->
 def test_a_reservation_of_another_machine_counts_until_it_is_settled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, here = tmp_path / "ledger.sqlite", process_identity.current()
+    path, here = tmp_path / "ledger.sqlite", limits.current()
     with open_ledger(path, max_failures=2) as ledger:
-        monkeypatch.setattr(process_identity, "current", lambda: "elsewhere|1|1")
+        monkeypatch.setattr(limits, "current", lambda: "elsewhere|1|1")
         held = reserve(ledger)
-        monkeypatch.setattr(process_identity, "current", lambda: here)
+        monkeypatch.setattr(limits, "current", lambda: here)
         assert ledger.count_failures("ann") == 1
         mine = reserve(ledger)
         assert ledger.count_failures("ann") == 1
@@ -575,17 +575,17 @@ def test_a_reservation_of_another_machine_counts_until_it_is_settled(
             reserve(ledger)
         with pytest.raises(InterfaceError, match="process that made it"):
             ledger.settle(held, Charge(Fraction(1, 20)))
-        monkeypatch.setattr(process_identity, "current", lambda: "elsewhere|1|1")
+        monkeypatch.setattr(limits, "current", lambda: "elsewhere|1|1")
         ledger.settle(held, Charge(Fraction(1, 20)))
         mine_there = reserve(ledger)
-        monkeypatch.setattr(process_identity, "current", lambda: here)
+        monkeypatch.setattr(limits, "current", lambda: here)
         # Cleared while it runs, it is still settled without trouble.
         assert ledger.count_failures("ann") == 1
         ledger.clear_failures()
         assert ledger.count_failures("ann") == 0
-        monkeypatch.setattr(process_identity, "current", lambda: "elsewhere|1|1")
+        monkeypatch.setattr(limits, "current", lambda: "elsewhere|1|1")
         ledger.settle(mine_there, Charge(Fraction(1, 20)))
-        monkeypatch.setattr(process_identity, "current", lambda: here)
+        monkeypatch.setattr(limits, "current", lambda: here)
         ledger.settle(mine, Charge(Fraction(1, 20)))
         assert ledger.count_failures("ann") == 0
         assert ledger.check() == []
@@ -623,41 +623,41 @@ def test_sixteen_connections_at_once_fail_no_more_often_than_one(tmp_path: Path)
 
 
 def test_processes_are_known_by_more_than_their_number() -> None:
-    me = process_identity.current()
-    assert process_identity.is_alive(me) is True
+    me = limits.current()
+    assert limits.is_alive(me) is True
     place, number, started = me.rsplit("|", 2)
     assert int(number) == os.getpid()
-    assert process_identity.is_alive(f"elsewhere|{number}|{started}") is None
-    assert process_identity.is_alive(f"{place}|x|{started}") is None
-    assert process_identity.is_alive("") is None
+    assert limits.is_alive(f"elsewhere|{number}|{started}") is None
+    assert limits.is_alive(f"{place}|x|{started}") is None
+    assert limits.is_alive("") is None
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     theirs = f"{place}|{process.pid}|"
-    assert process_identity.is_alive(theirs) is True
+    assert limits.is_alive(theirs) is True
     if started:  # the same number, begun at another time, is another process
-        assert process_identity.is_alive(f"{place}|{process.pid}|1") is False
-        begun = process_identity._start_time(str(process.pid))
-        assert process_identity.is_alive(theirs + begun) is True
+        assert limits.is_alive(f"{place}|{process.pid}|1") is False
+        begun = limits._start_time(str(process.pid))
+        assert limits.is_alive(theirs + begun) is True
     else:
         begun = ""
     process.kill()
     deadline = time.monotonic() + 60
-    while begun and process_identity.is_alive(theirs + begun) and time.monotonic() < deadline:
+    while begun and limits.is_alive(theirs + begun) and time.monotonic() < deadline:
         time.sleep(0.001)
-    assert not (begun and process_identity.is_alive(theirs + begun))  # killed, though still to be waited for
+    assert not (begun and limits.is_alive(theirs + begun))  # killed, though still to be waited for
     process.communicate()
-    assert process_identity.is_alive(theirs) is False
-    assert process_identity.is_alive(theirs + begun) is False
+    assert limits.is_alive(theirs) is False
+    assert limits.is_alive(theirs + begun) is False
 
 
 def test_another_users_process_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    place, _, started = process_identity.current().rsplit("|", 2)
+    place, _, started = limits.current().rsplit("|", 2)
 
     def forbidden(process: int, signal_: int) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(process_identity, "_start_time", lambda process: "")
+    monkeypatch.setattr(limits, "_start_time", lambda process: "")
     monkeypatch.setattr(os, "kill", forbidden)
-    assert process_identity.is_alive(f"{place}|12345|{started}") is True
+    assert limits.is_alive(f"{place}|12345|{started}") is True
 
 
 def test_a_holder_is_told_apart_where_there_is_no_proc(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -666,9 +666,9 @@ def test_a_holder_is_told_apart_where_there_is_no_proc(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Path, "read_text", missing)
     monkeypatch.setattr(Path, "read_bytes", missing)
-    process_identity._identity.cache_clear()
-    me = process_identity.current()
-    process_identity._identity.cache_clear()
+    limits._identity.cache_clear()
+    me = limits.current()
+    limits._identity.cache_clear()
     place, number, started = me.rsplit("|", 2)
     assert place
     assert (int(number), started) == (os.getpid(), "")

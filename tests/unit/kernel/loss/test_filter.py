@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.kernel.loss import BoundedRange, Charge, Filter, PrivacyLoss, Totals, settle
-from dpsql.kernel.loss.filter import order_limit
+from dpsql.kernel.loss import BoundedRange, Charge, Filter, PrivacyLoss, Totals, order_limit, settle
 
 DELTA = Fraction(1, 10**6)
 HALF = DELTA / 2

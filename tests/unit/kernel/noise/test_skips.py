@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from dpsql.kernel import noise
-from dpsql.kernel.noise import Band
-from dpsql.kernel.noise.skips import _gaps, _prefix, _prefixes, successes
+from dpsql.kernel.noise import Band, _gaps, _prefix, _prefixes, successes
 from dpsql.noise import SeededEntropy
 from tests.given_noise import Scripted
 
