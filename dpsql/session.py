@@ -69,6 +69,7 @@ from dpsql.language import (
 )
 from dpsql.release import Release, from_bytes, tell_opening, write_cell
 from dpsql.release.reuse import CHANGING
+from dpsql.reports import PlannedReport, answer_report, plan_statements
 from dpsql.session_api import StatementResult, Turn
 
 if TYPE_CHECKING:
@@ -278,6 +279,25 @@ class Session:
             case Set():
                 self.defaults = command.apply(self.defaults)
                 return empty_table()
+
+    # -- reports
+
+    def plan_report(self, texts: Sequence[str], epsilon: Number) -> PlannedReport:
+        """Plan and price a report that is run once: statements that share one epsilon and one estimate."""
+        words, amount = [copy_text(text) for text in texts], exact(epsilon)
+        with self.statement():
+            return plan_statements(self.planner, words, amount)
+
+    def run_report(self, planned: PlannedReport) -> list[StatementResult]:
+        """Measure what is not stored, under one reservation, and return the answer of each statement."""
+        with self.statement():
+            releases: tuple[Release, ...] | None = ()
+            if planned.prepared is not None:
+                releases = self._open_releasing(planned.prepared).releases(planned.prepared)
+            if releases is None:
+                raise OperationalError(CHANGING)
+            with tell_opening(*releases):
+                return answer_report(planned, releases)
 
     # -- private statements
 

@@ -53,6 +53,8 @@ class Releasing:
     analyst: str
     most: Charge | None = None
     """The largest charge that was agreed; None if any price was."""
+    report: int | None = None
+    """The number of the registered report for which it is."""
 
     def stored(self, prepared: PreparedPrivate | PreparedComposed) -> tuple[Release, ...] | None:
         """Return the releases of a statement, if all are stored; else None."""
@@ -193,6 +195,7 @@ class Releasing:
             requests=[_request_of(part, place + 1, places) for place, part in parts.items()],
             shared=shared,
             facts=facts,
+            report=self.report,
         )
         touched |= zip(parts, reservation.touches, strict=True)
         work = [partial(run, place, part) for place, part in parts.items()]

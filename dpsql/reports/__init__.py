@@ -8,3 +8,8 @@
 ``answers``           the answers of all statements from the releases
 ====================  ===========================================================================
 """
+
+from dpsql.reports.answers import answer_report
+from dpsql.reports.planned import PlannedReport, plan_statements
+
+__all__ = ["PlannedReport", "answer_report", "plan_statements"]

@@ -75,7 +75,7 @@ def cell_sums_of(plan: Plan, policy: Policy, catalog: Catalog) -> CellSums:
         raise StaysOutError("selects groups by noise")
     if plan.domain_size is None:
         raise StaysOutError("has keys without declared values")
-    if plan.outside or plan.null_group:
+    if plan.outside:
         raise StaysOutError("has rows in no group: a domain of its keys is not complete = true")
     if plan.groups_kept is not None or plan.values is not None:
         raise StaysOutError("keeps a part of the rows of a unit, or counts different values")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -79,29 +80,18 @@ def measured_query(
     """
     home, kinds = home_of(table, policy), {name.lower(): kind for name, kind in catalog.columns(table.name)}
     where, keys, axes = list[str](), list[_Key](), list[Axis]()
+    own = None if home is None else marginal.axis(f"{table.name}.{home}")
     if parts is not None and home is not None:
-        calendar, dates = Calendar(policy.unit_parts.period), kinds[home] == DATE  # type: ignore[union-attr]
-        where.append(_ranges(quote(home), parts, calendar, kinds[home]))
-        if marginal.axis(f"{table.name}.{home}") is None:
-            each = [part for low, high in parts.ranges for part in range(low, high + 1)]
-            sets = tuple(dates_of(PartSet.of((part, part)), calendar, dates=dates) for part in each)
-            axes.append(Axis(f"{table.name}.{home}", sets, tuple(map(calendar.name, each))))
-            if len(each) > 1:
-                first = tuple(_moment(calendar.first_day(part), dates=dates) for part in each)
-                keys.append(_Key(f"date_trunc('{calendar.every}', {quote(home)})", first))
+        days = _Days(quote(home), Calendar(policy.unit_parts.period), kinds[home])  # type: ignore[union-attr]
+        if own is None:
+            own = days.axis(f"{table.name}.{home}", [PartSet.of((p, p)) for p in _each(parts)])
+        axes.append(own)
+        days.add(own, parts, where, keys)
     for axis in marginal.axes:
+        if axis is own:
+            continue
         column = axis.column.removeprefix(f"{table.name}.")
-        kind = kinds[column]
-        if column == home:
-            assert parts is not None  # noqa: S101  units are in parts
-            values: list[Any] = [
-                _moment(calendar.first_day(part), dates=dates)
-                for low, high in parts.ranges
-                for part in range(low, high + 1)
-            ]
-        else:
-            values = _values(table, column, catalog)
-        _add_axis(axis, column, kind, values, where, keys)
+        _add_axis(axis, column, kinds[column], _values(table, column, catalog), where, keys)
         axes.append(axis)
     selected = [f"{key.sql} AS k{i}" for i, key in enumerate(keys)]
     text = f"SELECT WITH DIFFERENTIAL_PRIVACY {', '.join([*selected, 'COUNT(*) AS n'])} FROM {quote(table.name)}"
@@ -136,17 +126,52 @@ def _values(table: Table, column: str, catalog: Catalog) -> list[Any]:
     return found
 
 
-def _moment(day: date, *, dates: bool) -> date | datetime:
-    return day if dates else moment_of(day)
+@dataclass(frozen=True, slots=True)
+class _Days:
+    """The date that divides units into parts, as conditions and keys."""
+
+    column: str
+    calendar: Calendar
+    kind: SqlType
+
+    def axis(self, name: str, sets: Sequence[PartSet]) -> Axis:
+        """Return the axis of some sets of parts."""
+        dates = self.kind == DATE
+        days = tuple(dates_of(each, self.calendar, dates=dates) for each in sets)
+        return Axis(name, days, tuple(map(self.calendar.words, sets)))
+
+    def add(self, axis: Axis, parts: PartSet, where: list[str], keys: list[_Key]) -> None:
+        """Add the condition of an axis, and its key if it has several sets."""
+        sets = [[part for part in _each(parts) if self._first(part) in row] for row in axis.rows]
+        if not axis.is_apart() or not all(sets):
+            raise InternalError("a measured marginal has a unit in two numbers, or none in one")
+        ranges = [PartSet.of(*((part, part) for part in each)) for each in sets]
+        where.append(self._condition(reduce(PartSet.__or__, ranges)))
+        if len(sets) == 1:
+            return
+        if all(len(each) == 1 for each in sets):
+            first = tuple(self._first(part) for (part,) in sets)
+            keys.append(_Key(f"date_trunc('{self.calendar.every}', {self.column})", first))
+            return
+        cases = " ".join(f"WHEN {self._condition(each)} THEN {i}" for i, each in enumerate(ranges))
+        keys.append(_Key(f"CASE {cases} END", tuple(range(len(sets)))))
+
+    def _first(self, part: int) -> date | datetime:
+        day = self.calendar.first_day(part)
+        return day if self.kind == DATE else moment_of(day)
+
+    def _condition(self, parts: PartSet) -> str:
+        kind, column = self.kind.name, self.column
+        terms = [
+            f"{column} >= {kind} '{self.calendar.first_day(low)}'"
+            f" AND {column} < {kind} '{self.calendar.first_day(high + 1)}'"
+            for low, high in parts.ranges
+        ]
+        return terms[0] if len(terms) == 1 else f"({' OR '.join(f'({term})' for term in terms)})"
 
 
-def _ranges(column: str, parts: PartSet, calendar: Calendar, kind: SqlType) -> str:
-    terms = [
-        f"({column} >= {kind.name} '{calendar.first_day(low)}' AND {column} < {kind.name}"
-        f" '{calendar.first_day(high + 1)}')"
-        for low, high in parts.ranges
-    ]
-    return terms[0] if len(terms) == 1 else f"({' OR '.join(terms)})"
+def _each(parts: PartSet) -> list[int]:
+    return [part for low, high in parts.ranges for part in range(low, high + 1)]
 
 
 def _listed(values: Sequence[Any], kind: SqlType) -> str:

@@ -14,8 +14,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import floor
 from typing import TYPE_CHECKING, Any
 
+from dpsql.analysis import is_private
 from dpsql.analysis.epsilon_division import EpsilonDivision, divide_epsilon
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic, scopes
 from dpsql.errors import InternalError, QueryRefused
@@ -97,6 +99,34 @@ class PlannedReport:
         return Charge() if self.prepared is None else self.prepared.price
 
 
+    def words(self) -> list[str]:
+        """Say what is measured, what stays out, and what errors are predicted, in sentences."""
+        found = []
+        for family in self.families:
+            what = ", ".join(
+                f"{each.query.marginal.describe()} ({round(100 * each.share / _share(family))}%)"
+                for each in family.measured
+            )
+            found.append(
+                f"{family.table.name} is measured {what}; the predicted error is {family.deviation:.3g},"
+                f" and {family.even:.3g} if each statement were answered alone"
+            )
+        for place, statement in enumerate(self.statements, 1):
+            for reason in statement.reasons:
+                epsilon = sum((part.full_price.epsilon for part in others_of(statement)), Fraction(0))
+                found.append(f"statement {place} stays out of the estimate: it {reason} (epsilon {float(epsilon):.3g})")
+        return found
+
+
+def _share(family: Family) -> Fraction:
+    return sum((each.share for each in family.measured), Fraction(0))
+
+
+def round_down(epsilon: Fraction) -> Fraction:
+    """Return an epsilon of 9 decimals: ledgers by parts of units round amounts of more than 12 up."""
+    return Fraction(floor(epsilon * 10**9), 10**9)
+
+
 def digest_of(texts: Sequence[str], epsilon: Fraction, *more: str) -> str:
     """Return what tells a report from every other one: its statements, in order, and its epsilon.
 
@@ -110,21 +140,20 @@ def plan_statements(planner: Planner, texts: Sequence[str], epsilon: Fraction) -
     """Plan the statements of a report that is run once; refuse what no report can have."""
     digest = digest_of(texts, epsilon)
     queries = [_parsed(planner, text, i) for i, text in enumerate(texts, 1)]
-    engines = planner.database.engines()
-    private = [
-        planner.query(text, query, engines) for text, query in zip(texts, queries, strict=True)
+    count = sum(is_private(query, planner.policy) for query in queries)
+    sharing = replace(
+        planner, defaults=replace(planner.defaults, epsilon=round_down(epsilon / max(count, 1)), error=None)
+    )
+    statements = [
+        _statement(sharing, text, query, i) for i, (text, query) in enumerate(zip(texts, queries, strict=True), 1)
     ]
-    count = sum(not isinstance(each, PreparedPublic) for each in private)
+    text = ";\n".join(texts)
     if not count:
-        every = tuple(ReportStatement(each, ()) for each in private)
-        return PlannedReport(";\n".join(texts), digest, epsilon, every, (), None)
-    sharing = replace(planner, defaults=replace(planner.defaults, epsilon=epsilon / count, error=None))
-    statements = [_statement(sharing, text, query, i) for i, (text, query) in enumerate(zip(texts, queries, strict=True), 1)]
+        return PlannedReport(text, digest, epsilon, tuple(statements), (), None)
     families = _families(planner, statements, epsilon, count)
     measured = [each.prepared for family in families for each in family.measured]
     out = {part.key: part for each in statements for part in others_of(each)}
     parts = (*(_for_report(part, digest) for part in measured), *out.values())
-    text = ";\n".join(texts)
     made = PreparedComposed(text, parts[0].query, parts, (), "", "", (), (), ())
     priced = planner.priced(made)
     assert isinstance(priced, PreparedComposed)  # noqa: S101  as it was
@@ -279,7 +308,7 @@ def _prepare(
     """Prepare the statement that measures a marginal; it must be a plain measurement."""
     parsed = planner.parsed(query.text)
     assert isinstance(parsed, Query)  # noqa: S101  it was written so
-    own = layout.epsilon_of(share)
+    own = round_down(layout.epsilon_of(share))
     more: dict[str, Any] = {"epsilon": own, "noise": "LAPLACE" if way == "pure" else "GAUSSIAN"}
     if scopes(planner.policy, planner.analyst):
         more |= {"layout": "BASIC"} if way == "pure" else {"layout": "ORDER", "price": layout.epsilon * share}
