@@ -69,7 +69,14 @@ from dpsql.language import (
 )
 from dpsql.release import Release, from_bytes, tell_opening, write_cell
 from dpsql.release.reuse import CHANGING
-from dpsql.reports import PlannedReport, answer_report, plan_statements
+from dpsql.reports import (
+    PlannedReport,
+    PlannedRun,
+    answer_report,
+    answer_run,
+    plan_run,
+    plan_statements,
+)
 from dpsql.session_api import StatementResult, Turn
 
 if TYPE_CHECKING:
@@ -82,7 +89,7 @@ if TYPE_CHECKING:
     from dpsql.kernel.facts import Facts
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
-    from dpsql.ledger import Budget
+    from dpsql.ledger import Budget, StoredReport
     from dpsql.policy import Policy
 
 
@@ -298,6 +305,30 @@ class Session:
                 raise OperationalError(CHANGING)
             with tell_opening(*releases):
                 return answer_report(planned, releases)
+
+    def plan_run(self, name: str, part: str | None = None) -> PlannedRun:
+        """Plan and price a run of a registered report, for a part of units if it has them."""
+        with self.statement():
+            return plan_run(self.planner, self.registered_report(name), part)
+
+    def execute_run(self, planned: PlannedRun) -> list[StatementResult]:
+        """Measure what a run needs and was not measured, and return the answer of each statement."""
+        with self.statement():
+            releases: tuple[Release, ...] | None = ()
+            if planned.prepared is not None:
+                releasing = replace(self._open_releasing(planned.prepared), report=planned.number)
+                releases = releasing.releases(planned.prepared)
+            if releases is None:
+                raise OperationalError(CHANGING)
+            with tell_opening(*releases):
+                return answer_run(planned, releases, self.release, self.database.engines().schema_database)
+
+    def registered_report(self, name: str) -> StoredReport:
+        """Return one of the analyst's registered reports."""
+        for each, _ in self.ledger.reports():
+            if each.name == name and each.analyst == self.analyst:
+                return each
+        raise ProgrammingError(f"you have no report {name!r}")
 
     # -- private statements
 

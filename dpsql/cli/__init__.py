@@ -47,6 +47,7 @@ from dpsql.cli.options import (
     split_sources,
 )
 from dpsql.cli.output import FORMATS
+from dpsql.cli.report import report_command
 from dpsql.cli.serve import mcp_command, serve_command, serve_demo
 from dpsql.cli.user import user_command
 
@@ -294,7 +295,7 @@ def _run_repl(settings: CliSettings) -> int:
 
 for _command in (
     *(budget_command, bounds_command, release_command, init_command, check_command, audit_command),
-    *(serve_command, user_command, mcp_command),
+    *(report_command, serve_command, user_command, mcp_command),
 ):
     app.add_command(_command)
 

@@ -113,6 +113,7 @@ class Releasing:
             # What is shared is known after the charge: too late for a release that reads its value.
             if part.reusable
             and self.database.policy.share_releases
+            and self.report is None  # each analyst's own report is measured for it alone
             and not any(each.values for each in parts.values())
             and self.ledger.is_shareable(part.key)
         }

@@ -33,7 +33,7 @@ from dpsql.kernel.ledger.totals import (
 )
 from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
 from dpsql.ledger.migration import digest_of
-from dpsql.ledger.report_events import compare_end, compare_report
+from dpsql.ledger.report_listing import compare_end, compare_report
 
 _Record = Mapping[str, Any]
 

@@ -9,7 +9,20 @@
 ====================  ===========================================================================
 """
 
-from dpsql.reports.answers import answer_report
-from dpsql.reports.planned import PlannedReport, plan_statements
+from __future__ import annotations
 
-__all__ = ["PlannedReport", "answer_report", "plan_statements"]
+from dpsql.reports.answers import answer_report, answer_run
+from dpsql.reports.planned import PlannedReport, plan_statements
+from dpsql.reports.registered import PlannedRegistration, PlannedRun, plan_registration, plan_run, share_of
+
+__all__ = [
+    "PlannedRegistration",
+    "PlannedReport",
+    "PlannedRun",
+    "answer_report",
+    "answer_run",
+    "plan_registration",
+    "plan_run",
+    "plan_statements",
+    "share_of",
+]

@@ -79,8 +79,6 @@ def cell_sums_of(plan: Plan, policy: Policy, catalog: Catalog) -> CellSums:
         raise StaysOutError("has rows in no group: a domain of its keys is not complete = true")
     if plan.groups_kept is not None or plan.values is not None:
         raise StaysOutError("keeps a part of the rows of a unit, or counts different values")
-    if plan.query.parameters:
-        raise StaysOutError("has parameters of its own")
     table, bases, where = _rows_of(groups.rows.query, policy)
     keys = tuple(
         _put_columns(item.expr, bases) for item in groups.rows.query.items[1 : 1 + groups.rows.keys]

@@ -103,11 +103,12 @@ def content_of(connection: sqlite3.Connection, number: int) -> dict[str, Any] | 
 
 
 def parts_of(connection: sqlite3.Connection, number: int, *, measured: bool = False) -> PartSet:
-    """Return the parts that were charged for a report; with `measured`, those that are, or still may be."""
+    """Return the parts that were charged for reports of a text; with `measured`, those that are, or may be."""
     found = NO_PARTS
     rows = connection.execute(
-        "SELECT e.entry, e.state, e.holder FROM report_run r JOIN entry e ON e.entry = r.entry"
-        " WHERE r.report = ?",
+        "SELECT e.entry, e.state, e.holder FROM report n JOIN report r ON r.digest = n.digest"
+        " AND r.analyst = n.analyst JOIN report_run u ON u.report = r.number JOIN entry e ON e.entry = u.entry"
+        " WHERE n.number = ?",
         (number,),
     ).fetchall()
     for entry, state, holder in rows:
