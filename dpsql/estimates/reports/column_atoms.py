@@ -1,9 +1,9 @@
 """The atoms of a column: the finest sets of its values that several axes tell apart, and classes of atoms.
 
-A domain of any size has as many atoms as the sets in use tell apart. Most axes of a column are one of two: all
-atoms, each by itself, or none, where the column is summed over. What other axes have in common are classes of
-atoms, so that each of their sets is a union of classes. Numbers split accordingly into sums over classes, and
-deviations within classes, of which only axes with all atoms tell something.
+A domain of any size has as many atoms as the sets in use tell apart. Most axes of a column are one of two:
+all atoms, each by itself, or none, where the column is summed over. What other axes have in common are
+classes of atoms, so that each of their sets is a union of classes. Numbers split accordingly into sums over
+classes, and deviations within classes, of which only axes with all atoms tell something.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class AxisMap:
     kind
         The kind of each row: rows of a kind differ within classes alone.
     inside
-        float64[rows, atoms]: the weights of deviations within classes; None: `order` tells, or there are none.
+        float64[rows, atoms]: weights of deviations within classes; None: `order` tells, or there are none.
     """
 
     order: Ints | None
@@ -112,7 +112,7 @@ class AxisMap:
         return len(self.kind)
 
     def gram(self) -> FloatArray:
-        """Return the product of all rows' weights of the classes with themselves, float64[classes, classes]."""
+        """Return the products of the weights of two classes, summed over rows, float64[classes, classes]."""
         counts = np.bincount(self.kind, minlength=len(self.between)).astype(np.float64)
         return np.asarray((self.between.T * counts) @ self.between)
 
@@ -194,7 +194,8 @@ class ColumnClasses:
         atoms = axis.order[rows]
         found[np.arange(len(rows)), atoms] = 1.0
         classes = self.place[atoms]
-        return found - (self.place[None, :] == classes[:, None]) / self.sizes[classes][:, None]
+        same = self.place[None, :] == classes[:, None]
+        return np.asarray(found - same / self.sizes[classes][:, None])
 
     def inside_norms(self, axis: AxisMap) -> FloatArray:
         """Return the sum of squares of each row of `inside_rows`."""
