@@ -1,9 +1,9 @@
 """The atoms of a column: the finest sets of its values that several axes tell apart, and classes of atoms.
 
 A domain of any size has as many atoms as the sets in use tell apart. Most axes of a column are one of two:
-all atoms, each by itself, or none, where the column is summed over. What other axes have in common are
-classes of atoms, so that each of their sets is a union of classes. Numbers split accordingly into sums over
-classes, and deviations within classes, of which only axes with all atoms tell something.
+its values, each by itself, or none, where the column is summed over. The sets of all other axes are unions of
+classes of atoms. Numbers split accordingly into sums over classes, and deviations within classes, of which
+only axes with all values tell something. Rows without a value of the list are a class of their own.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class AxisMap:
     Attributes
     ----------
     order
-        Of an axis with all atoms, each by itself, the atom of each row.
+        Of an axis with all values, each by itself, the atom of each row.
     between
         float64[kinds, classes]: the weights of the classes' sums in a row of each kind.
     kind
@@ -138,24 +138,29 @@ class ColumnClasses:
         The class of each atom.
     sizes
         How many atoms each class has.
+    values
+        bool[atoms]: the atoms that the axes with all values list.
     """
 
     atoms: ColumnAtoms
     place: Ints
     sizes: FloatArray
+    values: Bools
 
     @classmethod
     def of(cls, axes: Sequence[Axis], universe: ValueSet) -> ColumnClasses:
-        """Return the classes that axes have in common but those with all atoms."""
+        """Return the classes that axes have in common but those with all values."""
         atoms = ColumnAtoms.of((row for axis in axes for row in axis.rows), universe)
         found = [atoms.locate(axis.rows)[0] for axis in axes]
-        coarse = [rows for rows in found if _order_of(rows) is None]
-        if not coarse:
-            return cls(atoms, np.zeros(atoms.size, dtype=np.intp), np.array([float(atoms.size)]))
-        packed = np.packbits(np.concatenate(coarse).T, axis=1)
+        lists = [np.asarray(rows.any(axis=0)) for rows in found if _order_of(rows) is not None]
+        values: Bools = np.zeros(atoms.size, dtype=np.bool_)
+        for each in lists:
+            values = each if each.sum() > values.sum() else values
+        coarse = [rows for rows in found if _order_of(rows, values) is None]
+        packed = np.packbits(np.concatenate([values[None], *coarse]).T, axis=1)
         _, place = np.unique(packed, axis=0, return_inverse=True)
         place = place.ravel()
-        return cls(atoms, place, np.bincount(place).astype(np.float64))
+        return cls(atoms, place, np.bincount(place).astype(np.float64), values)
 
     @property
     def size(self) -> int:
@@ -169,9 +174,10 @@ class ColumnClasses:
     def map_axis(self, axis: Axis) -> tuple[AxisMap, Bools]:
         """Return an axis over the atoms, and which of its rows cut through an atom."""
         rows, cut = self.atoms.locate(axis.rows)
-        order = None if cut.any() else _order_of(rows)
+        order = None if cut.any() else _order_of(rows, self.values)
         if order is not None:
-            return AxisMap(order, np.diag(1 / self.sizes), self.place[order]), cut
+            listed, kind = np.unique(self.place[order], return_inverse=True)
+            return AxisMap(order, np.diag(1 / self.sizes)[listed], kind.ravel()), cut
         sums = np.zeros((len(rows), self.size))
         np.add.at(sums.T, self.place, rows.T.astype(np.float64))
         between = sums / self.sizes
@@ -207,8 +213,10 @@ class ColumnClasses:
 _NOTHING = 1e-12
 
 
-def _order_of(rows: Bools) -> Ints | None:
-    """Return the atom of each row where the rows are all atoms, each by itself."""
-    if rows.shape[0] != rows.shape[1] or not (rows.sum(axis=0) == 1).all():
+def _order_of(rows: Bools, values: Bools | None = None) -> Ints | None:
+    """Return the atom of each row where the rows are atoms, each by itself: if given, all of these."""
+    if not (rows.sum(axis=1) == 1).all() or rows.sum(axis=0).max() > 1:
         return None
-    return rows.argmax(axis=1) if (rows.sum(axis=1) == 1).all() else None
+    if values is not None and (rows.any(axis=0) != values).any():
+        return None
+    return np.asarray(rows.argmax(axis=1), dtype=np.intp)

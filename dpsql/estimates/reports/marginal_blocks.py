@@ -253,11 +253,9 @@ class BlockSystem:
         for dimension, place in enumerate(each.places):
             axis, column = each.maps[place], self.columns[place]
             if place in inside:
-                ordered = np.empty_like(tensor)
-                rows = [slice(None)] * tensor.ndim
-                rows[dimension] = axis.order  # type: ignore[call-overload]  # an index array
-                ordered[tuple(rows)] = tensor
-                tensor = column.center(ordered, dimension)
+                ordered = np.zeros((column.atoms.size, *np.delete(tensor.shape, dimension)))
+                ordered[axis.order] = np.moveaxis(tensor, dimension, 0)
+                tensor = column.center(np.moveaxis(ordered, 0, dimension), dimension)
             else:
                 weights = axis.between[axis.kind]
                 tensor = np.moveaxis(np.tensordot(tensor, weights, (dimension, 0)), -1, dimension)
