@@ -69,14 +69,7 @@ from dpsql.language import (
 )
 from dpsql.release import Release, from_bytes, tell_opening, write_cell
 from dpsql.release.reuse import CHANGING
-from dpsql.reports import (
-    PlannedReport,
-    PlannedRun,
-    answer_report,
-    answer_run,
-    plan_run,
-    plan_statements,
-)
+from dpsql.reports import SessionReports
 from dpsql.session_api import StatementResult, Turn
 
 if TYPE_CHECKING:
@@ -89,7 +82,7 @@ if TYPE_CHECKING:
     from dpsql.kernel.facts import Facts
     from dpsql.kernel.loss import Number
     from dpsql.language import Parameters
-    from dpsql.ledger import Budget, StoredReport
+    from dpsql.ledger import Budget
     from dpsql.policy import Policy
 
 
@@ -117,6 +110,7 @@ class Session:
         self._beside: tuple[CompiledQuery, ...] = ()
         self._streams: list[CheckedCounts | MedianCounts] = []
         self._checks = CheckStreams(self)
+        self.reports = SessionReports(self)
         try:
             self.analyst = self.ledger.check_analyst("analyst" if analyst is None else analyst)
         except BaseException:
@@ -183,13 +177,17 @@ class Session:
         """Run one statement and return its result."""
         words, values = copy_text(text), copy_parameters(parameters)
         with self.statement():
-            return self._execute(self.planner.prepare(words, values))
+            return self._execute(self._prepare(words, values))
 
     def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
         """Parse, analyse and price one statement; raises `Error` if it is wrong or refused."""
         words, values = copy_text(text), copy_parameters(parameters)
         with self.statement():
-            return self.planner.prepare(words, values)
+            return self._prepare(words, values)
+
+    def _prepare(self, text: str, parameters: Parameters) -> Prepared:
+        prepared = self.planner.prepare(text, parameters)
+        return self.reports.prepare(prepared) if isinstance(prepared, PreparedCommand) else prepared
 
     @contextmanager
     def pricing(self) -> Iterator[None]:
@@ -266,7 +264,7 @@ class Session:
                 return self._checks.open(command)
             case StreamCommand():
                 return self._checks.command(command)
-        return StatementResult(self._facts(command))
+        return self.reports.command(command) or StatementResult(self._facts(command))
 
     def _facts(self, command: Explained | Show | Describe | Set) -> pa.Table:
         match command:
@@ -279,6 +277,8 @@ class Session:
                 return explain(command.prepared, budget, json=command.form == "JSON")
             case Show(what="streams"):
                 return self._checks.show()
+            case Show(what="reports"):
+                return self.reports.show()
             case Show():
                 return show_facts(command, self.policy, self.ledger, self.analyst)
             case Describe():
@@ -286,49 +286,6 @@ class Session:
             case Set():
                 self.defaults = command.apply(self.defaults)
                 return empty_table()
-
-    # -- reports
-
-    def plan_report(self, texts: Sequence[str], epsilon: Number) -> PlannedReport:
-        """Plan and price a report that is run once: statements that share one epsilon and one estimate."""
-        words, amount = [copy_text(text) for text in texts], exact(epsilon)
-        with self.statement():
-            return plan_statements(self.planner, words, amount)
-
-    def run_report(self, planned: PlannedReport) -> list[StatementResult]:
-        """Measure what is not stored, under one reservation, and return the answer of each statement."""
-        with self.statement():
-            releases: tuple[Release, ...] | None = ()
-            if planned.prepared is not None:
-                releases = self._open_releasing(planned.prepared).releases(planned.prepared)
-            if releases is None:
-                raise OperationalError(CHANGING)
-            with tell_opening(*releases):
-                return answer_report(planned, releases)
-
-    def plan_run(self, name: str, part: str | None = None) -> PlannedRun:
-        """Plan and price a run of a registered report, for a part of units if it has them."""
-        with self.statement():
-            return plan_run(self.planner, self.registered_report(name), part)
-
-    def execute_run(self, planned: PlannedRun) -> list[StatementResult]:
-        """Measure what a run needs and was not measured, and return the answer of each statement."""
-        with self.statement():
-            releases: tuple[Release, ...] | None = ()
-            if planned.prepared is not None:
-                releasing = replace(self._open_releasing(planned.prepared), report=planned.number)
-                releases = releasing.releases(planned.prepared)
-            if releases is None:
-                raise OperationalError(CHANGING)
-            with tell_opening(*releases):
-                return answer_run(planned, releases, self.release, self.database.engines().schema_database)
-
-    def registered_report(self, name: str) -> StoredReport:
-        """Return one of the analyst's registered reports."""
-        for each, _ in self.ledger.reports():
-            if each.name == name and each.analyst == self.analyst:
-                return each
-        raise ProgrammingError(f"you have no report {name!r}")
 
     # -- private statements
 

@@ -50,12 +50,14 @@ def add_command(
     (source,) = read_sources([("file", file)])
     session = _open(settings)
     try:
-        planned = session.plan_registration(name, source.text, **{"epsilon" if share is None else "share": amount})
+        planned = session.reports.plan_registration(
+            name, source.text, **{"epsilon" if share is None else "share": amount}
+        )
         for text in planned.words():
             narrate.note(text)
         narrate.note(f"a run costs {price(planned.loss.charge)}{_of_each(planned.text.every)}")
         if not dry_run:
-            session.register_report(planned, keep=share is not None)
+            session.reports.register(planned, keep=share is not None)
             narrate.note(f"report {name} is registered")
     finally:
         session.close()
@@ -76,12 +78,12 @@ def run_command(settings: CliSettings, /, *, name: str, part: str | None, dry_ru
     with settings.answers() as output:
         session = _open(settings)
         try:
-            planned = session.plan_run(name, part)
+            planned = session.reports.plan_run(name, part)
             narrate.note(f"this run costs {price(planned.price)}")
             if dry_run:
                 return ExitCode.OK
             with progress("measuring"):
-                answers = session.execute_run(planned)
+                answers = session.reports.execute(planned)
             output.expect([*range(1, len(answers) + 1)])
             for place, answer in enumerate(answers, 1):
                 narrate.note(f"statement {place} of {len(answers)}")
@@ -113,7 +115,7 @@ def show_command(settings: CliSettings, /, *, name: str) -> int:
     session = _open(settings)
     try:
         with settings.answers() as output:
-            output.write(session.explain_report(name), None)
+            output.write(session.reports.explain(name), None)
     finally:
         session.close()
     return ExitCode.OK

@@ -10,7 +10,6 @@ import click
 from dpsql.cli import narrate
 from dpsql.cli.batch import write_result
 from dpsql.cli.narrate import ExitCode, progress
-from dpsql.render.figures import number
 from dpsql.render.readable import price
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from dpsql.cli.options import Piece
     from dpsql.cli.output import AnswerOutput
-    from dpsql.session import Session
     from dpsql.session_api import AnalystSession
 
 
@@ -35,14 +33,14 @@ def run_together(
         )
     if epsilon <= 0:
         raise click.UsageError("--epsilon takes a positive number")
-    planned = session.plan_report([piece.text for piece in pieces], epsilon)
+    planned = session.reports.plan([piece.text for piece in pieces], epsilon)
     for text in planned.words():
         narrate.note(text)
     narrate.note(f"together {price(planned.price)}")
     if dry or not pieces:
         return ExitCode.OK
     with progress("measuring"):
-        answers = session.run_report(planned)
+        answers = session.reports.run(planned)
     output.expect([*range(1, len(answers) + 1)])
     for place, (piece, answer) in enumerate(zip(pieces, answers, strict=True), 1):
         narrate.note(f"statement {place} of {len(pieces)} ({piece.where})")

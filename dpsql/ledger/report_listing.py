@@ -25,8 +25,9 @@ class ReportRelease:
 def list_report_releases(connection: sqlite3.Connection, digest: str, analyst: str) -> list[ReportRelease]:
     """Return what was released for the reports of a text, which an analyst has registered."""
     rows = connection.execute(
-        "SELECT e.release, COALESCE(p.place, 1), e.entry FROM report_run u JOIN report r ON r.number = u.report"
-        " JOIN entry e ON e.entry = u.entry LEFT JOIN part p ON p.entry = e.entry"
+        "SELECT e.release, COALESCE(p.place, 1), e.entry FROM report_run u"
+        " JOIN report r ON r.number = u.report JOIN entry e ON e.entry = u.entry"
+        " LEFT JOIN part p ON p.entry = e.entry"
         " WHERE r.digest = ? AND r.analyst = ? AND e.state = 'settled' ORDER BY e.release",
         (digest, analyst),
     ).fetchall()

@@ -136,16 +136,13 @@ def _universe(made: Sequence[ReleasedMarginal], table: str, catalog: Catalog) ->
     return found
 
 
-def _estimated(
-    part: PreparedPrivate, linear: LinearRelease, of: TableEstimate
-) -> Release:
+def _estimated(part: PreparedPrivate, linear: LinearRelease, of: TableEstimate) -> Release:
     """Return a release whose numbers are those of an estimate."""
     level = float(part.plan.options.confidence or Fraction(95, 100))
-    counts, used = [], set[int]()
-    for number in linear.numbers:
-        counts.append(_combined(number, of.estimate, level, used))
+    used = set[int]()
+    counts = tuple(_combined(number, of.estimate, level, used) for number in linear.numbers)
     rows = PublicRows(linear.keys, linear.size)
-    answer = NoisyResult(rows, tuple(counts))  # type: ignore[arg-type]  # rows that no step has made
+    answer = NoisyResult(rows, counts)  # type: ignore[arg-type]  # rows that no step has made
     shown = build_rows(part.plan, answer, rows)
     table, places = build_details(part.plan, answer, shown)
     said = words_of_release(part.plan, part.method)
@@ -172,5 +169,8 @@ def _combined(number: Numbers, estimate: Estimate, level: float, used: set[int])
     used.update(found.releases)
     there = number.places >= 0
     places = np.maximum(number.places, 0)
-    every = (np.where(there, each.ravel()[places], 0.0) for each in (found.values, found.stddev, found.low, found.high))
-    return Combined(*every)
+    value, stddev, low, high = (
+        np.where(there, each.ravel()[places], 0.0).astype(np.float64)
+        for each in (found.values, found.stddev, found.low, found.high)
+    )
+    return Combined(value, stddev, low, high)

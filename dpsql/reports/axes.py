@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from dpsql.analysis import Catalog, Plan
 from dpsql.analysis.part_conditions import PartConditions, Truths
-from dpsql.estimates.reports.marginals import Axis
-from dpsql.estimates.reports.marginals import Marginal
+from dpsql.estimates.reports.marginals import Axis, Marginal
 from dpsql.estimates.reports.value_sets import ValueSet, unite
 from dpsql.kernel.tree import Column, Expr, duckdb_sql, mapped
 from dpsql.kernel.unit_parts import ALL_PARTS, NO_HOME, NULL_PART, Calendar, PartSet
@@ -116,9 +115,7 @@ def _numbers(
         empty |= own < 0
         if not there:
             continue
-        axes.append(
-            Axis(each.name, tuple(sets[i] for i in there), tuple(_label(each, i) for i in there))
-        )
+        axes.append(Axis(each.name, tuple(sets[i] for i in there), tuple(_label(each, i) for i in there)))
         places = places * len(there) + np.maximum(own, 0)
     return Numbers(Marginal(tuple(axes)), np.where(empty, -1, places))
 
@@ -166,12 +163,10 @@ def _over(expr: Expr) -> Expr:
     return Column("d", "v") if isinstance(expr, Column) else mapped(expr, _over)
 
 
-def _home_column(
-    column: str, made: CellSums, policy: Policy, table: Table, catalog: Catalog
-) -> _Followed:
+def _home_column(column: str, made: CellSums, policy: Policy, table: Table, catalog: Catalog) -> _Followed:
     keys, where, own = _on(made, column)
     calendar, every = Calendar(_every(policy)), _every(policy)
-    kind = dict((name.lower(), kind) for name, kind in catalog.columns(table.name))[column]
+    kind = {name.lower(): kind for name, kind in catalog.columns(table.name)}[column]
     rule = PartConditions(calendar, {Column("", column): False}, kind == DATE, _evaluate(catalog))
     for key in keys:
         if not rule.keeps_parts(made.keys[key]):
@@ -190,7 +185,9 @@ def _home_column(
     listed = [part for low, high in every_part.ranges for part in range(low, high + 1)]
     named = _keys_of_parts(listed, [made.keys[key] for key in keys], calendar, catalog, dates=kind == DATE)
     rows = list(dict.fromkeys(named))
-    of_row = {row: PartSet.of(*((p, p) for p, own in zip(listed, named, strict=True) if own == row)) for row in rows}
+    of_row = {
+        row: PartSet.of(*((p, p) for p, own in zip(listed, named, strict=True) if own == row)) for row in rows
+    }
     sets = tuple(
         tuple(dates_of(of_row[row] & parts, calendar, dates=kind == DATE) for row in rows) for parts in chosen
     )
@@ -212,15 +209,15 @@ def moment_of(day: date) -> datetime:
     return datetime(day.year, day.month, day.day)
 
 
-def _exact(
-    rule: PartConditions, conditions: Sequence[Expr], possible: PartSet, every: str
-) -> PartSet:
+def _exact(rule: PartConditions, conditions: Sequence[Expr], possible: PartSet, every: str) -> PartSet:
     """Return the parts whose rows all meet conditions; the others have none that does."""
     truths = [rule.follow(each) for each in conditions]
     found = reduce(Truths.both, truths, _always())
     other = (found.false | found.null) & possible
     if found.true & other:
-        raise StaysOutError(f"has a condition that cuts a {every} in two, or that is no comparison with a date")
+        raise StaysOutError(
+            f"has a condition that cuts a {every} in two, or that is no comparison with a date"
+        )
     return found.true & possible
 
 
@@ -238,7 +235,9 @@ def _parts_with_rows(column: str, table: Table, calendar: Calendar, catalog: Cat
         ends = catalog.span(table.name, column)
         domain = catalog.domain(table.name, column)
         if domain is not None:
-            found = catalog.run(f"SELECT MIN(v) AS a, MAX(v) AS b FROM ({duckdb_sql(domain)}) AS d").to_pylist()
+            found = catalog.run(
+                f"SELECT MIN(v) AS a, MAX(v) AS b FROM ({duckdb_sql(domain)}) AS d"
+            ).to_pylist()
             ends = (_day(found[0]["a"]), _day(found[0]["b"])) if found[0]["a"] is not None else None
         if ends is not None:
             parts &= PartSet.of((calendar.number(ends[0]), calendar.number(ends[1])))

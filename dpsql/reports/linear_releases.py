@@ -1,8 +1,8 @@
 """What the numbers of a release are sums of: rows of one table, in groups and where columns have some values.
 
 Two such releases are *linear in common cells*: each of their numbers is a sum over the cells of one table of
-counts, whatever else is asked of it. So one estimate answers both. `cell_sums_of` reads this from the analysed
-plan, and says of any other release why it stays out.
+counts, whatever else is asked of it. So one estimate answers both. `cell_sums_of` reads this from the
+analysed plan, and says of any other release why it stays out.
 
 What is read here decides the weights and the estimate alone, never a charge: what is charged follows from
 the plans of what is measured, which the kernel certifies as those of every statement.
@@ -80,12 +80,8 @@ def cell_sums_of(plan: Plan, policy: Policy, catalog: Catalog) -> CellSums:
     if plan.groups_kept is not None or plan.values is not None:
         raise StaysOutError("keeps a part of the rows of a unit, or counts different values")
     table, bases, where = _rows_of(groups.rows.query, policy)
-    keys = tuple(
-        _put_columns(item.expr, bases) for item in groups.rows.query.items[1 : 1 + groups.rows.keys]
-    )
-    own = tuple(
-        tuple(_put_columns(each, bases) for each in _conditions_of(number)) for number in plan.counts
-    )
+    keys = tuple(_put_columns(item.expr, bases) for item in groups.rows.query.items[1 : 1 + groups.rows.keys])
+    own = tuple(tuple(_put_columns(each, bases) for each in _conditions_of(number)) for number in plan.counts)
     found = CellSums(table.name, keys, tuple(where), own)
     for column in found.columns:
         if column != home_of(table, policy):
@@ -163,8 +159,9 @@ def _has_one_row(table: Table) -> bool:
 
 def _is_owned(condition: Expr, unit: str) -> bool:
     """Whether a condition says only that a row has a unit."""
-    own = isinstance(condition, IsNull) and condition.negated and isinstance(condition.operand, Column)
-    return own and condition.operand.name == unit  # type: ignore[union-attr, no-any-return]
+    if not isinstance(condition, IsNull) or not condition.negated:
+        return False
+    return isinstance(condition.operand, Column) and condition.operand.name == unit
 
 
 def _conditions_of(number: ReleasedAggregate) -> tuple[Expr, ...]:

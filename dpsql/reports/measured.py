@@ -75,8 +75,8 @@ def measured_query(
 ) -> MeasuredQuery:
     """Return the statement that measures a marginal of the rows of a table, in some parts of units.
 
-    Where the marginal has no axis for the parts, and they are several, each has numbers of its own: no unit is
-    in two, so that costs the same.
+    Where the marginal has no axis for the parts, and they are several, each has numbers of its own: no unit
+    is in two, so that costs the same.
     """
     home, kinds = home_of(table, policy), {name.lower(): kind for name, kind in catalog.columns(table.name)}
     where, keys, axes = list[str](), list[_Key](), list[Axis]()
@@ -94,7 +94,9 @@ def measured_query(
         _add_axis(axis, column, kinds[column], _values(table, column, catalog), where, keys)
         axes.append(axis)
     selected = [f"{key.sql} AS k{i}" for i, key in enumerate(keys)]
-    text = f"SELECT WITH DIFFERENTIAL_PRIVACY {', '.join([*selected, 'COUNT(*) AS n'])} FROM {quote(table.name)}"
+    text = (
+        f"SELECT WITH DIFFERENTIAL_PRIVACY {', '.join([*selected, 'COUNT(*) AS n'])} FROM {quote(table.name)}"
+    )
     text += f" WHERE {' AND '.join(where)}" if where else ""
     text += f" GROUP BY {', '.join(key.sql for key in keys)}" if keys else ""
     return MeasuredQuery(Marginal(tuple(axes)), text, tuple(keys))
@@ -114,7 +116,9 @@ def _add_axis(
     if all(len(each) == 1 for each in sets):
         keys.append(_Key(quote(column), tuple(each[0] for each in sets)))
         return
-    cases = " ".join(f"WHEN {quote(column)} IN ({_listed(each, kind)}) THEN {i}" for i, each in enumerate(sets))
+    cases = " ".join(
+        f"WHEN {quote(column)} IN ({_listed(each, kind)}) THEN {i}" for i, each in enumerate(sets)
+    )
     keys.append(_Key(f"CASE {cases} END", tuple(range(len(sets)))))
 
 

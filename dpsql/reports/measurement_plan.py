@@ -17,8 +17,9 @@ from dpsql.analysis.epsilon_division import EpsilonDivision, divide_epsilon
 from dpsql.composition.prepared import PreparedPrivate, scopes
 from dpsql.errors import InternalError, OperationalError
 from dpsql.estimates.reports.marginals import Marginal
+from dpsql.estimates.reports.plan_candidates import Wanted
 from dpsql.estimates.reports.report_plan import Plan as Weights
-from dpsql.estimates.reports.report_plan import Wanted, plan_report
+from dpsql.estimates.reports.report_plan import plan_report
 from dpsql.kernel.unit_parts import PartSet
 from dpsql.language import Query
 from dpsql.lazy_dataclass import dataclass
@@ -63,12 +64,18 @@ class TablePlan:
 
     def words(self) -> str:
         """Say what is measured, and what errors are predicted."""
-        total = sum((share for _, share in self.measured), Fraction(0))
-        what = ", ".join(f"{each.describe()} ({round(100 * share / total)}%)" for each, share in self.measured)
         return (
-            f"{self.table} is measured {what.replace(f'{self.table}.', '')}; the predicted error is"
+            f"{self.table} is measured {', '.join(self.lines())}; the predicted error is"
             f" {self.deviation:.3g}, and {self.even:.3g} if each statement were answered alone"
         )
+
+    def lines(self) -> list[str]:
+        """Name the marginals with their shares of the table."""
+        total = sum((share for _, share in self.measured), Fraction(0))
+        return [
+            f"{each.describe().replace(f'{self.table}.', '')} ({round(100 * share / total)}%)"
+            for each, share in self.measured
+        ]
 
     def to_data(self) -> dict[str, Any]:
         """Return it as values of JSON, exactly."""
@@ -98,13 +105,13 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WantedNumbers:
-    """The numbers of a linear release, for the plan: what they are of one part, and how many parts they sum."""
+    """The numbers of a linear release: what they are of one part, and how many parts they sum."""
 
     linear: LinearRelease
     share: Fraction
     window: int | None = 1
     within: str | None = None
-    """The column that divides units into parts, which is no axis within one part; None: the report has none."""
+    """The column that divides units into parts, if the report has parts: it is no axis within one."""
 
     def wanted(self) -> list[Wanted]:
         """Return each set of its numbers once, all of them with its share together."""
@@ -120,7 +127,9 @@ def round_down(epsilon: Fraction) -> Fraction:
     return Fraction(floor(epsilon * _DECIMALS), _DECIMALS)
 
 
-def plan_tables(planner: Planner, releases: Sequence[WantedNumbers], epsilon: Fraction) -> tuple[TablePlan, ...]:
+def plan_tables(
+    planner: Planner, releases: Sequence[WantedNumbers], epsilon: Fraction
+) -> tuple[TablePlan, ...]:
     """Divide what linear releases may cost among marginals of their tables."""
     tables: dict[str, list[WantedNumbers]] = {}
     for each in releases:
@@ -164,9 +173,7 @@ def _shares(weights: Mapping[str, Fraction], plans: Mapping[str, Weights], way: 
     return {name: pool * Fraction(each, sum(steps.values())) for name, each in steps.items()}
 
 
-def _table_plan(
-    table: str, plan: Weights, share: Fraction, layout: EpsilonDivision, way: Way
-) -> TablePlan:
+def _table_plan(table: str, plan: Weights, share: Fraction, layout: EpsilonDivision, way: Way) -> TablePlan:
     size = float(share * layout.epsilon) if way == "pure" else float(layout.gaussian_rho(share) or 0) ** 0.5
     if not size:
         raise OperationalError("this epsilon is too small for a report")

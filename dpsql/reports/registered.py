@@ -1,8 +1,8 @@
-"""Registered reports: planned once, before their first answer, and run for one part of units after the other.
+"""Registered reports: planned once, before their first answer, and run for one part of units after another.
 
-A part is measured once, by the plan of the registration. An answer about several parts adds up what was measured
-of each. Parts that an answer needs and that were not measured are measured now, from their own budgets. So a
-run of a part that was measured, and whose answers need no other, costs nothing.
+A part is measured once, by the plan of the registration. An answer about several parts adds up what was
+measured of each. Parts that an answer needs and nobody measured are measured now, from their own budgets. So
+a run of a part that was measured, and whose answers need no other, costs nothing.
 """
 
 from __future__ import annotations
@@ -122,7 +122,9 @@ def plan_registration(planner: Planner, name: str, script: str, epsilon: Fractio
     if not texts:
         raise ProgrammingError("a report has at least one statement")
     if re.fullmatch(r"[A-Za-z_]\w{0,62}", name, re.ASCII) is None:
-        raise ProgrammingError("a report's name has letters, digits and underscores, and begins with no digit")
+        raise ProgrammingError(
+            "a report's name has letters, digits and underscores, and begins with no digit"
+        )
     if epsilon <= 0:
         raise ProgrammingError("a report has an epsilon above 0")
     with_parts = any(f"${PARAMETER}" in text for text in texts)
@@ -193,28 +195,29 @@ def _windows(
         for other in new.others:
             if other.plan.unit_parts is None or not other.plan.unit_parts <= one:
                 raise QueryRefused(
-                    f"statement {place} {new.reasons[0]}, so it is released by itself, and each run would charge"
-                    f" {every}s of other runs again",
+                    f"statement {place} {new.reasons[0]}, so it is released by itself, and each run would"
+                    f" charge {every}s of other runs again",
                     hint="let it read :part alone, or leave it out of the report",
                 )
         for a, b in zip(old.estimated, new.estimated, strict=True):
             if a.parts is None or b.parts is None:
                 raise QueryRefused(
-                    f"statement {place} counts rows of {b.table.name}, which have no {every} of a {declared.kind}",
+                    f"statement {place} counts rows of {b.table.name}, which have no {every} of a"
+                    f" {declared.kind}",
                     hint=f"leave it out of the report: each run would charge every {every}",
                 )
             found[id(b)] = None if a.parts | one == b.parts and len(b.parts) > len(a.parts) else len(b.parts)
             if b.parts != one and declared.days_until_closed is None:
                 raise QueryRefused(
                     f"statement {place} adds up several {every}s, which are measured at different times",
-                    hint=f'write closed_after = "1 days" in [parts.{declared.kind}] if a {every} changes no more'
-                    " then",
+                    hint=f'write closed_after = "1 days" in [parts.{declared.kind}] if a {every} changes no'
+                    " more then",
                 )
     late = next((place for place, each in enumerate(now, 1) if each.others), None)
     if late is not None and any(window != 1 for window in found.values()):
         raise QueryRefused(
-            f"statement {late} {now[late - 1].reasons[0]}, so it is released by itself, and others of the report"
-            f" measure earlier {every}s without it",
+            f"statement {late} {now[late - 1].reasons[0]}, so it is released by itself, and others of the"
+            f" report measure earlier {every}s without it",
             hint="put it into a report of its own",
         )
     return found
@@ -324,5 +327,3 @@ def share_of(planner: Planner, share: Fraction) -> Fraction:
     if not 0 < share <= 1:
         raise ProgrammingError("a share is above 0 and at most 1")
     return planner.policy.budget.epsilon * share
-
-

@@ -172,8 +172,8 @@ class ChargeLedger:
         request also records that it refines a release, which is possible once for each. `shared` has the keys
         of other analysts' releases, which become the analyst's own as by `share`. `stream`: the one request
         takes its questions one by one; see `reserve_stream`. `facts` are those on which its proofs rest: the
-        newest event `policy` before the charge has their hash. `report` is the number of the registered report
-        for which it is: then each part is charged once.
+        newest event `policy` before the charge has their hash. `report` is the number of the registered
+        report for which it is: then each part is charged once.
 
         Raises
         ------

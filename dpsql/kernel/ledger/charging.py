@@ -118,7 +118,8 @@ def reserve(
 ) -> Reservation:
     """Charge the maximum of all releases of a statement if every cap allows their sum.
 
-    Else it raises, having written nothing. `report` is the number of the report for which it is. The releases hold one slot: together they fail at most once.
+    Else it raises, having written nothing. The releases hold one slot: together they fail at most once.
+    `report` is the number of the report for which it is.
     """
     price = sum((request.charge for request in requests), Charge())
     if not requests or any(request.charge.epsilon <= 0 for request in requests) or price.delta >= 1:

@@ -1,4 +1,4 @@
-"""Reports: statements that were registered before their first answer, and what is kept of the budget for them.
+"""Reports: statements registered before their first answer, and what is kept of the budget for them.
 
 A report may have a loss that is kept for it in each part of units, until it has measured that part: other
 statements are admitted only if the budget admits this loss beside them. So a report only ever makes a ledger
@@ -93,7 +93,7 @@ def active(connection: sqlite3.Connection) -> list[StoredReport]:
         "SELECT number, name, analyst, at, digest, statements, plan, kept FROM report WHERE ended IS NULL"
         " ORDER BY number"
     )
-    return [StoredReport(*row, read_loss(kept) if kept else None) for *row, kept in rows]
+    return [replace(StoredReport(*row), kept=read_loss(row[7]) if row[7] else None) for row in rows]
 
 
 def content_of(connection: sqlite3.Connection, number: int) -> dict[str, Any] | None:
@@ -103,12 +103,12 @@ def content_of(connection: sqlite3.Connection, number: int) -> dict[str, Any] | 
 
 
 def parts_of(connection: sqlite3.Connection, number: int, *, measured: bool = False) -> PartSet:
-    """Return the parts that were charged for reports of a text; with `measured`, those that are, or may be."""
+    """Return the parts that were charged for a text; with `measured`, those measured, or measured now."""
     found = NO_PARTS
     rows = connection.execute(
         "SELECT e.entry, e.state, e.holder FROM report n JOIN report r ON r.digest = n.digest"
-        " AND r.analyst = n.analyst JOIN report_run u ON u.report = r.number JOIN entry e ON e.entry = u.entry"
-        " WHERE n.number = ?",
+        " AND r.analyst = n.analyst JOIN report_run u ON u.report = r.number"
+        " JOIN entry e ON e.entry = u.entry WHERE n.number = ?",
         (number,),
     ).fetchall()
     for entry, state, holder in rows:
@@ -167,6 +167,6 @@ def check_kept(
             raise BudgetExceeded(
                 f"{error}; {kept_words} of it is kept for report {' and '.join(names)}",
                 error.requested,
-                error.available,
+                error.remaining,
                 scope=error.scope,
             ) from None
