@@ -31,6 +31,9 @@ from dpsql.types import DATE
 MOST_VALUES = 2_000
 """The most values or parts of one column: the estimate takes no more of a key."""
 
+_NAMED = 3
+"""How many values of a condition are named."""
+
 KeyValues = tuple[Any, ...]
 """The values of all keys that read one column."""
 
@@ -90,6 +93,8 @@ class _Followed:
     """For each number, the values of each row."""
     whole: tuple[bool, ...]
     """For each number, whether its one row has every value that there is."""
+    names: tuple[str, ...] = ()
+    """For each number, what its one row is called, if no key reads the column."""
     parts: PartSet | None = None
 
 
@@ -106,7 +111,7 @@ def _numbers(
                 empty[:] = True
                 continue
             if not each.whole[number]:
-                axes.append(Axis.of_condition(each.name, sets[0], _label(each, 0)))
+                axes.append(Axis.of_condition(each.name, sets[0], each.names[number]))
             continue
         there = [i for i, values in enumerate(sets) if values]
         index = {each.rows[i]: place for place, i in enumerate(there)}
@@ -121,7 +126,12 @@ def _numbers(
 
 
 def _label(each: _Followed, row: int) -> str:
-    return ", ".join(map(str, each.rows[row])) if each.rows[row] else f"some of {each.name}"
+    return ", ".join(map(str, each.rows[row]))
+
+
+def _list(column: str, values: Sequence[Any]) -> str:
+    few = ", ".join(map(str, values[:_NAMED]))
+    return few if len(values) <= _NAMED else f"{len(values)} values of {column}"
 
 
 def _on(made: CellSums, column: str) -> tuple[list[int], list[Expr], list[list[Expr]]]:
@@ -146,7 +156,7 @@ def _listed_column(column: str, made: CellSums, table: Table, catalog: Catalog) 
     values, *evaluated = (each.to_pylist() for each in found.columns)
     named = [*zip(*evaluated[: len(keys)], strict=True)] if keys else [()] * len(values)
     true = {each: evaluated[len(keys) + i] for i, each in enumerate(conditions)}
-    rows, sets, whole = list[KeyValues](dict.fromkeys(named)), [], []
+    rows, sets, whole, names = list[KeyValues](dict.fromkeys(named)), [], [], []
     for number in own:
         holds = [all(true[each][i] is True for each in (*where, *number)) for i in range(len(values))]
         of_row: dict[KeyValues, list[Any]] = {row: [] for row in rows}
@@ -155,7 +165,10 @@ def _listed_column(column: str, made: CellSums, table: Table, catalog: Catalog) 
                 of_row[row].append(value)
         sets.append(tuple(ValueSet.of_values(of_row[row]) for row in rows))
         whole.append(all(holds))
-    return _Followed(f"{table.name}.{column}", tuple(keys), tuple(rows), tuple(sets), tuple(whole))
+        names.append(_list(column, [value for value, there in zip(values, holds, strict=True) if there]))
+    return _Followed(
+        f"{table.name}.{column}", tuple(keys), tuple(rows), tuple(sets), tuple(whole), names=tuple(names)
+    )
 
 
 def _over(expr: Expr) -> Expr:
@@ -191,8 +204,9 @@ def _home_column(column: str, made: CellSums, policy: Policy, table: Table, cata
     sets = tuple(
         tuple(dates_of(of_row[row] & parts, calendar, dates=kind == DATE) for row in rows) for parts in chosen
     )
+    names = tuple(map(calendar.words, chosen))
     name = f"{table.name}.{column}"
-    return _Followed(name, tuple(keys), tuple(rows), sets, (False,) * len(own), every_part)
+    return _Followed(name, tuple(keys), tuple(rows), sets, (False,) * len(own), names, every_part)
 
 
 def dates_of(parts: PartSet, calendar: Calendar, *, dates: bool) -> ValueSet:

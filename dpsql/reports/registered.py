@@ -299,6 +299,10 @@ def _part_of(planner: Planner, text: ReportText, name: str | None) -> tuple[Cale
     part = calendar.parse(name)
     if part is None:
         raise ProgrammingError(f"{name[:40]!r} is no {text.every}; write it as {example}")
+    if part >= calendar.number(_today()):
+        raise OperationalError(
+            f"{text.every} {name} is not over, and a report measures it once; nothing was charged"
+        )
     return calendar, part
 
 
@@ -306,11 +310,6 @@ def _check_closed(planner: Planner, calendar: Calendar, part: int, needed: PartS
     """Refuse a part that may still change: it would be measured for good."""
     declared, today = planner.policy.unit_parts, _today()
     assert declared is not None  # noqa: S101  units are in parts
-    if part >= calendar.number(today):
-        raise OperationalError(
-            f"{declared.period} {calendar.name(part)} is not over, and a report measures it once; nothing was"
-            " charged"
-        )
     if declared.days_until_closed is not None and not needed <= declared.closed_parts(today):
         raise OperationalError(
             f"{declared.period} {calendar.name(part)} counts as closed {declared.closed_after} after its end,"
