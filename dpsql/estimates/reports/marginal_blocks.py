@@ -32,8 +32,9 @@ from dpsql.lazy_dataclass import dataclass
 _DELTA = 1e-11
 _ROUNDS = 12
 _EXACT = 1e-14
-TOLERANCE = 1e-9
-"""A row of which more than this part is outside of the row space is not determined."""
+TOLERANCE = 1e-7
+"""A row of which more than this part is outside of the row space is not determined: where a cell that it
+takes in was not measured, that part is not small."""
 
 
 def find_variances(law: Law) -> tuple[float, float]:
@@ -147,7 +148,8 @@ class Solver:
     def of(cls, matrix: FloatArray) -> Solver:
         """Return the solver of a matrix."""
         diagonal = np.diag(matrix)
-        scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        there = diagonal[diagonal > 0]
+        scale = np.sqrt(np.where(diagonal > 0, diagonal, there.min() if len(there) else 1.0))
         scaled = matrix / np.outer(scale, scale)
         size = len(matrix)
         delta = _DELTA * max(1.0, float(np.abs(scaled).sum(axis=1).max()))
