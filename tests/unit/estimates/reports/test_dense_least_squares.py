@@ -72,8 +72,9 @@ def test_an_estimate_that_was_extended_is_that_of_all_releases() -> None:
         for each in releases[1:]:
             estimate = estimate.extend([each])
         together = Estimate.of(releases, cells.universe)
-        for each in [*(one.marginal for one in releases), *(draw_marginal(random, cells) for _ in range(3))]:
-            one, other = estimate.answer(each), together.answer(each)
+        wanted = [each.marginal for each in releases] + [draw_marginal(random, cells) for _ in range(3)]
+        for marginal in wanted:
+            one, other = estimate.answer(marginal), together.answer(marginal)
             assert isinstance(one, Undetermined) == isinstance(other, Undetermined)
             if not isinstance(one, Undetermined) and not isinstance(other, Undetermined):
                 assert np.allclose(one.values, other.values, rtol=1e-9)

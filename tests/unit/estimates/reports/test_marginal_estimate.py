@@ -26,10 +26,8 @@ def week(first: int, last: int | None = None) -> Axis:
 
 def release(number: int, *axes: Axis, scale: float = 1.0, law: Law | None = None) -> ReleasedMarginal:
     marginal = Marginal(axes)
-    noise = np.random.default_rng(number)
-    return ReleasedMarginal(
-        number, marginal, noise.poisson(100, marginal.size) * 1.0, NoiseDraw(law or Law("laplace"), scale)
-    )
+    values = np.random.default_rng(number).poisson(100, marginal.size).astype(np.float64)
+    return ReleasedMarginal(number, marginal, values, NoiseDraw(law or Law("laplace"), scale))
 
 
 def answer(estimate: Estimate, *axes: Axis) -> MarginalAnswer:
@@ -181,6 +179,7 @@ def answer_weeks(released: list[ReleasedMarginal], count: int) -> None:
         answer(estimate, *axes)
 
 
+@pytest.mark.slow
 def test_five_hundred_releases_are_solved_faster_than_one_dense_system() -> None:
     released = list_weeks(100)
     assert len(released) > 500
