@@ -72,6 +72,22 @@ def test_weeks_are_measured_once_and_added_up(session: Session) -> None:
     assert session.ledger.check() == []
 
 
+def test_weeks_that_lie_apart_are_measured_together(session: Session) -> None:
+    two = "date_trunc('week', signed_up) IN (:part, :part - INTERVAL 14 DAY)"
+    script = f"""{SELECT} channel, COUNT(*) AS n FROM signups WHERE {two} GROUP BY channel;
+    {SELECT} COUNT(*) AS n FROM signups WHERE {WEEK}"""
+    register(session, script, share=1)
+    planned = session.reports.plan_run("weekly", "2026-W05")
+    assert planned.parts is not None
+    assert len(planned.parts.ranges) == 2
+    by_channel, week = run(session, "2026-W05")
+    assert abs(sum(row["n"] for row in by_channel) - 1400) < 100
+    assert abs(week[0]["n"] - 700) < 100
+    assert spent(session, "2026-W04") == 0
+    assert session.reports.plan_run("weekly", "2026-W04").price.epsilon > 0  # of two weeks
+    assert session.ledger.check() == []
+
+
 def test_the_same_part_again_costs_nothing_and_says_the_same(session: Session, folder: Path) -> None:
     register(session, share=1)
     first = run(session, "2026-W02")
