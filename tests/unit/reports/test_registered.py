@@ -327,6 +327,56 @@ def test_a_selection_of_the_week_alone_runs_beside_the_estimate(session: Session
     assert run(session, "2026-W02") == [by_country, top]
 
 
+def test_a_statement_that_stays_out_later_is_not_released(session: Session) -> None:
+    even = "CASE WHEN :part = DATE '2026-01-12' THEN 3 ELSE 0 END"
+    script = f"{SELECT} COUNT(*) AS n FROM signups WHERE signed_up >= :part - to_days({even}) AND {SO_FAR}"
+    register(session, script, share="0.8")
+    run(session, "2026-W02")
+    with pytest.raises(
+        OperationalError, match="statement 1 is not answered here: it has a condition that cuts"
+    ):
+        run(session, "2026-W03")
+    assert spent(session, "2026-W03") == 0
+
+
+def test_other_parts_than_those_of_the_registration_are_not_mixed_in(session: Session, folder: Path) -> None:
+    register(session, share="0.8")
+    run(session, "2026-W02")
+    text = POLICY.replace('column = "signed_up"', 'column = "later"')
+    (folder / "dpsql.toml").write_text(text)
+    with duckdb.connect() as connection:
+        rows = f"SELECT *, signed_up AS later FROM '{folder}/signups.parquet'"
+        connection.execute(f"COPY ({rows}) TO '{folder}/new.parquet' (FORMAT parquet)")
+    (folder / "new.parquet").replace(folder / "signups.parquet")
+    other = Session(load(folder / "dpsql.toml"), analyst="ann")
+    with pytest.raises(
+        OperationalError, match="units are in other parts than when report weekly was registered"
+    ):
+        other.reports.plan_run("weekly", "2026-W03")
+    other.close()
+
+
+def test_a_process_that_was_killed_leaves_its_part_charged(session: Session, folder: Path) -> None:
+    register(session, epsilon="0.4")
+    code = (
+        "import os, sys\n"
+        "from dpsql.policy import load\nfrom dpsql.session import Session\n"
+        "session = Session(load(sys.argv[1]), analyst='ann')\n"
+        "planned = session.reports.plan_run('weekly', '2026-W02')\n"
+        "kind = type(planned.measured[0].prepared.counting)\n"
+        "kind.count = lambda *args, **more: os.kill(os.getpid(), 9)\n"
+        "session.reports.execute(planned)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, str(folder / "dpsql.toml")], check=False)
+    assert ran.returncode == -9
+    once = spent(session, "2026-W02")
+    assert Fraction(39, 100) < once <= Fraction(2, 5)
+    assert session.ledger.releases("ann") == []
+    run(session, "2026-W02")
+    assert spent(session, "2026-W02") == 2 * once
+    assert session.ledger.check() == []
+
+
 def test_without_closed_after_nothing_is_added_up(folder: Path) -> None:
     (folder / "dpsql.toml").write_text(POLICY.replace('closed_after = "1 days"\n', ""))
     session = Session(load(folder / "dpsql.toml"), analyst="ann")
