@@ -32,7 +32,9 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
     if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
         tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
     query = replace(query, tree=tree)
-    if any(node.args.get("query") is not None for node in find_nodes(tree, exp.In)):
+    listing = any(node.args.get("query") is not None for node in find_nodes(tree, exp.In))
+    if listing or find_nodes(tree, exp.Exists):
         query = replace(query, tree=with_chosen_public_rows(query, policy, catalog))
+    if listing:
         query = with_found_values(query, policy, catalog)
     return query
