@@ -12,10 +12,11 @@
                           what they name
 ``anchors``               reads MIN and MAX of a table's days
 ``rank_quantiles``        reads ranks that stand for quantiles
-``found_values``          makes lists of private values releases
+``found_values``          makes lists of private values releases; ``lists_of_values`` reads MODE, STRING_AGG
+                          and lists of quantiles
 ``distinct_rows``         counts different rows as different texts
-``chosen_public_rows``    counts public rows that private values choose; ``existence_by_value`` reads EXISTS as
-                          the list of these values
+``chosen_public_rows``    counts public rows that private values choose; ``existence_by_value`` reads EXISTS
+                          as the list of these values
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation

@@ -1,8 +1,8 @@
 """Read EXISTS with one equality as the list of values that it asks for: `d.code IN (SELECT v.code FROM ..)`.
 
 `EXISTS (SELECT 1 FROM visits v WHERE v.code = d.code AND v.cost > 9)` holds of the rows whose code is among
-those of the rows inside that meet the rest. A row without a code is in no list, and NOT EXISTS holds of it: an
-equality with NULL is never true. So NOT EXISTS differs from NOT IN, where NULL decides nothing.
+those of the rows inside that meet the rest. A row without a code is in no list, and NOT EXISTS holds of it:
+an equality with NULL is never true. So NOT EXISTS differs from NOT IN, where NULL decides nothing.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def read_exists(
 ) -> tuple[exp.Column, exp.Select] | None:
     """Return the column of the rows around EXISTS, and the SELECT of the values that it may have.
 
-    `columns_of` returns the folded names of the columns of a declared table, None for other tables. EXISTS that
-    compares otherwise than by one equality is not read.
+    `columns_of` returns the folded names of the columns of a declared table, None for other tables. EXISTS
+    that compares otherwise than by one equality is not read.
     """
     inner = node.this.unnest()
     if not isinstance(inner, exp.Select) or {name for name, value in inner.args.items() if value} - _READ:
