@@ -148,7 +148,11 @@ def _parts_of(prepared: PreparedPrivate) -> dict[str, object]:
 def _facts_of_composed(prepared: PreparedComposed, left: dict[str, str], budget: Budget) -> dict[str, object]:
     """Return what EXPLAIN shows of a statement with an outer query: the total, and each release."""
     decided = [each.words(prepared.parts[each.release].plan) for each in prepared.existence]
-    decided = [text for text in dict.fromkeys([*(v.note for v in prepared.values), *decided]) if text]
+    decided = [
+        text
+        for text in dict.fromkeys([*(v.note for v in prepared.values), *prepared.notes, *decided])
+        if text
+    ]
     if len(prepared.parts) == 1:
         found = {**_facts_of_release(prepared.parts[0], left, budget), "outer_sql": prepared.outer}
         said = found["warnings"]

@@ -130,6 +130,8 @@ class PreparedComposed:
     """`traced` without the hidden columns of the derived columns."""
     divisors: tuple[tuple[int, int], ...] = ()
     """The releases and columns of the counts that are divided by: where one rounds to 0, there is NULL."""
+    notes: tuple[str, ...] = ()
+    """What the answer says of the lists that the outer query makes."""
 
     @property
     def price(self) -> Charge:

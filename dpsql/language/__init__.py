@@ -13,7 +13,7 @@
 parser's trees; ``repair`` changes the text of a statement that was refused.
 """
 
-from dpsql.language.dialect_forms import READ, READINGS, explain_unclear, fill_form
+from dpsql.language.dialect_forms import READ, READINGS, fill_form
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
     Parameters,
@@ -24,7 +24,7 @@ from dpsql.language.parameters import (
     write_parameters,
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
-from dpsql.language.repair import BlockText, Outline, call_end, repair
+from dpsql.language.repair import BlockText, Outline, call_end, refuse_unclear, repair
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
@@ -100,7 +100,6 @@ __all__ = [
     "copy_text",
     "copy_tree",
     "copy_whole",
-    "explain_unclear",
     "fill_form",
     "find_nodes",
     "find_tables",
@@ -109,6 +108,7 @@ __all__ = [
     "name_columns",
     "parse",
     "read_first_words",
+    "refuse_unclear",
     "repair",
     "replace_name",
     "split_script",
