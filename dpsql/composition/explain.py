@@ -13,6 +13,7 @@ from dataclasses import asdict
 import pyarrow as pa
 
 from dpsql.analysis import Plan
+from dpsql.composition.added_releases import AddedUp
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.composition.release_words import (
     DescribedNumber,
@@ -97,6 +98,8 @@ def _facts_of_release(
 ) -> dict[str, object]:
     """Return what EXPLAIN shows of one release; `left` stands before its SQL."""
     plan, quote = prepared.plan, prepared.method.quote
+    if prepared.added is not None:
+        return {**_facts_of_added(prepared, prepared.added), **left}
     note = prepared.note.replace(TAKEN, "the day that is found")
     return {
         "selection": words_of_selection(plan),
@@ -125,6 +128,24 @@ def _facts_of_release(
         "warnings": [*filter(None, (note, prepared.of_intervals)), *quote.notes] or None,
         **left,
         "compiled_sql": prepared.counting.sql,
+    }
+
+
+def _facts_of_added(prepared: PreparedPrivate, added: AddedUp) -> dict[str, object]:
+    """Return what EXPLAIN shows of what is added up from releases, beside the error of a new one."""
+    plan, release = prepared.plan, added.release
+    return {
+        "selection": words_of_selection(plan),
+        "why": added.words,
+        "mechanism": release.mechanism,
+        "unit": plan.unit,
+        "guarantee": release.guarantee,
+        **_write_amounts(prepared.price),
+        "stddev": added.largest_stddev,
+        "stddev_if_measured": prepared.method.quote.predicted_stddev,
+        "domain": plan.domain,
+        "domain_size": plan.candidates,
+        "assumed": [str(each) for each in plan.assumed] or None,
     }
 
 
