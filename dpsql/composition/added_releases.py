@@ -16,7 +16,6 @@ from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis import place_columns
@@ -26,14 +25,13 @@ from dpsql.composition.untold_cells import say_cell, write_condition, write_meas
 from dpsql.estimates.disjoint_cells import Cell, Values, compose_cell, find_missing, join_cells, meet
 from dpsql.estimates.sums_of_releases import ReleasedNumber, SumEstimates, is_measured, noises_of_sums
 from dpsql.kernel.loss import Charge
-from dpsql.kernel.public_order import ranks
 from dpsql.kernel.unit_parts import NO_PARTS
 from dpsql.language import AllGroups
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import left_out_sentences, to_doubles
-from dpsql.release import Release, from_bytes, places_of
+from dpsql.planning.result_table import order_by_terms
+from dpsql.release import COMPUTED, Release, from_bytes, places_of
 from dpsql.release.reuse import data_of, find_same_data
-from dpsql.render.readable import COMPUTED
 
 if TYPE_CHECKING:
     from dpsql.analysis import Output
@@ -49,30 +47,7 @@ _LISTED = 12
 """So many numbers of releases are listed."""
 
 
-@dataclass(frozen=True, slots=True)
-class AddedUp:
-    """An answer that was added up from releases.
-
-    Attributes
-    ----------
-    release
-        The answer.
-    words
-        What it was computed from, as a sentence.
-    """
-
-    release: Release
-    words: str
-
-    @property
-    def largest_stddev(self) -> float | None:
-        """The largest standard deviation of its numbers, which is public; None if it has no number."""
-        places = [number.details[0] for number in places_of(self.release).numbers]
-        found = [self.release.table.column(place).to_numpy() for place in places if place is not None]
-        return max((float(values.max()) for values in found if len(values)), default=None)
-
-
-def add_up(prepared: PreparedPrivate, ledger: Ledger, analyst: str) -> AddedUp:
+def add_up(prepared: PreparedPrivate, ledger: Ledger, analyst: str) -> Release:
     """Return the answer of a statement from releases of an analyst; refuse one that they do not tell."""
     return _Adding(prepared, ledger, analyst).answer()
 
@@ -93,7 +68,7 @@ class _Adding:
     large: list[int] = field(default_factory=list)
     """Releases that were left out, since they have too many groups."""
 
-    def answer(self) -> AddedUp:
+    def answer(self) -> Release:
         plan, source = self.prepared.plan, self.prepared.query.source
         if plan.addable is None or self.prepared.values:
             raise source.refuse(
@@ -185,9 +160,9 @@ class _Adding:
             mark = rows.column(f"o{size}").to_pylist()
             rows = rows.take(pa.array([i for i, outside in enumerate(mark) if not outside], pa.int64()))
         terms = () if plan.compiled.order is None else plan.compiled.order.terms
-        columns = [ranks(rows.column(name), descending=down) for name, down in terms]
-        columns += [ranks(rows.column(f"k{place}")) for place in range(size)]
-        order = np.lexsort([*reversed(columns)])
+        names = [*(name for name, _ in terms), *(f"k{place}" for place in range(size))]
+        columns = [rows.column(name).combine_chunks() for name in names]
+        order = order_by_terms(columns, [(place, down) for place, (_, down) in enumerate(terms)])
         if isinstance(plan.selection, AllGroups) and plan.selection.limit is not None:
             order = order[: plan.selection.limit]
         rows = rows.take(pa.array(order, pa.int64()))
@@ -251,7 +226,7 @@ class _Adding:
 
     def _release(
         self, keys: Sequence[pa.ChunkedArray], rows: pa.Table, sums: Sequence[list[list[ReleasedNumber]]]
-    ) -> AddedUp:
+    ) -> Release:
         plan, options = self.prepared.plan, self.prepared.plan.options
         level = float(options.confidence) if options.confidence is not None else 0.95
         counts = [SumEstimates.of(each, level) for each in sums]
@@ -279,7 +254,7 @@ class _Adding:
         table = pa.table([columns[place] for place in range(len(names))], names=names)
         used = sorted({number.release for each in sums for one in each for number in one})
         words = self._words(used)
-        release = Release(
+        return Release(
             rows=table.select(list(range(len(plan.outputs)))),
             table=table,
             keys=tuple(o.name for o in plan.outputs if o.kind == "key"),
@@ -303,7 +278,6 @@ class _Adding:
                 "domain_size": str(plan.candidates),
             },
         )
-        return AddedUp(release, words)
 
     def _words(self, used: Sequence[int]) -> str:
         what = f"computed from {_list(used)} (of {self.releases}), as of release {self.newest}"

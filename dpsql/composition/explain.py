@@ -13,7 +13,6 @@ from dataclasses import asdict
 import pyarrow as pa
 
 from dpsql.analysis import Plan
-from dpsql.composition.added_releases import AddedUp
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.composition.release_words import (
     DescribedNumber,
@@ -41,6 +40,7 @@ from dpsql.planning import (
     left_out_sentences,
     quote_candidates,
 )
+from dpsql.release import COMPUTED, Release, places_of
 
 
 def _facts_left_out(plan: Plan) -> dict[str, object]:
@@ -131,17 +131,19 @@ def _facts_of_release(
     }
 
 
-def _facts_of_added(prepared: PreparedPrivate, added: AddedUp) -> dict[str, object]:
+def _facts_of_added(prepared: PreparedPrivate, release: Release) -> dict[str, object]:
     """Return what EXPLAIN shows of what is added up from releases, beside the error of a new one."""
-    plan, release = prepared.plan, added.release
+    plan = prepared.plan
+    columns = (release.table.column(number.stddev) for number in places_of(release).numbers if number.stddev)
+    deviations = [value for column in columns for value in column.to_pylist()]
     return {
         "selection": words_of_selection(plan),
-        "why": added.words,
+        "why": release.properties[COMPUTED],
         "mechanism": release.mechanism,
         "unit": plan.unit,
         "guarantee": release.guarantee,
         **_write_amounts(prepared.price),
-        "stddev": added.largest_stddev,
+        "stddev": max(deviations, default=None),
         "stddev_if_measured": prepared.method.quote.predicted_stddev,
         "domain": plan.domain,
         "domain_size": plan.candidates,

@@ -23,11 +23,11 @@ from dpsql.ledger import RefinementStep
 from dpsql.places import Own
 from dpsql.planning import WIDE, Method
 from dpsql.policy import Policy
+from dpsql.release import Release
 from dpsql.release.reuse import is_settled
 from dpsql.types import SqlType
 
 if TYPE_CHECKING:
-    from dpsql.composition.added_releases import AddedUp
     from dpsql.database import Database
     from dpsql.language import Options, Parameters
     from dpsql.policy import View
@@ -56,7 +56,7 @@ class PreparedPrivate:
     """What the outer query does to the intervals that are shown, in words."""
     values: tuple[int, ...] = ()
     """The places of the values of earlier releases that it reads (see `PreparedComposed.values`)."""
-    added: AddedUp | None = field(default=None, repr=False)
+    added: Release | None = field(default=None, repr=False)
     """What it is added up from, if it combines releases; None until that is known."""
 
     @property

@@ -162,7 +162,7 @@ class Releasing:
         Of a statement that combines releases, return what they add up to; it is refused if they do not.
         """
         if part.combines:
-            return add_up(part, self.ledger, self.analyst).release
+            return add_up(part, self.ledger, self.analyst)
         stored = self._find(part)
         return None if stored is None else _release(stored, part)
 
