@@ -40,6 +40,7 @@ from dpsql.planning import (
     left_out_sentences,
     quote_candidates,
 )
+from dpsql.release import COMPUTED, Release, places_of
 
 
 def _facts_left_out(plan: Plan) -> dict[str, object]:
@@ -97,6 +98,8 @@ def _facts_of_release(
 ) -> dict[str, object]:
     """Return what EXPLAIN shows of one release; `left` stands before its SQL."""
     plan, quote = prepared.plan, prepared.method.quote
+    if prepared.added is not None:
+        return {**_facts_of_added(prepared, prepared.added), **left}
     note = prepared.note.replace(TAKEN, "the day that is found")
     return {
         "selection": words_of_selection(plan),
@@ -125,6 +128,26 @@ def _facts_of_release(
         "warnings": [*filter(None, (note, prepared.of_intervals)), *quote.notes] or None,
         **left,
         "compiled_sql": prepared.counting.sql,
+    }
+
+
+def _facts_of_added(prepared: PreparedPrivate, release: Release) -> dict[str, object]:
+    """Return what EXPLAIN shows of what is added up from releases, beside the error of a new one."""
+    plan = prepared.plan
+    columns = (release.table.column(number.stddev) for number in places_of(release).numbers if number.stddev)
+    deviations = [value for column in columns for value in column.to_pylist()]
+    return {
+        "selection": words_of_selection(plan),
+        "why": release.properties[COMPUTED],
+        "mechanism": release.mechanism,
+        "unit": plan.unit,
+        "guarantee": release.guarantee,
+        **_write_amounts(prepared.price),
+        "stddev": max(deviations, default=None),
+        "stddev_if_measured": prepared.method.quote.predicted_stddev,
+        "domain": plan.domain,
+        "domain_size": plan.candidates,
+        "assumed": [str(each) for each in plan.assumed] or None,
     }
 
 

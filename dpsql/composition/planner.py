@@ -183,7 +183,7 @@ class Planner:
         if parsed is None and (found := plans.find(key, engines)) is not None:
             with running_statement() as running:
                 running.check()
-            return self.priced(found)
+            return self._added(self.priced(found))
         statement = self.parsed(text, parameters) if parsed is None else parsed
         match statement:
             case Query():
@@ -255,7 +255,13 @@ class Planner:
         with query.source.limited_depth():
             made = compose(text, query, parts, planned, self.policy)
         # Whether a release that reads a number of another one is stored, is known with that one alone.
-        return self.priced(made) if any(part.values for part in made.parts) else made
+        return self._added(self.priced(made) if any(part.values for part in made.parts) else made)
+
+    def _added(self, prepared: PreparedPrivate | PreparedComposed) -> PreparedPrivate | PreparedComposed:
+        """Return a statement with what was added up for it, if it combines stored releases."""
+        if not any(part.combines for part in prepared.parts):
+            return prepared
+        return Releasing(self.database, self.database.ledger, self.analyst).added(prepared)
 
     @contextmanager
     def _survey_refusal(
@@ -385,7 +391,8 @@ class Planner:
         """
         if isinstance(prepared, PreparedPrivate):
             options = prepared.query.options
-            return prepared.refines is not None or (options.epsilon or options.error) is not None
+            named = (options.epsilon or options.error or options.combine) is not None
+            return prepared.refines is not None or named
         return self._without_default().accepts(prepared)
 
     def accepts(self, prepared: PreparedComposed) -> bool:

@@ -23,6 +23,7 @@ from dpsql.ledger import RefinementStep
 from dpsql.places import Own
 from dpsql.planning import WIDE, Method
 from dpsql.policy import Policy
+from dpsql.release import Release
 from dpsql.release.reuse import is_settled
 from dpsql.types import SqlType
 
@@ -55,6 +56,8 @@ class PreparedPrivate:
     """What the outer query does to the intervals that are shown, in words."""
     values: tuple[int, ...] = ()
     """The places of the values of earlier releases that it reads (see `PreparedComposed.values`)."""
+    added: Release | None = field(default=None, repr=False)
+    """What it is added up from, if it combines releases; None until that is known."""
 
     @property
     def plan(self) -> Plan:
@@ -62,14 +65,19 @@ class PreparedPrivate:
         return self.counting.plan
 
     @property
+    def combines(self) -> bool:
+        """Whether it is added up from stored releases, and costs nothing."""
+        return self.plan.options.combine is not None
+
+    @property
     def reusable(self) -> bool:
         """Whether a stored release of the same question answers it."""
-        return not self.plan.options.fresh and self.refines is None
+        return not self.plan.options.fresh and self.refines is None and not self.combines
 
     @property
     def full_price(self) -> Charge:
         """The largest charge if nothing is stored."""
-        return self.method.quote.charge
+        return Charge() if self.combines else self.method.quote.charge
 
     @property
     def parts(self) -> tuple[PreparedPrivate, ...]:

@@ -140,6 +140,10 @@ class Options:
     layout: Literal["BASIC", "ORDER"] | None = None
     dialect: str | None = None
     """The dialect that decides the meaning of calls that several have."""
+    combine: Literal["ONLY"] | None = None
+    """Whether it is answered from stored releases alone."""
+    at_release: int | None = None
+    """Of these, the newest that is looked at."""
     price: Fraction | None = None
     """What a release is said to cost, if it is no epsilon of its own: no option that can be written."""
     at: dict[str, int] = field(default_factory=dict)

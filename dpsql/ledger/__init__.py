@@ -27,7 +27,7 @@ from dpsql.kernel.ledger.events import (
 from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.scopes import GroupCap, ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
-from dpsql.ledger.ledger import Ledger, Opening
+from dpsql.ledger.ledger import KeptAnswer, Ledger, Opening
 from dpsql.ledger.listing import (
     LIKE,
     Budget,
@@ -46,6 +46,7 @@ __all__ = [
     "Entry",
     "Event",
     "GroupCap",
+    "KeptAnswer",
     "LadderCharge",
     "LadderRequest",
     "LadderReservation",

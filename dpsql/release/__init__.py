@@ -44,6 +44,7 @@ from dpsql.release.release import (
     write_cell,
 )
 from dpsql.release.reuse import changes, question, reuse_key, source_version, tables_read, why_charged_again
+from dpsql.render.readable import COMPUTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from dpsql.places import Places
 
 __all__ = [
+    "COMPUTED",
     "Release",
     "changes",
     "describe_opening",

@@ -204,6 +204,8 @@ class Release:
     """The rows whose keys are in no group that is shown, a number of the same release; None: no number."""
     noises: Noises | None = field(default=None, repr=False, compare=False)
     """What its numbers are made of, in their order; None of a release that was stored without."""
+    addable: dict[str, Any] | None = field(default=None, repr=False, compare=False)
+    """What its numbers are sums over (`AddableNumbers.written`); None: they do not add up with others."""
     properties: dict[str, str] = field(default_factory=dict)
     """Further facts shown by front ends: the split, the unit, the domain's size, the count that orders."""
 
@@ -347,7 +349,7 @@ def to_bytes(release: Release) -> bytes:
     facts, more = facts_of(release), list[bytes]()
     if release.noises is not None:
         known, columns = write_noises(release.noises)
-        facts, more = facts | {"noises": known}, [stream(columns)]
+        facts, more = facts | {"noises": known, "addable": release.addable}, [stream(columns)]
     parts = [json.dumps(facts).encode(), stream(release.rows), stream(release.table), *more]
     parts += [] if release.together is None else [stream(release.together)]
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
@@ -365,11 +367,12 @@ def from_bytes(data: bytes) -> Release:
         at += 8 + size
     rows, table, *more = (pa.ipc.open_stream(part).read_all() for part in parts[1:])
     facts = json.loads(parts[0])
-    known = facts.pop("noises", None)  # an older release has none, nor what follows
+    known, addable = facts.pop("noises", None), facts.pop("addable", None)  # an older release has none
     noises = None
     if known is not None:
         noises = read_noises(known, more.pop(0))
-    return replace(release_of(facts, rows, table), noises=noises, together=more[0] if more else None)
+    found = replace(release_of(facts, rows, table), noises=noises, addable=addable)
+    return replace(found, together=more[0]) if more else found
 
 
 def hold_at_once(release: Release, ends: Sequence[int]) -> Release:
