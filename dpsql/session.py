@@ -69,6 +69,7 @@ from dpsql.language import (
 )
 from dpsql.release import Release, from_bytes, tell_opening, write_cell
 from dpsql.release.reuse import CHANGING
+from dpsql.reports import SessionReports
 from dpsql.session_api import StatementResult, Turn
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class Session:
         self._beside: tuple[CompiledQuery, ...] = ()
         self._streams: list[CheckedCounts | MedianCounts] = []
         self._checks = CheckStreams(self)
+        self.reports = SessionReports(self)
         try:
             self.analyst = self.ledger.check_analyst("analyst" if analyst is None else analyst)
         except BaseException:
@@ -175,13 +177,17 @@ class Session:
         """Run one statement and return its result."""
         words, values = copy_text(text), copy_parameters(parameters)
         with self.statement():
-            return self._execute(self.planner.prepare(words, values))
+            return self._execute(self._prepare(words, values))
 
     def prepare(self, text: str, parameters: Parameters = None) -> Prepared:
         """Parse, analyse and price one statement; raises `Error` if it is wrong or refused."""
         words, values = copy_text(text), copy_parameters(parameters)
         with self.statement():
-            return self.planner.prepare(words, values)
+            return self._prepare(words, values)
+
+    def _prepare(self, text: str, parameters: Parameters) -> Prepared:
+        prepared = self.planner.prepare(text, parameters)
+        return self.reports.prepare(prepared) if isinstance(prepared, PreparedCommand) else prepared
 
     @contextmanager
     def pricing(self) -> Iterator[None]:
@@ -258,7 +264,7 @@ class Session:
                 return self._checks.open(command)
             case StreamCommand():
                 return self._checks.command(command)
-        return StatementResult(self._facts(command))
+        return self.reports.command(command) or StatementResult(self._facts(command))
 
     def _facts(self, command: Explained | Show | Describe | Set) -> pa.Table:
         match command:
@@ -271,6 +277,8 @@ class Session:
                 return explain(command.prepared, budget, json=command.form == "JSON")
             case Show(what="streams"):
                 return self._checks.show()
+            case Show(what="reports"):
+                return self.reports.show()
             case Show():
                 return show_facts(command, self.policy, self.ledger, self.analyst)
             case Describe():

@@ -128,6 +128,11 @@ class PartConditions:
                 return found.negate() if negated else found
         return ANYTHING
 
+    def keeps_parts(self, expr: Expr) -> bool:
+        """Return whether an expression has one value for all dates of a part."""
+        value = self._value_of(expr)
+        return value is not None and _is_within(self.calendar.every, value.unit)
+
     def _compare_null(self, operand: Expr) -> Truths:
         value = self._value_of(operand)
         if value is None:

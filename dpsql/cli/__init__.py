@@ -40,12 +40,14 @@ from dpsql.cli.options import (
     CliSettings,
     InOrder,
     Width,
+    read_amount,
     read_sources,
     server_of,
     server_options,
     split_sources,
 )
 from dpsql.cli.output import FORMATS
+from dpsql.cli.report import report_command
 from dpsql.cli.serve import mcp_command, serve_command, serve_demo
 from dpsql.cli.user import user_command
 
@@ -188,6 +190,12 @@ Examples:
     help="Divide an epsilon over all statements, so that those that name no price have even errors.",
 )
 @click.option(
+    "--together",
+    is_flag=True,
+    help="Measure for all statements together and answer them from one estimate, at --epsilon.",
+)
+@click.option("--epsilon", metavar="EPSILON", help="What the statements of --together cost in all.")
+@click.option(
     "--on-error",
     type=click.Choice(["stop", "continue"]),
     default="stop",
@@ -211,6 +219,8 @@ def app(
     partial: bool,
     error: str | None,
     epsilon_total: str | None,
+    together: bool,
+    epsilon: str | None,
     **options: Any,  # noqa: ANN401  as declared above
 ) -> int:
     """Ask private data questions in SQL, with differential privacy.
@@ -237,16 +247,26 @@ def app(
                 f"`{ctx.invoked_subcommand}` works on the owner's files, not on a server\n"
                 "Hint: statements do, such as -c 'SHOW PRIVACY BUDGET'"
             )
-        if given or dry_run or partial or error or epsilon_total:
+        if given or dry_run or partial or error or epsilon_total or together or epsilon:
             raise click.UsageError(
-                "-c, -f, --dry-run, --partial, --error and --epsilon-total go with statements, "
+                "-c, -f, --dry-run, --partial, --error, --epsilon-total and --together go with statements, "
                 "not with a command"
             )
         return ExitCode.OK
-    if not given and (dry_run or partial or error or epsilon_total):
-        raise click.UsageError("--dry-run, --partial, --error and --epsilon-total need -c or -f")
+    if not given and (dry_run or partial or error or epsilon_total or together or epsilon):
+        raise click.UsageError("--dry-run, --partial, --error, --epsilon-total and --together need -c or -f")
     if not given:
         return _run_repl(settings)
+    if together or epsilon:
+        from dpsql.cli.together import run_together
+
+        if not together or not epsilon or partial or error or epsilon_total:
+            raise click.UsageError(
+                "--together goes with --epsilon, and without --partial, --error and --epsilon-total"
+            )
+        amount = read_amount("--epsilon", epsilon)
+        with settings.answers() as out, _open_for_statements(settings) as session:
+            return run_together(session, out, split_sources(read_sources(given)), amount, dry=dry_run)
     from dpsql.cli.batch import Batch, ErrorTarget
 
     target = ErrorTarget.of(error, epsilon_total)
@@ -275,7 +295,7 @@ def _run_repl(settings: CliSettings) -> int:
 
 for _command in (
     *(budget_command, bounds_command, release_command, init_command, check_command, audit_command),
-    *(serve_command, user_command, mcp_command),
+    *(report_command, serve_command, user_command, mcp_command),
 ):
     app.add_command(_command)
 

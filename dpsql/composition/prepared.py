@@ -281,8 +281,8 @@ class PreparedCheck:
     """The public expectations of groups, if the check names a table of them."""
 
 
-Command: TypeAlias = "Explained | Show | Describe | Set | OpenChecks | StreamCommand | PreparedCheck"
-"""What a command has that is run; of a check, what is analysed of it."""
+Command: TypeAlias = "Explained | Show | Describe | Set | OpenChecks | StreamCommand | PreparedCheck | Any"
+"""What a command has that is run; of a check, what is analysed of it; of a report, what `reports` plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,8 +296,11 @@ class PreparedCommand:
 
     @property
     def price(self) -> Charge:
-        """What OPEN CHECKS charges; the other commands, and checks of an open stream, cost nothing more."""
-        return Charge(self.command.epsilon) if isinstance(self.command, OpenChecks) else Charge()
+        """What OPEN CHECKS, or a run of a report, charges; others, and checks of a stream, cost no more."""
+        if isinstance(self.command, OpenChecks):
+            return Charge(self.command.epsilon)
+        found: Charge = getattr(self.command, "price", Charge())
+        return found
 
     @property
     def full_price(self) -> Charge:

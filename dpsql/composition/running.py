@@ -54,6 +54,8 @@ class Releasing:
     analyst: str
     most: Charge | None = None
     """The largest charge that was agreed; None if any price was."""
+    report: int | None = None
+    """The number of the registered report for which it is."""
 
     def stored(self, prepared: PreparedPrivate | PreparedComposed) -> tuple[Release, ...] | None:
         """Return the releases of a statement, if all are stored; else None."""
@@ -120,6 +122,7 @@ class Releasing:
             # What is shared is known after the charge: too late for a release that reads its value.
             if part.reusable
             and self.database.policy.share_releases
+            and self.report is None  # each analyst's own report is measured for it alone
             and not any(each.values for each in parts.values())
             and self.ledger.is_shareable(part.key)
         }
@@ -208,6 +211,7 @@ class Releasing:
             requests=[_request_of(part, place + 1, places) for place, part in parts.items()],
             shared=shared,
             facts=facts,
+            report=self.report,
         )
         touched |= zip(parts, reservation.touches, strict=True)
         work = [partial(run, place, part) for place, part in parts.items()]

@@ -19,6 +19,7 @@ from dpsql.language.clauses import lift_clauses, standardize_tokens
 from dpsql.language.dialect_forms import drop_limit_casts, standardize_forms
 from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
+from dpsql.language.report_statements import parse_report_statement
 from dpsql.language.statement import (
     Clauses,
     Describe,
@@ -180,12 +181,13 @@ _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
 _STREAMS = ("OPEN", "CHECK", "REFILL", "CLOSE")
 _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *_STREAMS)
 _EXPLAIN = re.compile(r"\s*EXPLAIN\b(\s*\(\s*FORMAT\s+(?P<format>\w+)\s*\))?", re.IGNORECASE)
-_SHOWN: dict[str, Literal["budget", "tables", "releases", "streams"]] = {
+_SHOWN: dict[str, Literal["budget", "tables", "releases", "streams", "reports"]] = {
     "PRIVACY BUDGET": "budget",
     "BUDGET": "budget",
     "TABLES": "tables",
     "RELEASES": "releases",
     "STREAMS": "streams",
+    "REPORTS": "reports",
 }
 MAX_BRACKETS = 8
 """How deeply arrays may be nested in a statement's text."""
@@ -202,6 +204,9 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     >>> parse("SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page TOP 10").clause.top
     10
     """
+    report = parse_report_statement(text)
+    if report is not None:
+        return report
     source = StatementText(text)
     first = _read_first_word(text)
     explain = _EXPLAIN.match(_blank_comments(text)) if first == "EXPLAIN" else None
@@ -396,7 +401,8 @@ def _parse_show(source: StatementText, tokens: list[Token]) -> Show:
     raise source.syntax(
         "SHOW does not support this",
         at,
-        "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1 or SHOW STREAMS",
+        "SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE 1, SHOW STREAMS or SHOW"
+        " REPORTS",
     )
 
 

@@ -357,6 +357,29 @@ class StreamCommand:
     """Of REFILL: another number of misses."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReportCommand:
+    """CREATE REPORT name AS .., EXPLAIN REPORT, EXECUTE REPORT name (part) STATEMENT n, DROP REPORT.
+
+    Attributes
+    ----------
+    what, name
+        The first word, and the name of the report.
+    text, epsilon
+        Of CREATE: its statements, and what a run costs in each part; None: the connection's epsilon.
+    part, statement
+        The part of units; and the statement, from 1, whose answer is returned.
+    """
+
+    source: StatementText
+    what: Literal["CREATE", "EXPLAIN", "EXECUTE", "DROP"]
+    name: str
+    text: str = ""
+    epsilon: Fraction | None = None
+    part: str | None = None
+    statement: int | None = None
+
+
 ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]
 """What EXPLAIN returns."""
 
@@ -373,10 +396,10 @@ class Explain:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """SHOW PRIVACY BUDGET (BY PARTS), SHOW TABLES, SHOW RELEASES, SHOW RELEASE n, SHOW STREAMS."""
+    """SHOW PRIVACY BUDGET (BY PARTS), TABLES, RELEASES, RELEASE n, STREAMS, REPORTS."""
 
     source: StatementText
-    what: Literal["budget", "parts", "tables", "releases", "release", "streams"]
+    what: Literal["budget", "parts", "tables", "releases", "release", "streams", "reports"]
     number: int = 0
     """The number of the release that is shown."""
     every: bool = False
@@ -407,4 +430,6 @@ class Set:
         return replace(defaults, **{self.name: self.value})  # type: ignore[arg-type]  # typed when it was read
 
 
-Statement = Query | Explain | Show | Describe | Set | Refine | OpenChecks | Check | StreamCommand
+Statement = (
+    Query | Explain | Show | Describe | Set | Refine | OpenChecks | Check | StreamCommand | ReportCommand
+)

@@ -5,6 +5,7 @@
 ``listing``         budgets, entries, releases and ladders, for the owner and for an analyst
 ``part_budgets``    what is spent and left of each part of units
 ``rollback_guard``  notices an older copy of the ledger, and goes on with one where the owner says so
+``report_listing``  what was released for registered reports
 ``mark``            the ledger's newest event and totals, in a file that lies elsewhere
 ``migration``       what brings an older file up to date
 ``verification``    the invariants, and the tables compared with all events
@@ -25,6 +26,7 @@ from dpsql.kernel.ledger.events import (
     StoredRelease,
 )
 from dpsql.kernel.ledger.limits import Limits
+from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import GroupCap, ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
 from dpsql.ledger.ledger import KeptAnswer, Ledger, Opening
@@ -38,6 +40,7 @@ from dpsql.ledger.listing import (
     rows_of,
 )
 from dpsql.ledger.part_budgets import BudgetOfParts
+from dpsql.ledger.report_listing import ReportRelease
 
 __all__ = [
     "LIKE",
@@ -56,12 +59,14 @@ __all__ = [
     "Opening",
     "RefinementStep",
     "ReleaseInfo",
+    "ReportRelease",
     "Request",
     "Reservation",
     "ScopeBudget",
     "Settled",
     "StoredLadder",
     "StoredRelease",
+    "StoredReport",
     "rows_of",
     "scope_words",
     "shown",

@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 from dpsql.kernel.ledger import ChargeLedger, events, name_of, part_declarations
 from dpsql.kernel.ledger.events import Event
 from dpsql.kernel.ledger.limits import Limits
+from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import Caps, GroupCap, PartBudgets, ScopeBudget, all_budgets
 from dpsql.kernel.ledger.store import Store, storable
 from dpsql.kernel.levels import split_level
@@ -36,6 +37,7 @@ from dpsql.ledger.listing import (
 from dpsql.ledger.mark import MarkPlace, mark_place
 from dpsql.ledger.migration import bring_up_to_date
 from dpsql.ledger.part_budgets import BudgetOfParts, list_parts, total_in_sequence
+from dpsql.ledger.report_listing import ReportRelease, list_report_releases
 from dpsql.ledger.rollback_guard import MarkGuard
 from dpsql.policy import Policy, fold
 
@@ -250,6 +252,11 @@ class Ledger(ChargeLedger):
         """Return the sum of the epsilons of all statements; None if a loss has no epsilon."""
         with self._store.read() as connection:
             return total_in_sequence(connection, None if analyst is None else name_of(analyst))
+
+    def report_releases(self, report: StoredReport) -> list[ReportRelease]:
+        """Return what was released for a report, in order."""
+        with self._store.read() as connection:
+            return list_report_releases(connection, report.digest, report.analyst)
 
     def entries(self, analyst: str | None = None, *, limit: int | None = None) -> list[Entry]:
         """List the entries for the owner, newest first; an analyst may not be shown their states."""

@@ -57,7 +57,9 @@ def bring_up_to_date(connection: sqlite3.Connection, found: int) -> None:
         run(connection, _KEPT_LADDERS)
     # Version 7 has the tables of version 6. Its events `policy` have the hash of the facts that charges rest
     # on, which the next charge writes: a process of an older version, which writes none, is refused.
-    run(connection, schema.PARTS)  # all that was charged before counts in every part
+    if found < 8:
+        run(connection, schema.PARTS)  # all that was charged before counts in every part
+    run(connection, schema.REPORTS)
     if found < 5:
         _write_first_event(connection, found)
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:

@@ -33,6 +33,7 @@ from dpsql.kernel.ledger.totals import (
 )
 from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
 from dpsql.ledger.migration import digest_of
+from dpsql.ledger.report_listing import compare_end, compare_report
 
 _Record = Mapping[str, Any]
 
@@ -273,7 +274,7 @@ class _Replay:
         """The entries without an end, and what they have reserved."""
         self._measuring: set[int] = set()
         """The ladders without an end."""
-        self._entries = self._releases = self._ladders = self._n = 0
+        self._entries = self._releases = self._ladders = self._runs = self._n = 0
         self._last: Mapping[str, Any] = {}
         self._facts: str | None = None
         """The hash of the facts that the newest event `policy` tells of."""
@@ -287,6 +288,8 @@ class _Replay:
             "cancel": self._compare_ended("cancelled"),
             "restored": self._compare_restored,
             "parts": self._compare_spent_in_all,
+            "report": lambda record: compare_report(connection, record),
+            "report-end": lambda record: compare_end(connection, self._n, record),
             "bounds": self._compare_ladders,
             "bounds-settle": self._compare_settled_ladder,
             "bounds-fail": lambda record: self._compare_ended_ladders("failed", [record["ladder"]]),
@@ -323,6 +326,7 @@ class _Replay:
         if (row[0] if row is not None else "") != (self._facts or ""):
             yield "the facts are not those of the newest event that tells of the policy"
         numbers = {"entry": self._entries, "release": self._releases, "bounds": self._ladders}
+        numbers |= {"report_run": self._runs}
         for table, number in numbers.items():
             (found,) = self._connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()
             if found != number:
@@ -361,6 +365,7 @@ class _Replay:
             elif entry_content(self._connection, entry) != content:
                 yield f"entry {entry} is not what it was when it was reserved"
             self._entries += 1
+            self._runs += "report" in content
             self._running[entry] = loss
             names = () if "parts" in content else _scopes_of(content["analyst"], content["shared"])
             self._sums.enter(entry, loss, loss, names)

@@ -24,6 +24,7 @@ from dpsql.language import (
     Check,
     OpenChecks,
     Query,
+    ReportCommand,
     Set,
     Show,
     Statement,
@@ -380,9 +381,10 @@ class StatementRun:
     ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
         if isinstance(statement, Set):
             raise QueryRefused("SET is no statement here: it changes a setting of the connection")
-        if isinstance(statement, (OpenChecks, Check, StreamCommand)) or (
-            isinstance(statement, Show) and statement.what == "streams"
-        ):
+        shown = statement.what if isinstance(statement, Show) else ""
+        if shown == "reports" or isinstance(statement, ReportCommand):
+            raise statement.source.refuse("reports run beside the data (dpsql report), not of a server", None)
+        if shown == "streams" or isinstance(statement, (OpenChecks, Check, StreamCommand)):
             raise statement.source.refuse(
                 "streams of checks are asked beside the data, not of a server", None
             )

@@ -246,7 +246,21 @@ MAY_IMPORT: dict[str, set[str]] = {
         "release",
         "session_api",
     },
-    "session": CORE | {"session_api"},
+    "reports": BASE
+    | {
+        "analysis",
+        "composition",
+        "database",
+        "estimates",
+        "kernel.tree",
+        "language",
+        "ledger",
+        "planning",
+        "policy",
+        "release",
+        "session_api",
+    },
+    "session": CORE | {"reports", "session_api"},
     # What an owner does with a policy, beside the statements.
     "owner": BASE
     | {

@@ -10,6 +10,7 @@ process can spend twice, and what they paid for.
 ``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
                       the process that holds a reservation is still alive
+``reports``           registered reports, and what is kept of each part's budget for them
 ``kept_results``      kept ladders, and stored releases: found again by their analyst, or shared
 ``budget_errors``     the errors of a budget of which too little is left
 ``events``            everything that changed, in a chain of hashes; the types that pass in and out
@@ -27,7 +28,7 @@ from typing import Final, Protocol, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.kernel.facts import Facts
-from dpsql.kernel.ledger import charging, events, kept_results, limits, part_declarations
+from dpsql.kernel.ledger import charging, events, kept_results, limits, part_declarations, reports
 from dpsql.kernel.ledger.events import (
     Event,
     LadderRequest,
@@ -39,9 +40,11 @@ from dpsql.kernel.ledger.events import (
     StoredLadder,
     StoredRelease,
 )
+from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import ANYBODY, Caps, check_ladders, reorder
 from dpsql.kernel.ledger.store import Store, storable
 from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
+from dpsql.kernel.unit_parts import PartSet
 
 _ENTRIES_PER_CHECKPOINT: Final = 128
 _CAPS: Final = "caps"
@@ -163,6 +166,7 @@ class ChargeLedger:
         shared: Sequence[str] = (),
         stream: bool = False,
         facts: Facts | None = None,
+        report: int | None = None,
     ) -> Reservation:
         """Charge the maximum of all releases of a statement; durable when this returns.
 
@@ -170,7 +174,8 @@ class ChargeLedger:
         request also records that it refines a release, which is possible once for each. `shared` has the keys
         of other analysts' releases, which become the analyst's own as by `share`. `stream`: the one request
         takes its questions one by one; see `reserve_stream`. `facts` are those on which its proofs rest: the
-        newest event `policy` before the charge has their hash.
+        newest event `policy` before the charge has their hash. `report` is the number of the registered
+        report for which it is: then each part is charged once.
 
         Raises
         ------
@@ -195,7 +200,9 @@ class ChargeLedger:
                 asked = [replace(each, parts=None) for each in asked]
             for key in shared:
                 kept_results.share(connection, self._caps, key, name)
-            reservation = charging.reserve(connection, self._caps, name, text, asked, stream=stream)
+            reservation = charging.reserve(
+                connection, self._caps, name, text, asked, stream=stream, report=report
+            )
         if reservation.entry % _ENTRIES_PER_CHECKPOINT == 0:
             self._store.checkpoint()
         return reservation
@@ -364,6 +371,33 @@ class ChargeLedger:
             event = events.newest(connection)
         self._guard.cover(self._store, event)
         return found
+
+    def register_report(self, report: StoredReport) -> StoredReport:
+        """Register a report before its first answer; the same one again is the one that is there.
+
+        Raises `ProgrammingError` if another one has its name.
+        """
+        asked = replace(report, analyst=name_of(report.analyst), at=charging.now())
+        with self._store.write() as connection:
+            self._guard.hold(connection)
+            self._caps.check_listed(asked.analyst)
+            found = reports.register(connection, asked)
+            event = events.newest(connection)
+        self._guard.cover(self._store, event)
+        return found
+
+    def end_report(self, name: str) -> None:
+        """End a report: nothing is kept for it any more."""
+        with self._store.write() as connection:
+            reports.end(connection, name, charging.now())
+
+    def reports(self) -> list[tuple[StoredReport, PartSet]]:
+        """Return the reports that have not ended, with the parts that each has measured, or measures now."""
+        with self._store.read() as connection:
+            return [
+                (each, reports.parts_of(connection, each.number, measured=True))
+                for each in reports.active(connection)
+            ]
 
     def head(self) -> Event:
         """Return the newest event: as text, the receipt of everything so far."""

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.kernel.ledger import events, limits, part_totals
+from dpsql.kernel.ledger import events, limits, part_totals, reports
 from dpsql.kernel.ledger.budget_errors import budget_error
 from dpsql.kernel.ledger.events import Event, RefinementStep, Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps, policy_budget, spend_own, spend_total
@@ -114,10 +114,12 @@ def reserve(
     requests: Sequence[Request],
     *,
     stream: bool = False,
+    report: int | None = None,
 ) -> Reservation:
     """Charge the maximum of all releases of a statement if every cap allows their sum.
 
     Else it raises, having written nothing. The releases hold one slot: together they fail at most once.
+    `report` is the number of the report for which it is.
     """
     price = sum((request.charge for request in requests), Charge())
     if not requests or any(request.charge.epsilon <= 0 for request in requests) or price.delta >= 1:
@@ -135,7 +137,10 @@ def reserve(
     together = dict.fromkeys(touches, PrivacyLoss())
     for parts, each in zip(touches, losses, strict=True):
         together[parts] += each
+    if report is not None:
+        reports.check_run(connection, caps, report, touches)
     for parts, each in together.items():
+        reports.check_kept(connection, caps, each, price, parts, report)
         spend_own(connection, caps, analyst, each, price=price, parts=parts)
         spend_total(connection, caps, each, price, parts)
     entries, at = list[int](), now()
@@ -147,6 +152,8 @@ def reserve(
         if request.places > 1:
             place = (entries[-1], entries[0], request.place, request.places)
             connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", place)
+        if report is not None:
+            connection.execute("INSERT INTO report_run VALUES (?, ?)", (entries[-1], report))
     limits.take_slot(connection, analyst)
     content = {"entries": [entry_content(connection, entry) for entry in entries]}
     events.append(connection, "reserve", content, names_of(connection, analyst))
@@ -358,8 +365,12 @@ def entry_content(connection: sqlite3.Connection, entry: int) -> dict[str, Any]:
     """Return what an event says of an entry: everything in it that never changes."""
     row = connection.execute(f"SELECT {', '.join(_FIXED)} FROM entry WHERE entry = ?", (entry,)).fetchone()
     found = dict(zip(_FIXED, row, strict=True))
-    for name, columns in (("part", "first, place, places"), ("refinement", "parent, epsilon")):
-        row = connection.execute(f"SELECT {columns} FROM {name} WHERE entry = ?", (entry,)).fetchone()
+    for name, columns, table in (
+        ("part", "first, place, places", "part"),
+        ("refinement", "parent, epsilon", "refinement"),
+        ("report", "report", "report_run"),
+    ):
+        row = connection.execute(f"SELECT {columns} FROM {table} WHERE entry = ?", (entry,)).fetchone()
         if row is not None:
             found[name] = list(row)
     parts = part_totals.written_touches(connection, entry)

@@ -200,8 +200,9 @@ def _read_columns(words: Words, *, brackets: bool) -> tuple[str, ...] | None:
     return tuple(names)
 
 
-_SHOWN = frozenset({"PRIVACY", "BUDGET", "TABLES", "RELEASES", "RELEASE", "STREAMS"})
+_SHOWN = frozenset({"PRIVACY", "BUDGET", "TABLES", "RELEASES", "RELEASE", "STREAMS", "REPORTS"})
 """What dpsql's own SHOW is followed by."""
+_REPORT = re.compile(r"\s*(CREATE|EXPLAIN|EXECUTE|DROP)\s+REPORT\b", re.IGNORECASE)
 _IDENTITY = "the analyst is who logged in, and no other"
 
 
@@ -220,7 +221,7 @@ def read_command(text: str) -> Command | None:
     """
     words = Words(text)
     read = _READERS.get(words.word())
-    if read is None:
+    if read is None or _REPORT.match(text):  # EXECUTE REPORT is a statement, which dpsql reads
         return None
     words.take(words.word())
     return read(words)

@@ -37,6 +37,9 @@ VERSION_6 = DATA / "ledger_version_6.sql"
 VERSION_7 = DATA / "ledger_version_7.sql"
 """The ledger of version 6 as version 7 went on with it: one more charge, which tells of the facts."""
 
+VERSION_8 = DATA / "ledger_version_8.sql"
+"""The ledger of version 7 as version 8 went on with it: two charges to weeks, one settled, one failed."""
+
 TOTAL = Charge(Fraction(10), Fraction(1, 1000))
 
 
@@ -284,8 +287,11 @@ def test_a_dpsql_of_version_5_that_has_it_open_can_charge_nothing(tmp_path: Path
 
 # --- from version 6 on ---------------------------------------------------------------------------------
 
-NO_PARTS: dict[str, list[object]] = {"touch": [], "tree": [], "node": []}
-"""The tables that version 8 added, of a ledger in which nothing was charged to parts."""
+NO_REPORTS: dict[str, list[object]] = {"report": [], "report_run": []}
+"""The tables that version 9 added, of a ledger without reports."""
+
+NO_PARTS: dict[str, list[object]] = {"touch": [], "tree": [], "node": [], **NO_REPORTS}
+"""Those that versions 8 and 9 added, of a ledger in which nothing was charged to parts."""
 
 OF_VERSION_6 = {
     **ZCDP,
@@ -310,7 +316,29 @@ def of_version_7(path: Path) -> Path:
     return path
 
 
-RECORDED = {5: of_version_5, 6: of_version_6, 7: of_version_7}
+WEEKS = PartBudgets("visit", Calendar("week"), "visits by week")
+EIGHTH = "37-c123150efa8e2055"
+"""The newest event of the ledger of version 8."""
+
+
+def of_version_8(path: Path) -> Path:
+    with raw(path) as connection:
+        connection.executescript(VERSION_8.read_text())
+    return path
+
+
+RECORDED = {5: of_version_5, 6: of_version_6, 7: of_version_7, 8: of_version_8}
+
+
+def test_version_8_stays_as_it_is_and_has_no_reports(tmp_path: Path) -> None:
+    path = of_version_8(tmp_path / "ledger.sqlite")
+    before = content(path)
+    with Ledger.open(path, **OF_VERSION_6, parts=WEEKS) as ledger:  # type: ignore[arg-type]
+        assert str(ledger.head()) == EIGHTH
+        assert (ledger.check(), ledger.reports()) == ([], [])
+        assert content(path) == {**before, **NO_REPORTS}
+        assert "epsilon 6.87196 of 10 spent" in repr(ledger.budget())
+    assert version(path) == VERSION
 
 
 def test_version_7_stays_as_it_is_and_counts_in_all_parts(tmp_path: Path) -> None:
@@ -352,15 +380,15 @@ def test_version_6_stays_as_it_is_and_its_next_charge_tells_of_the_facts(tmp_pat
     assert version(path) == VERSION
 
 
-@pytest.mark.parametrize("before", [5, 6, 7])
+@pytest.mark.parametrize("before", [5, 6, 7, 8])
 def test_later_versions_have_the_structure_of_a_new_one(tmp_path: Path, before: int) -> None:
     path = RECORDED[before](tmp_path / "ledger.sqlite")
-    open_at(path).close()
+    Ledger.open(path, policy_id="p", total=TOTAL, high_water=tmp_path / "mark").close()
     open_at(tmp_path / "new.sqlite").close()
     assert structure(path) == structure(tmp_path / "new.sqlite")
 
 
-@pytest.mark.parametrize("recorded", [DUMP, VERSION_5, VERSION_6, VERSION_7])
+@pytest.mark.parametrize("recorded", [DUMP, VERSION_5, VERSION_6, VERSION_7, VERSION_8])
 def test_all_that_a_recorded_ledger_holds_stays(tmp_path: Path, recorded: Path) -> None:
     """All tables byte by byte; entries and events of those versions whose form is the present one."""
     path = tmp_path / "ledger.sqlite"
@@ -370,7 +398,8 @@ def test_all_that_a_recorded_ledger_holds_stays(tmp_path: Path, recorded: Path) 
         before = content(path)
         if not before["bounds"]:
             connection.execute("DROP TABLE bounds")
-    Ledger.open(path, **OF_VERSION_6).close()  # type: ignore[arg-type]
+    parts = WEEKS if recorded is VERSION_8 else None
+    Ledger.open(path, **OF_VERSION_6, parts=parts).close()  # type: ignore[arg-type]
     after = content(path)
     for name in ("progress", "refinement", "part", "cancelled", "running", "bounds"):
         assert after[name] == before[name], name
@@ -442,15 +471,16 @@ while True:
     if before == 5:
         old, new = {"scope" in tables}, {"total" in tables, "bounds" in tables}
     if before >= 6:
-        old, new = set(), {"touch" in tables, "node" in tables}
+        old, new = set(), {"report" in tables, "report_run" in tables}
         assert {"total", "bounds"} <= tables, point
-    assert (old or {version == before}, new) == ({version == before}, {version == 8}), point
+        assert before < 8 or {"touch", "node"} <= tables, point
+    assert (old or {version == before}, new) == ({version == before}, {version == 9}), point
     assert not {name for name in tables if name.endswith(("_before", "_now"))}, point
     with opened() as ledger:
         assert ledger.check() == [], point
         assert ledger.budget().spent.epsilon == spent, point
         assert len(ledger.entries()) == entries, point
-        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4, 7: 4}[before], point
+        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4, 7: 4, 8: 4}[before], point
     seen.append(version)
     if code == 0:
         break
@@ -472,7 +502,7 @@ print(len(seen), *sorted(set(seen)))
 )
 @pytest.mark.parametrize(
     ("before", "entries", "spent"),
-    [(4, 10, "344/105"), (5, 12, "10"), (6, 12, "10"), (7, 13, "10")],
+    [(4, 10, "344/105"), (5, 12, "10"), (6, 12, "10"), (7, 13, "10"), (8, 15, "10")],
 )
 def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     path: Path,
@@ -489,5 +519,5 @@ def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     steps, *versions = ran.stdout.split()
-    assert versions == [str(before), "8"]
-    assert int(steps) * stride > {4: 120, 5: 45, 6: 30, 7: 30}[before]
+    assert versions == [str(before), "9"]
+    assert int(steps) * stride > {4: 120, 5: 45, 6: 30, 7: 30, 8: 20}[before]
