@@ -146,6 +146,8 @@ class ColumnClasses:
     place: Ints
     sizes: FloatArray
     values: Bools
+    maps: dict[Axis, tuple[AxisMap, Bools]]
+    """The axes that were mapped before."""
 
     @classmethod
     def of(cls, axes: Sequence[Axis], universe: ValueSet) -> ColumnClasses:
@@ -160,7 +162,7 @@ class ColumnClasses:
         packed = np.packbits(np.concatenate([values[None], *coarse]).T, axis=1)
         _, place = np.unique(packed, axis=0, return_inverse=True)
         place = place.ravel()
-        return cls(atoms, place, np.bincount(place).astype(np.float64), values)
+        return cls(atoms, place, np.bincount(place).astype(np.float64), values, {})
 
     @property
     def size(self) -> int:
@@ -173,6 +175,11 @@ class ColumnClasses:
 
     def map_axis(self, axis: Axis) -> tuple[AxisMap, Bools]:
         """Return an axis over the atoms, and which of its rows cut through an atom."""
+        if axis not in self.maps:
+            self.maps[axis] = self._map_axis(axis)
+        return self.maps[axis]
+
+    def _map_axis(self, axis: Axis) -> tuple[AxisMap, Bools]:
         rows, cut = self.atoms.locate(axis.rows)
         order = None if cut.any() else _order_of(rows, self.values)
         if order is not None:

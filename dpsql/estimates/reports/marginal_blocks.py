@@ -25,14 +25,16 @@ import numpy as np
 
 from dpsql.estimates.box_law import cube_variance, own_variance, reference_variance
 from dpsql.estimates.noise_laws import Law
-from dpsql.estimates.reports.column_atoms import AxisMap, Bools, ColumnClasses, FloatArray
+from dpsql.estimates.reports.column_atoms import AxisMap, Bools, ColumnClasses, FloatArray, Ints
 from dpsql.estimates.reports.marginals import ReleasedMarginal
 from dpsql.lazy_dataclass import dataclass
 
 _DELTA = 1e-11
 _ROUNDS = 12
-TOLERANCE = 1e-9
-"""A row of which more than this part is outside of the row space is not determined."""
+_EXACT = 1e-14
+TOLERANCE = 1e-7
+"""A row of which more than this part is outside of the row space is not determined: where a cell that it
+takes in was not measured, that part is not small."""
 
 
 def find_variances(law: Law) -> tuple[float, float]:
@@ -110,6 +112,17 @@ def list_draws(releases: Sequence[ReleasedMarginal]) -> tuple[list[Draw], list[i
     return draws, [place[id(each.draw.law)] for each in releases]
 
 
+def _multiply_grams(grams: Sequence[FloatArray]) -> tuple[Ints, FloatArray]:
+    """Return the rows of a Kronecker product that are not 0, and the product of these rows and columns."""
+    place: Ints = np.zeros(1, dtype=np.intp)
+    parts = []
+    for gram in grams:
+        there = np.flatnonzero(np.diag(gram))
+        place = (place[:, None] * len(gram) + there).ravel()
+        parts.append(gram[np.ix_(there, there)])
+    return place, kron(parts)
+
+
 def kron(factors: Sequence[FloatArray]) -> FloatArray:
     """Return the Kronecker product of matrices; of none, 1."""
     found: FloatArray = np.ones((1, 1))
@@ -135,7 +148,8 @@ class Solver:
     def of(cls, matrix: FloatArray) -> Solver:
         """Return the solver of a matrix."""
         diagonal = np.diag(matrix)
-        scale = np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+        there = diagonal[diagonal > 0]
+        scale = np.sqrt(np.where(diagonal > 0, diagonal, there.min() if len(there) else 1.0))
         scaled = matrix / np.outer(scale, scale)
         size = len(matrix)
         delta = _DELTA * max(1.0, float(np.abs(scaled).sum(axis=1).max()))
@@ -158,7 +172,7 @@ class Solver:
                 break
             found = np.where(better[:, None], more, found)
             left = np.where(better[:, None], rest, left)
-            done = (worse >= error / 2) | (worse <= 1e-15 * size)
+            done = (worse >= error / 2) | (worse <= _EXACT * size)
             error = np.minimum(error, worse)
             if done.all():
                 break
@@ -236,7 +250,8 @@ class BlockSystem:
         values = np.zeros(len(self.draws))
         for each in members:
             own = self.draws[each.draw].own
-            matrix += kron([each.maps[i].gram() for i in others]) / (own * each.scale**2)
+            place, gram = _multiply_grams([each.maps[i].gram() for i in others])
+            matrix[np.ix_(place, place)] += gram / (own * each.scale**2)
             right += self._project(each, inside, others) / own
             if not inside and self.draws[each.draw].shared:
                 sums[each.draw] += kron([each.maps[i].total()[None] for i in others])[0] / each.scale

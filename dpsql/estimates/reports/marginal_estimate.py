@@ -8,6 +8,7 @@ Nothing is rounded or cut at 0. What does not follow from the released numbers i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -67,14 +68,20 @@ class Undetermined:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Group:
+class ReleaseGroup:
     """Releases that share no cell with others, and their equations."""
 
     releases: tuple[ReleasedMarginal, ...]
+    """All of them; those of the equations are in `system`."""
     columns: dict[str, ColumnClasses]
     system: BlockSystem
     touched: Ints
     """The atoms that they tell of, of the column by which groups are told apart."""
+    left_out: tuple[LeftOut, ...]
+
+
+_Key = tuple[str | None, tuple[int, ...]]
+"""The column by which groups are told apart, and the objects of a group."""
 
 
 class _Columns:
@@ -115,22 +122,20 @@ class Estimate:
         self,
         releases: tuple[ReleasedMarginal, ...],
         columns: _Columns,
-        known: Mapping[tuple[int, ...], _Group],
+        known: Mapping[_Key, ReleaseGroup],
     ) -> None:
         self.releases = releases
-        self.left_out: tuple[LeftOut, ...] = ()
         self._columns = columns
-        kept, self.left_out = _leave_out_large(releases)
+        kept, left = _leave_out_large(releases)
         self._by, self._atoms, parts = self._divide(kept)
-        self._groups: dict[tuple[int, ...], _Group] = {}
+        self._groups: dict[_Key, ReleaseGroup] = {}
         for members, touched in parts:
-            key = tuple(id(each) for each in members)
-            group = known.get(key)
-            self._groups[key] = (
-                self._make_group(members, touched)
-                if group is None
-                else _Group(group.releases, group.columns, group.system, touched)
-            )
+            key = self._by, tuple(id(each) for each in members)
+            if key in known:
+                self._groups[key] = replace(known[key], touched=touched)
+            else:
+                self._groups[key] = self._make_group(members, touched)
+        self.left_out = (*left, *(each for group in self._groups.values() for each in group.left_out))
 
     @classmethod
     def of(
@@ -156,6 +161,10 @@ class Estimate:
             raise ValueError("one estimate is of the releases of one report")
         return Estimate(together, self._columns, self._groups)
 
+    def groups(self) -> tuple[ReleaseGroup, ...]:
+        """Return the groups of releases that share no cell."""
+        return tuple(self._groups.values())
+
     def _divide(
         self, releases: Sequence[ReleasedMarginal]
     ) -> tuple[str | None, ColumnAtoms | None, list[tuple[tuple[ReleasedMarginal, ...], Ints]]]:
@@ -173,18 +182,18 @@ class Estimate:
             return None, None, [(tuple(releases), np.zeros(0, dtype=np.intp))] if releases else []
         return best
 
-    def _make_group(self, releases: tuple[ReleasedMarginal, ...], touched: Ints) -> _Group:
+    def _make_group(self, releases: tuple[ReleasedMarginal, ...], touched: Ints) -> ReleaseGroup:
         members = list(releases)
+        left: list[LeftOut] = []
         while True:
             columns = self._find_columns(members)
             system = BlockSystem(members, columns)
             reason = _is_too_large(columns, system)
-            if reason is None or len(members) == 1:
-                break
+            if reason is None:
+                return ReleaseGroup(releases, columns, system, touched, tuple(left))
             largest = max(members, key=lambda each: each.marginal.size)
-            self.left_out = (*self.left_out, LeftOut(largest.release, reason))
+            left.append(LeftOut(largest.release, reason))
             members.remove(largest)
-        return _Group(releases, columns, system, touched)
 
     def _find_columns(self, releases: Sequence[ReleasedMarginal]) -> dict[str, ColumnClasses]:
         axes: dict[str, list[Axis]] = {}
@@ -265,7 +274,7 @@ class Estimate:
             touched[group.touched] = True
         return held, cut | held[:, ~touched].any(axis=1)
 
-    def _answer_group(self, group: _Group, wanted: Marginal) -> tuple[AnswerParts, BlockAnswer]:
+    def _answer_group(self, group: ReleaseGroup, wanted: Marginal) -> tuple[AnswerParts, BlockAnswer]:
         """Return what one group of releases says of a marginal, in its shape."""
         maps: list[AxisMap] = []
         unknown = np.zeros(wanted.shape, dtype=np.bool_)
@@ -291,7 +300,7 @@ class Estimate:
         return parts, BlockAnswer(values, variances, determined & ~unknown)
 
     @staticmethod
-    def _arrange(group: _Group, wanted: Marginal, tensor: np.ndarray) -> np.ndarray:
+    def _arrange(group: ReleaseGroup, wanted: Marginal, tensor: np.ndarray) -> np.ndarray:
         """Return a tensor over the columns of a group in the shape of a marginal."""
         names = list(group.columns)
         kept = [i for i, name in enumerate(names) if name in wanted.columns]

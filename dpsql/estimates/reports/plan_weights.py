@@ -24,8 +24,9 @@ from dpsql.lazy_dataclass import dataclass
 Way = Literal["pure", "gaussian"]
 LEAST_SHARE = 0.005
 """Shares below this are dropped."""
-_FEW, _MANY = 40, 400
-"""Steps from each start, and from the best one."""
+_FIRST, _FEW, _MANY = 12, 40, 400
+"""Steps from each start, from the best of them, and from the last."""
+_BEST = 4
 _STILL = 1e-9
 _RANK = 1e-12
 _SINGULAR = 1e-5
@@ -156,7 +157,9 @@ def find_shares(law: MeanVariance, weights: FloatArray, way: Way, starts: Sequen
 
     Shares below `LEAST_SHARE` are 0, and a candidate is dropped where the others do better without it.
     """
-    found = [improve(law, start / start.sum(), weights, way, _FEW) for start in starts]
+    found = [improve(law, start / start.sum(), weights, way, _FIRST) for start in starts]
+    found.sort(key=lambda each: each[0])
+    found = [improve(law, shares, weights, way, _FEW) for _, shares in found[:_BEST]]
     _, shares = min(found, key=lambda each: each[0])
     _, shares = improve(law, shares, weights, way, _MANY)
     shares = _drop_small(law, shares, weights, way)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from dpsql.estimates.reports.value_sets import ValueSet
 from dpsql.lazy_dataclass import dataclass
 
 Per = Literal["STATEMENT", "NUMBER"]
+_FEW_CANDIDATES = 8
 _STEPS = 10_000
 """Shares are multiples of one part in so many."""
 
@@ -100,7 +101,7 @@ def plan_report(
     if per == "NUMBER":
         weights *= [each.marginal.size for each in statements]
     weights /= weights.sum()
-    shares = find_shares(law, weights, way, _list_starts(statements, measured))
+    shares = find_shares(law, weights, way, _list_starts(statements, measured, way))
     exact = _round_shares(shares)
     there = tuple((each, share) for each, share in zip(measured, exact, strict=True) if share)
     precision = find_precision(np.array([float(share) for share in exact]), way)
@@ -218,7 +219,7 @@ def _find_gram(
     return gram * factor
 
 
-def _list_starts(statements: Sequence[Wanted], candidates: Sequence[Candidate]) -> list[FloatArray]:
+def _list_starts(statements: Sequence[Wanted], candidates: Sequence[Candidate], way: Way) -> list[FloatArray]:
     """Return the shares that the search begins with."""
     count = len(candidates)
     own = [each.marginal for each in statements]
@@ -227,7 +228,11 @@ def _list_starts(statements: Sequence[Wanted], candidates: Sequence[Candidate]) 
     fine = np.array([float(len(each.marginal.axes)) for each in candidates])
     finest = np.where(fine == fine.max(), 1.0, 0.1)
     steep = np.array([math.sqrt(each.marginal.size) for each in candidates])
-    return [even, asked, finest, steep, 1 / steep]
+    starts = [even, asked, finest, steep, 1 / steep]
+    if way == "pure":
+        chosen = combinations(range(count), 2 if count <= _FEW_CANDIDATES else 1)
+        starts.extend(np.where(np.isin(np.arange(count), each), 1.0, 0.1 / count) for each in chosen)
+    return starts
 
 
 def _round_shares(shares: FloatArray) -> list[Fraction]:

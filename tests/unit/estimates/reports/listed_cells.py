@@ -66,14 +66,20 @@ def draw_axis(random: Random, column: str, size: int, *, apart: bool = False) ->
     return Axis.of_groups(column, everyone)
 
 
-def draw_marginal(random: Random, cells: Cells) -> Marginal:
-    axes = [draw_axis(random, c, n) for c, n in cells.sizes.items() if random.random() < 0.6]
+def draw_marginal(random: Random, cells: Cells, by: str | None = None) -> Marginal:
+    """Return a random marginal; it has a condition on the column `by`."""
+    axes = [draw_axis(random, c, n) for c, n in cells.sizes.items() if c != by and random.random() < 0.6]
+    if by is not None:
+        first = random.randrange(cells.sizes[by])
+        last = min(first + random.choice((1, 1, 1, 2)), cells.sizes[by])
+        axes.append(Axis.of_condition(by, ValueSet.of_range(first, last), f"{first} to {last}"))
     random.shuffle(axes)
     return Marginal(tuple(axes))
 
 
 def draw_law(random: Random, numbers: int) -> Law:
-    match random.choice(("laplace", "laplace", "box", "cube", "gaussian")):
+    few = ("laplace", "laplace", "box", "cube", "gaussian")
+    match random.choice(few if numbers <= 40 else ("laplace", "gaussian")):
         case "box":
             return Law("box", numbers + random.randint(0, 2), random.randint(1, 3))
         case "cube":
@@ -85,12 +91,13 @@ def draw_law(random: Random, numbers: int) -> Law:
 
 def draw_releases(random: Random, cells: Cells, noise: np.random.Generator) -> list[ReleasedMarginal]:
     truth = noise.poisson(50, cells.count()).astype(np.float64)
+    by = random.choice((None, "a"))
     found = []
-    for number in range(random.randint(1, 5)):
-        marginals = [draw_marginal(random, cells) for _ in range(random.choice((1, 1, 1, 2)))]
+    for number in range(random.randint(1, 5 if by is None else 9)):
+        marginals = [draw_marginal(random, cells, by) for _ in range(random.choice((1, 1, 1, 2)))]
         law = draw_law(random, sum(each.size for each in marginals))
         for each in marginals:
-            scale = random.choice((0.5, 1.0, 3.0, 10.0))
+            scale = random.choice((0.5, 1.0, 2.0, 5.0))
             values = cells.matrix(each) @ truth + scale * noise.normal(size=each.size)
             found.append(ReleasedMarginal(number, each, values, NoiseDraw(law, scale)))
     return found
