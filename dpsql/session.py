@@ -366,7 +366,6 @@ class Session:
                 return
             self.closed = True
             try:
-                self._checks.settle()
                 for stream in self._streams:
                     stream.settle()
             finally:

@@ -306,6 +306,10 @@ class Expectation:
         None: that of the stream.
     table
         The public table that has the expectations of groups, beside their keys; "" if there is none.
+    last
+        The number is what the stream last accepted or answered of the same SELECT, or of the same name (PER).
+    share
+        The tolerance as a share of that number; None: it is `tolerance`.
     """
 
     low: Fraction | None = None
@@ -313,6 +317,8 @@ class Expectation:
     tolerance: Fraction | None = None
     table: str = ""
     at: int = 0
+    last: bool = False
+    share: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +337,8 @@ class Check:
         Of the column: a count or sum, an average, or a quantile.
     column
         Its name.
+    series
+        What finds its results for later checks that expect LAST: its SELECT and column, or the name of PER.
     """
 
     source: StatementText
@@ -340,6 +348,7 @@ class Check:
     kind: Literal["sum", "average", "quantile"]
     column: str
     expected: Expectation
+    series: str
 
 
 @dataclass(frozen=True, slots=True)

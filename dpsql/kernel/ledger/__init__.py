@@ -9,6 +9,8 @@ process can spend twice, and what they paid for.
 ``totals``            the totals of the scopes, and exact amounts as text
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
                       the process that holds a reservation is still alive
+``lasting_streams``   streams of checks that outlive processes: opened, checked and closed; ``stream_tables``
+                      has their tables, and ``streams_of_ledger`` is what a session calls
 ``kept_results``      kept ladders, and stored releases: found again by their analyst, or shared
 ``events``            everything that changed, in a chain of hashes; the types that pass in and out
 ``store``             a process's connection: transactions, waiting, threads, forks, errors
@@ -21,7 +23,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.kernel.facts import Facts
@@ -38,7 +40,8 @@ from dpsql.kernel.ledger.events import (
     StoredRelease,
 )
 from dpsql.kernel.ledger.scopes import ANYBODY, Caps, check_ladders, reorder
-from dpsql.kernel.ledger.store import Store, storable
+from dpsql.kernel.ledger.store import RollbackGuard, Store, storable
+from dpsql.kernel.ledger.streams_of_ledger import StreamsOfLedger
 from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
 
 _ENTRIES_PER_CHECKPOINT: Final = 128
@@ -46,16 +49,6 @@ _CAPS: Final = "caps"
 """The name under which the caps that the ledger was opened with last are stored."""
 _FACTS: Final = "facts"
 """The name under which the hash of the facts is stored that the newest event `policy` tells of."""
-
-
-class RollbackGuard(Protocol):
-    """Notices that a ledger's file was replaced by an older copy of itself, by what it keeps elsewhere."""
-
-    def hold(self, connection: sqlite3.Connection) -> None:
-        """Prepare for an event that `cover` is called for, or that comes before one, in its transaction."""
-
-    def cover(self, store: Store, event: Event) -> None:
-        """Keep that the ledger has an event; only then may anybody be shown what it stored."""
 
 
 class ChargeLedger:
@@ -77,6 +70,8 @@ class ChargeLedger:
         self._store = store
         self._caps = caps
         self._guard = guard
+        self.streams = StreamsOfLedger(store, caps, guard, self._adopt_facts)
+        """The streams of checks that outlive processes."""
 
     def close(self) -> None:
         """Close the file."""

@@ -13,8 +13,9 @@ from typing import Final
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.ledger import events
 from dpsql.kernel.ledger.limits import current
+from dpsql.kernel.ledger.stream_tables import LASTING
 
-VERSION: Final = 8
+VERSION: Final = 9
 """The version of the tables."""
 
 META: Final = """
@@ -250,7 +251,7 @@ ALL: Final = "".join(
     (
         *(META, ENTRY.format(entry="entry"), RELEASE, RELEASE_EVENT, TOTAL.format(total="total"), RESTORED),
         *(FAILED, RUNNING, CANCELLED),
-        *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS, BOUNDS, PARTS),
+        *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS, BOUNDS, PARTS, LASTING),
     )
 )
 """A new ledger."""

@@ -37,6 +37,9 @@ VERSION_6 = DATA / "ledger_version_6.sql"
 VERSION_7 = DATA / "ledger_version_7.sql"
 """The ledger of version 6 as version 7 went on with it: one more charge, which tells of the facts."""
 
+VERSION_8 = DATA / "ledger_version_8.sql"
+"""The ledger of version 7 as version 8 went on with it: a charge to parts, and a stream of a process."""
+
 TOTAL = Charge(Fraction(10), Fraction(1, 1000))
 
 
@@ -249,7 +252,7 @@ def test_version_5_stays_as_it_is_and_gets_a_table_of_ladders(tmp_path: Path) ->
         for name, spent in zip((None, "ann", "bob", "cem"), shown, strict=True):
             assert f"epsilon {spent} spent" in repr(ledger.budget(name))
         assert (ledger.check(), ledger.ladders()) == ([], [])
-        assert content(path) == {**before, "bounds": [], **NO_PARTS}
+        assert content(path) == {**before, "bounds": [], **NO_PARTS, **NO_STREAMS}
         kept = PrivacyLoss.of(Fraction(1, 16))
         asked = LadderRequest("visits", "rows", "v1", "s", kept)
         ledger.settle_ladder(reserve_one(ledger, asked), b"bins")
@@ -287,6 +290,9 @@ def test_a_dpsql_of_version_5_that_has_it_open_can_charge_nothing(tmp_path: Path
 NO_PARTS: dict[str, list[object]] = {"touch": [], "tree": [], "node": []}
 """The tables that version 8 added, of a ledger in which nothing was charged to parts."""
 
+NO_STREAMS: dict[str, list[object]] = {"stream": [], "asked": []}
+"""The tables that version 9 added."""
+
 OF_VERSION_6 = {
     **ZCDP,
     "groups": {"team": GroupCap(("ann", "bob", "cem"), Charge(Fraction(8), Fraction(1, 1000)))},
@@ -310,7 +316,26 @@ def of_version_7(path: Path) -> Path:
     return path
 
 
-RECORDED = {5: of_version_5, 6: of_version_6, 7: of_version_7}
+def of_version_8(path: Path) -> Path:
+    with raw(path) as connection:
+        connection.executescript(VERSION_8.read_text())
+    return path
+
+
+RECORDED = {5: of_version_5, 6: of_version_6, 7: of_version_7, 8: of_version_8}
+WEEKS = PartBudgets("visit", Calendar("week"), "visits by week")
+
+
+def test_version_8_stays_as_it_is_and_has_no_lasting_streams(tmp_path: Path) -> None:
+    """A stream of before belongs to its process: it has not ended, and stays charged in full."""
+    path = of_version_8(tmp_path / "ledger.sqlite")
+    before = content(path)
+    with Ledger.open(path, **OF_VERSION_6, parts=WEEKS) as ledger:  # type: ignore[arg-type]
+        assert str(ledger.head()) == "36-4e2de74c059b10ff"
+        assert (ledger.check(), content(path)) == ([], {**before, **NO_STREAMS})
+        assert ledger.streams.list() == []
+        assert ledger.entries()[0].mechanism == "stream of checks"
+    assert version(path) == VERSION
 
 
 def test_version_7_stays_as_it_is_and_counts_in_all_parts(tmp_path: Path) -> None:
@@ -319,7 +344,7 @@ def test_version_7_stays_as_it_is_and_counts_in_all_parts(tmp_path: Path) -> Non
     with Ledger.open(path, **OF_VERSION_6) as ledger:  # type: ignore[arg-type]
         head = str(ledger.head())
         assert head == SEVENTH
-        assert (ledger.check(), content(path)) == ([], {**before, **NO_PARTS})
+        assert (ledger.check(), content(path)) == ([], {**before, **NO_PARTS, **NO_STREAMS})
         spent = ledger.budget().spent
     weeks = PartBudgets("visit", Calendar("week"), "visits by week")
     with Ledger.open(path, **OF_VERSION_6, parts=weeks) as ledger:  # type: ignore[arg-type]
@@ -442,15 +467,15 @@ while True:
     if before == 5:
         old, new = {"scope" in tables}, {"total" in tables, "bounds" in tables}
     if before >= 6:
-        old, new = set(), {"touch" in tables, "node" in tables}
+        old, new = set(), {"stream" in tables, "asked" in tables}
         assert {"total", "bounds"} <= tables, point
-    assert (old or {version == before}, new) == ({version == before}, {version == 8}), point
+    assert (old or {version == before}, new) == ({version == before}, {version == 9}), point
     assert not {name for name in tables if name.endswith(("_before", "_now"))}, point
     with opened() as ledger:
         assert ledger.check() == [], point
         assert ledger.budget().spent.epsilon == spent, point
         assert len(ledger.entries()) == entries, point
-        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4, 7: 4}[before], point
+        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4, 7: 4, 8: 5}[before], point
     seen.append(version)
     if code == 0:
         break
@@ -472,7 +497,7 @@ print(len(seen), *sorted(set(seen)))
 )
 @pytest.mark.parametrize(
     ("before", "entries", "spent"),
-    [(4, 10, "344/105"), (5, 12, "10"), (6, 12, "10"), (7, 13, "10")],
+    [(4, 10, "344/105"), (5, 12, "10"), (6, 12, "10"), (7, 13, "10"), (8, 15, "10")],
 )
 def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     path: Path,
@@ -489,5 +514,5 @@ def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     steps, *versions = ran.stdout.split()
-    assert versions == [str(before), "8"]
-    assert int(steps) * stride > {4: 120, 5: 45, 6: 30, 7: 30}[before]
+    assert versions == [str(before), "9"]
+    assert int(steps) * stride > {4: 120, 5: 45, 6: 30, 7: 30, 8: 20}[before]
