@@ -19,10 +19,12 @@ import pyarrow as pa
 
 from dpsql.composition.asked_checks import AskedCheck
 from dpsql.composition.checked_numbers import check_tolerance, most_checked, plan_stream
-from dpsql.composition.prepared import PreparedCheck
+from dpsql.composition.explained_streams import explain_command
+from dpsql.composition.prepared import PreparedCheck, PreparedCommand
 from dpsql.composition.release_words import round_up
+from dpsql.composition.show_describe import STREAMS
 from dpsql.engines import running_statement
-from dpsql.errors import OperationalError, ProgrammingError
+from dpsql.errors import OperationalError, PriceNotAgreed, ProgrammingError
 from dpsql.kernel.charged_work import ChargedCheck, CheckResult
 from dpsql.kernel.ledger.lasting_streams import (
     BegunCheck,
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 
-_SHOWN = ("stream", "state", "misses", "left", "epsilon", "charged")
 _PAUSE = 0.02
 """Seconds between two looks whether another check of a stream has ended."""
 
@@ -107,19 +108,11 @@ def _plan_of(stream: StoredStream) -> CheckStreamPlan:
     return plan_stream(opened_as(stream), terms.first / terms.charge.epsilon)
 
 
-def price_of_refill(stream: StoredStream | None) -> Charge:
-    """Return what opening a stream again charges; nothing if there is none."""
-    return Charge() if stream is None else stream.terms.charge
-
-
 def show_streams(streams: Sequence[StoredStream], *, analysts: bool = False) -> pa.Table:
     """Return what SHOW STREAMS has: what is left of each stream, and what it has cost until now."""
-    rows = [_row_of(each) for each in streams]
-    columns = list(zip(*rows, strict=True)) or [()] * len(_SHOWN)
-    kinds = [pa.int64() if what in ("misses", "left") else pa.string() for what in _SHOWN]
-    table = pa.table(
-        {what: pa.array(values, kind) for what, values, kind in zip(_SHOWN, columns, kinds, strict=True)}
-    )
+    columns = list(zip(*map(_row_of, streams), strict=True)) or [()] * len(STREAMS)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, STREAMS, strict=True)]
+    table = pa.Table.from_arrays(arrays, schema=STREAMS)
     if analysts:
         table = table.add_column(0, "analyst", pa.array([each.analyst for each in streams], pa.string()))
     return table
@@ -138,9 +131,19 @@ class CheckStreams:
         self._session = session
         self._ledger = session.ledger.streams
 
-    def open(self, opened: OpenChecks, *, refill: bool = False) -> StatementResult:
-        """Open a stream, which charges its epsilon; or settle the one of its name and open it again."""
+    def open(
+        self, opened: OpenChecks, most: Charge | None = None, *, refill: bool = False
+    ) -> StatementResult:
+        """Open a stream, which charges its epsilon; or settle the one of its name and open it again.
+
+        With `most`, refuse to charge more than that.
+        """
         plan = plan_stream(opened)
+        if most is not None and not plan.loss.charge.fits(most):
+            raise PriceNotAgreed(
+                f"the stream costs epsilon {round_up(opened.epsilon)} now, and less was agreed",
+                hint="ask for its price again",
+            )
         key = self._read_key(opened.name, make=True)
         found = self._wait(
             lambda: self._ledger.open(
@@ -168,6 +171,13 @@ class CheckStreams:
         if stream.state != "open":
             raise ProgrammingError(f"the stream {statement.name} is closed")
         return StatementResult(show_streams([self._wait(lambda: self._ledger.close(stream.entry))]))
+
+    def explain(self, prepared: PreparedCommand, *, json: bool) -> pa.Table:
+        """Return what a statement of a stream costs and means; nothing is read or charged."""
+        command = prepared.command
+        name = command.check.name if isinstance(command, PreparedCheck) else getattr(command, "name", "")
+        stream = self._ledger.find(self._session.analyst, name)
+        return explain_command(prepared, None if stream is None else opened_as(stream), json=json)
 
     def show(self) -> pa.Table:
         """Return the streams of the analyst."""

@@ -25,7 +25,6 @@ from sqlglot import exp
 from dpsql.analysis import complete_options
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.prepared import PreparedCheck, PreparedComposed, PreparedPrivate, PreparedPublic
-from dpsql.composition.release_words import round_up
 from dpsql.errors import ProgrammingError
 from dpsql.kernel.mechanisms import CheckStreamPlan, Statistic
 from dpsql.language import AllGroups, Check, OpenChecks, Query, Scalar, copy_tree, write_name
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
     from dpsql.policy import Policy
 
 _DIRECTIONS: dict[str, Direction] = {"BOTH": "BOTH", "AT_MOST": "UP", "AT_LEAST": "DOWN"}
-MARGINS = (1, 200, 2_000, 20_000)
-"""For how many checks EXPLAIN says how near numbers are that are all as expected."""
 _BOUNDS = ("max_rows_contributed", "max_groups_contributed", "fresh")
 """The options of the SELECT of a check."""
 MOST_GROUPS = 10_000
@@ -161,6 +158,21 @@ def check_tolerance(prepared: PreparedCheck, usual: Fraction | None) -> None:
         )
 
 
+def widest_tolerance(prepared: PreparedCheck, usual: Fraction | None) -> Fraction | None:
+    """Return the largest tolerance of a check in what its numbers are measured in; None: it is not known."""
+    if prepared.check.kind != "sum" or prepared.check.expected.share is not None:
+        return None
+    if prepared.table is None:
+        return _tolerance(prepared.check.expected.tolerance, usual)
+    names = {name.lower(): name for name in prepared.table.column_names}
+    rows = prepared.table.column(names["tolerance"]).to_pylist() if "tolerance" in names else [None]
+    widths = (
+        _tolerance(prepared.check.expected.tolerance if each is None else Fraction(str(each)), usual)
+        for each in rows
+    )
+    return max(widths, default=None)
+
+
 def statistic_of(prepared: PreparedCheck, expected: Expected) -> Statistic:
     """Return how far the number of a group is off, of the numbers that are counted."""
     counts = prepared.counting.plan.counts
@@ -192,37 +204,6 @@ def plan_stream(opened: OpenChecks, share: Fraction | None = None) -> CheckStrea
     return CheckStreamPlan.plan(
         opened.epsilon, opened.misses, answers=opened.answers, direction=direction, threshold=share
     )
-
-
-def explain_stream(opened: OpenChecks) -> pa.Table:
-    """Return what a stream costs and how sharp its checks are, from public figures alone."""
-    plan = plan_stream(opened)
-    rows = [
-        ("epsilon", f"{round_up(opened.epsilon)}: charged when it is opened; what is not used is given back"),
-        ("each check that is as expected", "free"),
-        ("first check", round_up(plan.threshold_epsilon)),
-        ("each check that is off", round_up(plan.check_epsilon + plan.answer_epsilon)),
-        ("misses", f"{opened.misses:,}"),
-        (
-            "as expected means",
-            f"within the tolerance + {plan.slack():.3g} bounds, for all checks together (95%)",
-        ),
-        *(
-            (
-                f"no false alarm in {checks:,} checks",
-                f"of numbers nearer than the tolerance - {plan.margin(checks):.3g} bounds (95%)",
-            )
-            for checks in MARGINS
-        ),
-        (
-            "answers",
-            f"fresh, at epsilon {round_up(plan.answer_epsilon)}"
-            if plan.answer_epsilon
-            else "none: only whether it is off",
-        ),
-        ("bound", "by how much one unit can change the number: 1 of COUNT(DISTINCT ..) of the unit"),
-    ]
-    return pa.table({"property": [name for name, _ in rows], "value": [value for _, value in rows]})
 
 
 def prepare_check(planner: CheckPlanner, check: Check, engines: Engines) -> PreparedCheck:

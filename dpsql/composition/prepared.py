@@ -254,7 +254,7 @@ class PreparedPublic:
 class Explained:
     """EXPLAIN, with the statement that it explains."""
 
-    prepared: PreparedPrivate | PreparedComposed | PreparedPublic | OpenChecks
+    prepared: PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand
     form: ExplainForm
 
 
@@ -279,15 +279,15 @@ Command: TypeAlias = "Explained | Show | Describe | Set | OpenChecks | StreamCom
 class PreparedCommand:
     """EXPLAIN, SHOW, DESCRIBE or SET; or a statement of a stream of checks."""
 
-    private: ClassVar[bool] = False
-
     text: str
     command: Command
+    price: Charge = field(default_factory=Charge)
+    """What OPEN CHECKS and REFILL STREAM charge; checks of an open stream cost nothing more."""
 
     @property
-    def price(self) -> Charge:
-        """What OPEN CHECKS charges; the other commands, and checks of an open stream, cost nothing more."""
-        return Charge(self.command.epsilon) if isinstance(self.command, OpenChecks) else Charge()
+    def private(self) -> bool:
+        """Whether it charges a budget, or asks what a stream has paid for."""
+        return isinstance(self.command, PreparedCheck) or self.price != Charge()
 
     @property
     def full_price(self) -> Charge:
@@ -342,6 +342,8 @@ def question_key(prepared: Prepared) -> str:
     A confirmation of one statement holds for another with the same key: both are the same releases, and the
     query over them, which is free, is the same.
     """
+    if isinstance(prepared, PreparedCommand) and prepared.price != Charge():
+        return hashlib.sha256(prepared.text.encode()).hexdigest()
     if not isinstance(prepared, (PreparedPrivate, PreparedComposed)):
         return ""  # it costs nothing
     parts: list[Any] = []

@@ -143,7 +143,6 @@ def _parse_check(source: StatementText, tokens: list[Token], parse: Parse) -> Ch
                 "PER takes a name in quotes", place.start, "EXPECT n = LAST PER 'visits of a day'"
             )
         series = f"per {at.text()}"
-        at.i += 1
     expected = _read_width(source, at, tokens, expected)
     if at.kind() is not None:
         raise source.syntax(f"cannot read `{tokens[at.i].text[:40]}` here", tokens[at.i].start)

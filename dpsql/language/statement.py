@@ -368,10 +368,10 @@ ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN of a SELECT, a REFINE RELEASE or an OPEN CHECKS."""
+    """EXPLAIN of a SELECT, a REFINE RELEASE or a statement of a stream of checks."""
 
     source: StatementText
-    query: Query | Refine | OpenChecks
+    query: Query | Refine | OpenChecks | Check | StreamCommand
     form: ExplainForm = "TABLE"
     """One JSON text; the proofs of what is counted; or a table of properties."""
 

@@ -79,8 +79,12 @@ def read_fetch(words: Words, *, move: bool) -> Fetch:
     return Fetch(name, count, move)
 
 
-def read_close(words: Words) -> CloseCursor:
-    """Read what follows CLOSE."""
+def read_close(words: Words) -> CloseCursor | None:
+    """Read what follows CLOSE; None for CLOSE STREAM and a name, which is a statement of dpsql."""
+    if words.take("STREAM"):
+        if words.more:
+            return None
+        return CloseCursor("stream")
     name = None if words.take("ALL") else words.name("the name of a cursor")
     words.end()
     return CloseCursor(name)
