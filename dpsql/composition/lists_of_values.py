@@ -99,9 +99,10 @@ def _list_calls(item: exp.Expr) -> list[exp.Expr]:
     for node in walk_tree(item, lambda each: isinstance(each, exp.Query) or aggregate_name(each) is not None):
         if aggregate_name(node) is None and (function_name(node) or "").lower() not in _LARGEST | {"mode"}:
             continue
-        while isinstance(node, (exp.Filter, exp.WithinGroup)):
-            node = node.this
-        found.append(node)
+        call = node
+        while isinstance(call, (exp.Filter, exp.WithinGroup)):
+            call = call.this
+        found.append(call)
     return found
 
 

@@ -64,6 +64,7 @@ from dpsql.language import (
     Query,
     Refine,
     Statement,
+    StreamCommand,
     parse,
 )
 from dpsql.lazy_dataclass import dataclass
@@ -193,23 +194,35 @@ class Planner:
                 return made
             case Explain():
                 asked = statement.query
-                if isinstance(asked, OpenChecks):
-                    return PreparedCommand(text, Explained(asked, statement.form))
+                if isinstance(asked, (OpenChecks, Check, StreamCommand)):
+                    of_stream = self._of_stream(text, asked, engines)
+                    return PreparedCommand(text, Explained(of_stream, statement.form))
                 planned = (
                     self._refinement(text, asked, engines, parameters)
                     if isinstance(asked, Refine)
                     else self.query(text, asked, engines)
                 )
                 return PreparedCommand(text, Explained(planned, statement.form))
-            case Check():
-                return PreparedCommand(text, prepare_check(self, statement, engines))
-            case OpenChecks():
-                plan_stream(statement)
+            case Check() | OpenChecks() | StreamCommand():
+                return self._of_stream(text, statement, engines)
             case Refine():
                 return self._refinement(text, statement, engines, parameters)
             case Describe():
                 self.described(statement)
         return PreparedCommand(text, statement)
+
+    def _of_stream(
+        self, text: str, statement: Check | OpenChecks | StreamCommand, engines: Engines
+    ) -> PreparedCommand:
+        """Prepare a statement of a stream; opening it again costs what the ledger has of it."""
+        if isinstance(statement, Check):
+            return PreparedCommand(text, prepare_check(self, statement, engines))
+        if isinstance(statement, OpenChecks):
+            plan_stream(statement)
+            return PreparedCommand(text, statement, Charge(statement.epsilon))
+        found = self.database.ledger.streams.find(self.analyst, statement.name)
+        again = statement.what == "refill" and found is not None
+        return PreparedCommand(text, statement, found.terms.charge if again and found else Charge())
 
     def _key(self, text: str, parameters: Parameters) -> PlanKey:
         filters = scopes(self.policy, self.analyst)

@@ -264,7 +264,7 @@ class PreparedPublic:
 class Explained:
     """EXPLAIN, with the statement that it explains."""
 
-    prepared: PreparedPrivate | PreparedComposed | PreparedPublic | OpenChecks
+    prepared: PreparedPrivate | PreparedComposed | PreparedPublic | PreparedCommand
     form: ExplainForm
 
 
@@ -289,18 +289,15 @@ Command: TypeAlias = "Explained | Show | Describe | Set | OpenChecks | StreamCom
 class PreparedCommand:
     """EXPLAIN, SHOW, DESCRIBE or SET; or a statement of a stream of checks."""
 
-    private: ClassVar[bool] = False
-
     text: str
     command: Command
+    price: Charge = field(default_factory=Charge)
+    """What OPEN CHECKS, REFILL STREAM or a run of a report charges; checks of an open stream cost no more."""
 
     @property
-    def price(self) -> Charge:
-        """What OPEN CHECKS, or a run of a report, charges; others, and checks of a stream, cost no more."""
-        if isinstance(self.command, OpenChecks):
-            return Charge(self.command.epsilon)
-        found: Charge = getattr(self.command, "price", Charge())
-        return found
+    def private(self) -> bool:
+        """Whether it charges a budget, or asks what a stream has paid for."""
+        return isinstance(self.command, PreparedCheck) or self.price != Charge()
 
     @property
     def full_price(self) -> Charge:
@@ -355,6 +352,8 @@ def question_key(prepared: Prepared) -> str:
     A confirmation of one statement holds for another with the same key: both are the same releases, and the
     query over them, which is free, is the same.
     """
+    if isinstance(prepared, PreparedCommand) and prepared.price != Charge():
+        return hashlib.sha256(prepared.text.encode()).hexdigest()
     if not isinstance(prepared, (PreparedPrivate, PreparedComposed)):
         return ""  # it costs nothing
     parts: list[Any] = []
