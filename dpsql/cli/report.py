@@ -38,10 +38,25 @@ def _open(settings: CliSettings) -> Session:
     help="The part of each budget, such as .8, that it costs and that is kept for it until it has run.",
 )
 @click.option("--epsilon", metavar="EPSILON", help="What a run costs in each part; nothing is kept for it.")
+@click.option(
+    "--per",
+    type=click.Choice(["statement", "number"]),
+    default="statement",
+    show_default=True,
+    help="Make the mean error of statements least, or that of all their numbers.",
+)
 @click.option("--dry-run", is_flag=True, help="Show what it would measure, and register nothing.")
 @click.pass_obj
 def add_command(
-    settings: CliSettings, /, *, file: str, name: str, share: str | None, epsilon: str | None, dry_run: bool
+    settings: CliSettings,
+    /,
+    *,
+    file: str,
+    name: str,
+    share: str | None,
+    epsilon: str | None,
+    per: str,
+    dry_run: bool,
 ) -> int:
     """Register the statements of a file as a report; with :part, it is run for each part of units."""
     if (share is None) == (epsilon is None):
@@ -50,8 +65,9 @@ def add_command(
     (source,) = read_sources([("file", file)])
     session = _open(settings)
     try:
+        named = {"epsilon" if share is None else "share": amount}
         planned = session.reports.plan_registration(
-            name, source.text, **{"epsilon" if share is None else "share": amount}
+            name, source.text, **named, per="NUMBER" if per == "number" else "STATEMENT"
         )
         for text in planned.words():
             narrate.note(text)

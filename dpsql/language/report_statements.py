@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from dpsql.kernel.loss import exact
 from dpsql.language.statement import ReportCommand, StatementText
@@ -13,9 +14,10 @@ _WORD = re.compile(
     rf"{_COMMENTS}*(?P<word>CREATE|EXPLAIN|EXECUTE|DROP)\s+REPORT\b", re.IGNORECASE | re.DOTALL
 )
 _CREATE = re.compile(
-    rf"\s+{_NAME}\s*(?:OPTIONS\s*\(\s*epsilon\s*=\s*(?P<epsilon>[^()]*?)\s*\)\s*)?AS\b(?P<text>.*)",
+    rf"\s+{_NAME}\s*(?:OPTIONS\s*\(\s*(?P<options>[^()]*?)\s*\)\s*)?AS\b(?P<text>.*)",
     re.IGNORECASE | re.DOTALL,
 )
+_OPTION = re.compile(r"\s*(\w+)\s*=\s*(\S+)\s*")
 _RUN = re.compile(
     rf"\s+{_NAME}\s*(?:\(\s*(?:DATE\s*)?'(?P<part>[^']*)'\s*\)\s*)?(?:STATEMENT\s+(?P<statement>[0-9]{{1,4}})\s*)?"
     rf";?{_COMMENTS}*",
@@ -49,10 +51,22 @@ def parse_report_statement(text: str) -> ReportCommand | None:
         number = found["statement"]
         return ReportCommand(source, word, name, part=found["part"], statement=number and int(number))  # type: ignore[arg-type]  # a word
     quoted = _DOLLARS.fullmatch(found["text"])
-    epsilon = None
-    if found["epsilon"] is not None:
-        try:
-            epsilon = exact(found["epsilon"].strip("'"))
-        except ValueError as problem:
-            raise source.syntax(f"epsilon: {problem}", begun.end() + found.start("epsilon")) from None
-    return ReportCommand(source, "CREATE", name, found["text"] if quoted is None else quoted["text"], epsilon)
+    text = found["text"] if quoted is None else quoted["text"]
+    command = ReportCommand(source, "CREATE", name, text)
+    at = begun.end() + (found.start("options") if found["options"] else 0)
+    for option in (found["options"] or "").split(",") if found["options"] else ():
+        command = _with_option(source, command, option, at)
+    return command
+
+
+def _with_option(source: StatementText, command: ReportCommand, option: str, at: int) -> ReportCommand:
+    read = _OPTION.fullmatch(option)
+    match read and (read[1].lower(), read[2].strip("'")):
+        case ("epsilon", value):
+            try:
+                return replace(command, epsilon=exact(value))
+            except ValueError as problem:
+                raise source.syntax(f"epsilon: {problem}", at) from None
+        case ("per", value) if value.upper() in ("STATEMENT", "NUMBER"):
+            return replace(command, per=value.upper())  # type: ignore[arg-type]  # one of both
+    raise source.syntax("the options are epsilon = 0.5 and per = STATEMENT or NUMBER", at)

@@ -374,8 +374,9 @@ class ReportCommand:
     ----------
     what, name
         The first word, and the name of the report.
-    text, epsilon
-        Of CREATE: its statements, and what a run costs in each part; None: the connection's epsilon.
+    text, epsilon, per
+        Of CREATE: its statements, what a run costs in each part (None: the connection's epsilon), and of what
+        the mean error is least.
     part, statement
         The part of units; and the statement, from 1, whose answer is returned.
     """
@@ -387,6 +388,7 @@ class ReportCommand:
     epsilon: Fraction | None = None
     part: str | None = None
     statement: int | None = None
+    per: Literal["STATEMENT", "NUMBER"] = "STATEMENT"
 
 
 ExplainForm = Literal["TABLE", "JSON", "CERTIFICATE"]

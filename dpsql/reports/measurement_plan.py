@@ -18,8 +18,8 @@ from dpsql.composition.prepared import PreparedPrivate, scopes
 from dpsql.errors import InternalError, OperationalError
 from dpsql.estimates.reports.marginals import Marginal
 from dpsql.estimates.reports.plan_candidates import Wanted
+from dpsql.estimates.reports.report_plan import Per, plan_report
 from dpsql.estimates.reports.report_plan import Plan as Weights
-from dpsql.estimates.reports.report_plan import plan_report
 from dpsql.kernel.unit_parts import PartSet
 from dpsql.language import Query
 from dpsql.lazy_dataclass import dataclass
@@ -128,16 +128,19 @@ def round_down(epsilon: Fraction) -> Fraction:
 
 
 def plan_tables(
-    planner: Planner, releases: Sequence[WantedNumbers], epsilon: Fraction
+    planner: Planner, releases: Sequence[WantedNumbers], epsilon: Fraction, per: Per = "STATEMENT"
 ) -> tuple[TablePlan, ...]:
-    """Divide what linear releases may cost among marginals of their tables."""
+    """Divide what linear releases may cost among marginals of their tables.
+
+    The mean variance over statements is least, or (`per` NUMBER) that over all their numbers.
+    """
     tables: dict[str, list[WantedNumbers]] = {}
     for each in releases:
         tables.setdefault(each.linear.table.name, []).append(each)
     found: list[tuple[float, tuple[TablePlan, ...]]] = []
     for way, layout in _ways(planner, epsilon):
         plans = {
-            name: plan_report([one for each in own for one in each.wanted()], way=way)
+            name: plan_report([one for each in own for one in each.wanted()], way=way, per=per)
             for name, own in tables.items()
         }
         weights = {name: sum((each.share for each in own), Fraction(0)) for name, own in tables.items()}

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from dpsql.analysis import is_private
 from dpsql.composition.prepared import PreparedComposed, PreparedPrivate, PreparedPublic
 from dpsql.errors import QueryRefused
+from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import PartSet, either_parts
 from dpsql.language import Query
@@ -104,12 +105,14 @@ def digest_of(texts: Sequence[str], epsilon: Fraction, *more: str) -> str:
     return hashlib.sha256(json.dumps([*texts, str(epsilon), *more]).encode()).hexdigest()
 
 
-def plan_statements(planner: Planner, texts: Sequence[str], epsilon: Fraction) -> PlannedReport:
+def plan_statements(
+    planner: Planner, texts: Sequence[str], epsilon: Fraction, per: Per = "STATEMENT"
+) -> PlannedReport:
     """Plan the statements of a report that is run once; refuse what no report can have."""
-    digest, text = digest_of(texts, epsilon), ";\n".join(texts)
+    digest, text = digest_of(texts, epsilon, per), ";\n".join(texts)
     statements = read_statements(planner, texts, epsilon)
     wanted = wanted_of(statements)
-    plans = plan_tables(planner, wanted, epsilon) if wanted else ()
+    plans = plan_tables(planner, wanted, epsilon, per) if wanted else ()
     measured: list[Measured] = []
     for plan in plans:
         parts = [each.linear.parts for each in wanted if each.linear.table.name == plan.table]

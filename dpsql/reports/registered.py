@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.composition.prepared import PreparedComposed
 from dpsql.errors import OperationalError, ProgrammingError, QueryRefused
+from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge, PrivacyLoss, exact
 from dpsql.kernel.unit_parts import NO_PARTS, Calendar, PartSet
 from dpsql.language import split_script
@@ -71,6 +72,8 @@ class ReportText:
     every: str | None
     """How long its parts are; None: it has none, and is run once."""
     plans: tuple[TablePlan, ...]
+    per: Per = "STATEMENT"
+    """Of what the mean variance is least: of statements, or of all their numbers."""
 
     @classmethod
     def of(cls, stored: StoredReport) -> ReportText:
@@ -78,12 +81,12 @@ class ReportText:
         plan = json.loads(stored.plan)
         plans = tuple(TablePlan.from_data(each) for each in plan["tables"])
         texts = tuple(json.loads(stored.statements))
-        return cls(stored.name, texts, exact(plan["epsilon"]), plan["every"], plans)
+        return cls(stored.name, texts, exact(plan["epsilon"]), plan["every"], plans, plan["per"])
 
     @property
     def digest(self) -> str:
         """What tells it from every other report."""
-        return digest_of(self.texts, self.epsilon, self.every or "")
+        return digest_of(self.texts, self.epsilon, self.per, self.every or "")
 
     def parameters(self, calendar: Calendar | None, part: int | None) -> Mapping[str, object] | None:
         """Return the parameters of its statements for a part."""
@@ -96,6 +99,7 @@ class ReportText:
         plan = {
             "epsilon": str(self.epsilon),
             "every": self.every,
+            "per": self.per,
             "tables": [each.to_data() for each in self.plans],
         }
         text = json.dumps(plan, sort_keys=True)
@@ -116,7 +120,9 @@ class PlannedRegistration:
         return [*(plan.words() for plan in self.text.plans), *words_of_others(self.statements)]
 
 
-def plan_registration(planner: Planner, name: str, script: str, epsilon: Fraction) -> PlannedRegistration:
+def plan_registration(
+    planner: Planner, name: str, script: str, epsilon: Fraction, per: Per = "STATEMENT"
+) -> PlannedRegistration:
     """Plan a report: of one part of units if its statements have the parameter, else of all data at once."""
     texts = split_report(script)
     if not texts:
@@ -147,8 +153,8 @@ def plan_registration(planner: Planner, name: str, script: str, epsilon: Fractio
         ]
         statements = pair[1]
         wanted = _wanted(planner, statements, _windows(pair[0], pair[1], part, parts))
-    plans = plan_tables(planner, wanted, epsilon) if wanted else ()
-    text = ReportText(name, texts, epsilon, every, plans)
+    plans = plan_tables(planner, wanted, epsilon, per) if wanted else ()
+    text = ReportText(name, texts, epsilon, every, plans, per)
     sample = None if part is None else PartSet.of((part, part))
     loss = PrivacyLoss()
     for plan in plans:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from dpsql.composition import Releasing
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
+from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge, Number, exact
 from dpsql.kernel.unit_parts import ALL_PARTS
 from dpsql.language import ReportCommand, copy_text
@@ -78,11 +79,11 @@ class SessionReports:
 
     # -- once, without a name
 
-    def plan(self, texts: Sequence[str], epsilon: Number) -> PlannedReport:
+    def plan(self, texts: Sequence[str], epsilon: Number, *, per: Per = "STATEMENT") -> PlannedReport:
         """Plan and price statements that share one epsilon, and are answered from one estimate."""
         words, amount = [copy_text(text) for text in texts], exact(epsilon)
         with self._session.statement():
-            return plan_statements(self._session.planner, words, amount)
+            return plan_statements(self._session.planner, words, amount, per)
 
     def run(self, planned: PlannedReport) -> list[StatementResult]:
         """Measure what is not stored, under one reservation, and return the answer of each statement."""
@@ -94,13 +95,19 @@ class SessionReports:
     # -- registered
 
     def plan_registration(
-        self, name: str, script: str, *, epsilon: Number | None = None, share: Number | None = None
+        self,
+        name: str,
+        script: str,
+        *,
+        epsilon: Number | None = None,
+        share: Number | None = None,
+        per: Per = "STATEMENT",
     ) -> PlannedRegistration:
         """Plan a report before it is registered: at an epsilon, or at a share of each part's budget."""
         with self._session.statement():
             planner = self._session.planner
             amount = exact(epsilon) if epsilon is not None else share_of(planner, exact(share or 0))
-            return plan_registration(planner, copy_text(name), copy_text(script), amount)
+            return plan_registration(planner, copy_text(name), copy_text(script), amount, per)
 
     def register(self, planned: PlannedRegistration, *, keep: bool = False) -> StoredReport:
         """Register a report before its first answer; `keep` what a run costs in each part for it."""
@@ -160,7 +167,7 @@ class SessionReports:
                     None,
                     f"CREATE REPORT {command.name} OPTIONS (epsilon = 0.5) AS ..",
                 )
-            planned = plan_registration(planner, command.name, command.text, epsilon)
+            planned = plan_registration(planner, command.name, command.text, epsilon, command.per)
         elif command.what == "EXECUTE":
             run = plan_run(planner, self.find(command.name), command.part)
             if command.statement is not None and not 1 <= command.statement <= len(run.statements):

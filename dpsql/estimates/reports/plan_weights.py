@@ -140,16 +140,21 @@ def improve(
 ) -> tuple[float, FloatArray]:
     """Return the mean variance after some steps from given shares, and the shares reached."""
     power = 1 / 3 if way == "pure" else 1 / 2
-    mean = np.inf
+    mean, slopes = law.slopes(find_precision(shares, way), weights)
     for _ in range(steps):
         precision = find_precision(shares, way)
-        now, slopes = law.slopes(precision, weights)
-        if not np.isfinite(now) or now > mean * (1 - _STILL):
-            return min(now, mean), shares
-        mean = now
         moved = (precision * precision * np.maximum(slopes, 0.0)) ** power
-        shares = moved / moved.sum()
-    return law.slopes(find_precision(shares, way), weights)[0], shares
+        if not np.isfinite(mean) or not moved.any():
+            break
+        moved /= moved.sum()
+        less, steeper = law.slopes(find_precision(moved, way), weights)
+        if not less < mean:
+            break
+        still = less > mean * (1 - _STILL)
+        mean, slopes, shares = less, steeper, moved
+        if still:
+            break
+    return mean, shares
 
 
 def find_shares(law: MeanVariance, weights: FloatArray, way: Way, starts: Sequence[FloatArray]) -> FloatArray:
@@ -169,19 +174,21 @@ def find_shares(law: MeanVariance, weights: FloatArray, way: Way, starts: Sequen
 
 
 def _drop_small(law: MeanVariance, shares: FloatArray, weights: FloatArray, way: Way) -> FloatArray:
+    """Return shares without small ones; what determines a statement alone has at least the least share."""
+    needed: Bools = np.zeros(len(shares), dtype=np.bool_)
     while True:
-        kept = shares >= LEAST_SHARE
-        if not (shares[~kept] > 0).any():
-            return shares
-        cut = np.where(kept, shares, 0.0)
-        mean, moved = improve(law, cut / cut.sum(), weights, way, _MANY)
-        if not np.isfinite(mean):
-            # What is left does not determine every statement: the largest of the small ones stays.
-            small = np.where(kept, 0.0, shares)
-            cut[int(small.argmax())] = LEAST_SHARE
-            mean, moved = improve(law, cut / cut.sum(), weights, way, _MANY)
-            return moved if np.isfinite(mean) else shares
-        shares = moved
+        small = (shares > 0) & (shares < LEAST_SHARE) & ~needed
+        if not small.any():
+            raised = np.where(needed, np.maximum(shares, LEAST_SHARE), shares)
+            return np.asarray(raised / raised.sum())
+        for dropped in (small, small & (shares == shares[small].min())):
+            cut = np.where(dropped, 0.0, shares)
+            mean, moved = improve(law, cut / cut.sum(), weights, way, _FEW)
+            if np.isfinite(mean):
+                shares = moved
+                break
+        else:
+            needed |= dropped
 
 
 def _drop_needless(law: MeanVariance, shares: FloatArray, weights: FloatArray, way: Way) -> FloatArray:
@@ -197,4 +204,4 @@ def _drop_needless(law: MeanVariance, shares: FloatArray, weights: FloatArray, w
         if less < mean * (1 - 1e-6):
             mean, shares = less, _drop_small(law, moved, weights, way)
             tried = shares <= 0
-    return improve(law, shares, weights, way, _MANY)[1]
+    return shares

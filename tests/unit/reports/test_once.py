@@ -143,10 +143,10 @@ def test_a_linear_statement_is_read_from_its_plan(session: Session) -> None:
     )  # type: ignore[union-attr]
     assert (made.table, made.keys, len(made.own[0]), len(made.own[1])) == ("signups", (), 0, 1)
     assert set(made.columns) == {"signed_up", "channel", "country"}
+    top = session.prepare(
+        f"{BY_COUNTRY} ORDER BY n DESC LIMIT 1".replace(SELECT, f"{SELECT} OPTIONS (epsilon = 1)")
+    )
     with pytest.raises(StaysOutError, match="noise"):
-        top = session.prepare(
-            f"{BY_COUNTRY} ORDER BY n DESC LIMIT 1".replace(SELECT, f"{SELECT} OPTIONS (epsilon = 0.1)")
-        )
         cell_sums_of(top.parts[0].plan, session.policy, top.engines.schema_database)  # type: ignore[union-attr]
 
 
