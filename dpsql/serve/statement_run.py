@@ -390,13 +390,11 @@ class StatementRun:
     ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
         if isinstance(statement, Set):
             raise QueryRefused("SET is no statement here: it changes a setting of the connection")
-        shown = statement.what if isinstance(statement, Show) else ""
-        if shown == "reports" or isinstance(statement, ReportCommand):
+        if isinstance(statement, ReportCommand) or getattr(statement, "what", "") == "reports":
             raise statement.source.refuse("reports run beside the data (dpsql report), not of a server", None)
         if isinstance(statement, Query):
-            previews = self.user.preview == "empty"
-            probe = planner.probe(text, statement, previews=previews, intervals=self._intervals)
-            if probe is not None:
+            empty = self.user.preview == "empty"
+            if probe := planner.probe(text, statement, previews=empty, intervals=self._intervals):
                 return self._answer_probe(probe)
         prepared = planner.prepare(text, values or None, statement)
         if isinstance(prepared, PreparedCommand):
