@@ -36,7 +36,6 @@ from dpsql.analysis import CompiledQuery, complete_options, is_private
 from dpsql.check_streams import CheckStreams
 from dpsql.checked import CheckedCounts, MedianCounts, plain_array
 from dpsql.composition import Releasing, ends, run_composed, schema_of, with_ends
-from dpsql.composition.checked_numbers import explain_stream
 from dpsql.composition.explain import certificate_table, explain
 from dpsql.composition.planned_count import PlannedCount
 from dpsql.composition.planner import Planner
@@ -254,23 +253,23 @@ class Session:
                 release = self.release(show.number)
                 return StatementResult(write_cell(release), release)
             case PreparedCommand():
-                return self._command(prepared.command)
+                return self._command(prepared.command, most)
 
-    def _command(self, command: Command) -> StatementResult:
+    def _command(self, command: Command, most: Charge | None) -> StatementResult:
         match command:
             case PreparedCheck():
                 return self._checks.check(command)
             case OpenChecks():
-                return self._checks.open(command)
+                return self._checks.open(command, most)
             case StreamCommand():
-                return self._checks.command(command)
-        return self.reports.command(command) or StatementResult(self._facts(command))
+                return self._checks.command(command, most)
+        return self.reports.command(command, most) or StatementResult(self._facts(command))
 
     def _facts(self, command: Explained | Show | Describe | Set) -> pa.Table:
         match command:
             case Explained():
-                if isinstance(command.prepared, OpenChecks):
-                    return explain_stream(command.prepared)
+                if isinstance(command.prepared, PreparedCommand):
+                    return self._checks.explain(command.prepared, json=command.form == "JSON")
                 if command.form == "CERTIFICATE":
                     return certificate_table(command.prepared)
                 budget = self.planner.budget_for(command.prepared)
@@ -374,7 +373,6 @@ class Session:
                 return
             self.closed = True
             try:
-                self._checks.settle()
                 for stream in self._streams:
                     stream.settle()
             finally:

@@ -12,6 +12,7 @@
 ``bounds``            `dpsql bounds`, which releases to everybody, and charges everybody
 ``check_and_audit``   `dpsql check`, which is for the owner and prints private facts; `dpsql audit`,
                       which searches for violations of differential privacy
+``checks``            `dpsql checks run`, which runs a file of checks and reports what is off
 ``serve``, ``user``   `dpsql serve` and `dpsql mcp`; `dpsql user`, which says who may log in
 ====================  ======================================================================
 """
@@ -242,7 +243,7 @@ def app(
     ctx.obj = settings
     given = ctx.meta[META]
     if ctx.invoked_subcommand is not None:
-        if server is not None:
+        if server is not None and ctx.invoked_subcommand != "checks":
             raise click.UsageError(
                 f"`{ctx.invoked_subcommand}` works on the owner's files, not on a server\n"
                 "Hint: statements do, such as -c 'SHOW PRIVACY BUDGET'"
@@ -298,6 +299,50 @@ for _command in (
     *(report_command, serve_command, user_command, mcp_command),
 ):
     app.add_command(_command)
+
+
+@app.group("checks")
+def checks_group() -> None:
+    """Run files of checks, which compare numbers with what is expected of them."""
+
+
+@checks_group.command("run")
+@click.argument("file")
+@click.option(
+    "--report",
+    "reports",
+    metavar="FILE",
+    multiple=True,
+    help="Write the report to a file, too: .html, .json or .txt.",
+)
+@click.option(
+    "--set",
+    "values",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="The value of $NAME in the file: a date, a number or a text.",
+)
+@click.pass_obj
+def checks_run(
+    settings: CliSettings, /, *, file: str, reports: tuple[str, ...], values: tuple[str, ...]
+) -> int:
+    """Run the checks of a FILE: OPEN CHECKS, which opens a stream that is not open, and CHECK statements.
+
+    Each runs, also after one that failed. Exit code 0: all are as expected; 6: something is off; else that of
+    the first error.
+    """
+    from dpsql.cli.checks import check_reports, read_values, run_checks
+
+    given, written = read_values(values), check_reports(reports)
+    pieces = split_sources(read_sources([("file", file)]))
+    if settings.format not in (None, "table", "json"):
+        raise click.UsageError("checks are reported as a table or as JSON")
+    with settings.answers("table") as out, _open_for_statements(settings) as session:
+        report = run_checks(session, file, pieces, given)
+        out.write_text(report.to_json() if settings.format == "json" else report.to_text(out.style))
+    for path in written:
+        path.write_text(report.written_as(path.suffix), "utf-8")
+    return report.code
 
 
 @app.command("demo")

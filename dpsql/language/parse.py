@@ -21,6 +21,7 @@ from dpsql.language.options import read_value
 from dpsql.language.parameters import Parameters
 from dpsql.language.report_statements import parse_report_statement
 from dpsql.language.statement import (
+    Check,
     Clauses,
     Describe,
     Explain,
@@ -32,6 +33,7 @@ from dpsql.language.statement import (
     Show,
     Statement,
     StatementText,
+    StreamCommand,
 )
 from dpsql.language.syntax_trees import find_nodes, rename_public_schema, walk_tree
 from dpsql.language.tokens import (
@@ -276,9 +278,10 @@ def _parse_explain(
         )
     # Another EXPLAIN is not read, nor one within that.
     query = None if _read_first_word(rest) == "EXPLAIN" else parse(rest, parameters, dialect)
-    if not isinstance(query, (Query, Refine, OpenChecks)):
+    if not isinstance(query, (Query, Refine, OpenChecks, Check, StreamCommand)):
         raise source.refuse(
-            "EXPLAIN takes a SELECT, a REFINE RELEASE or an OPEN CHECKS", len(rest) - len(rest.lstrip())
+            "EXPLAIN takes a SELECT, a REFINE RELEASE, or OPEN CHECKS, CHECK, REFILL STREAM or CLOSE STREAM",
+            len(rest) - len(rest.lstrip()),
         )
     return Explain(source, query, form)
 

@@ -1,6 +1,5 @@
 """The ledger of a policy: `dpsql.kernel.ledger` has its charges; here they are shown and verified.
 
-==================  =============================================================================
 ``ledger``          `Ledger`: opened as a policy says, what the session calls
 ``listing``         budgets, entries, releases and ladders, for the owner and for an analyst
 ``part_budgets``    what is spent and left of each part of units
@@ -10,6 +9,19 @@
 ``migration``       what brings an older file up to date
 ``verification``    the invariants, and the tables compared with all events
 ==================  =============================================================================
+=======
+=======================  ========================================================================
+``ledger``               `Ledger`: opened as a policy says, what the session calls
+``listing``              budgets, entries, releases and ladders, for the owner and for an analyst
+``part_budgets``         what is spent and left of each part of units
+``rollback_guard``       notices an older copy of the ledger, and goes on with one where the owner says so
+``mark``                 the ledger's newest event and totals, in a file that lies elsewhere
+``key_file``             the key of the thresholds of streams and of the hashes of units, beside the ledger
+``migration``            what brings an older file up to date
+``verification``         the invariants, and the tables compared with all events
+``stream_verification``  the same of streams
+``report_listing``       what was released for registered reports
+=======================  ========================================================================
 """
 
 from __future__ import annotations
@@ -29,7 +41,7 @@ from dpsql.kernel.ledger.limits import Limits
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import GroupCap, ScopeBudget, scope_words
 from dpsql.kernel.ledger.totals import shown
-from dpsql.ledger.ledger import Ledger, Opening
+from dpsql.ledger.ledger import KeptAnswer, Ledger, Opening
 from dpsql.ledger.listing import (
     LIKE,
     Budget,
@@ -49,6 +61,7 @@ __all__ = [
     "Entry",
     "Event",
     "GroupCap",
+    "KeptAnswer",
     "LadderCharge",
     "LadderRequest",
     "LadderReservation",

@@ -131,19 +131,21 @@ class SessionReports:
                 return each
         raise ProgrammingError(f"you have no report {name[:60]!r}")
 
-    def _execute(self, planned: PlannedRun) -> list[StatementResult]:
-        releases = self._release(planned.prepared, planned.number)
+    def _execute(self, planned: PlannedRun, most: Charge | None = None) -> list[StatementResult]:
+        releases = self._release(planned.prepared, planned.number, most)
         with tell_opening(*releases):
             catalog = self._session.database.engines().schema_database
             return answer_run(planned, releases, self._session.release, catalog)
 
-    def _release(self, prepared: PreparedComposed | None, report: int | None) -> tuple[Release, ...]:
+    def _release(
+        self, prepared: PreparedComposed | None, report: int | None, most: Charge | None = None
+    ) -> tuple[Release, ...]:
         if prepared is None:
             return ()
         session = self._session
         if prepared.engines.versions is not session.database.versions:
             raise InterfaceError("a report runs on the database on which it was planned")
-        releasing = Releasing(session.database, session.ledger, session.analyst, report=report)
+        releasing = Releasing(session.database, session.ledger, session.analyst, most, report)
         found = releasing.releases(prepared)
         if found is None:
             raise OperationalError(CHANGING)
@@ -171,16 +173,17 @@ class SessionReports:
             if command.statement is not None and not 1 <= command.statement <= len(run.statements):
                 raise ProgrammingError(f"report {command.name} has {len(run.statements)} statements")
             planned = PlannedExecution(run, command.statement)
-        return replace(prepared, command=planned)
+        price = planned.price if isinstance(planned, PlannedExecution) else Charge()
+        return replace(prepared, command=planned, price=price)
 
-    def command(self, command: object) -> StatementResult | None:
-        """Run a statement of reports, which is planned; None for any other."""
+    def command(self, command: object, most: Charge | None = None) -> StatementResult | None:
+        """Run a statement of reports, which is planned, for `most` at most; None for any other statement."""
         match command:
             case PlannedRegistration():
                 self.register(command)
                 return StatementResult(self.explain(command.text.name), notices=tuple(command.words()))
             case PlannedExecution():
-                answers = self._execute(command.run)
+                answers = self._execute(command.run, most)
                 if command.statement is not None or len(answers) == 1:
                     return answers[(command.statement or 1) - 1]
                 return StatementResult(table_of(answers))

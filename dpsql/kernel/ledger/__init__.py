@@ -11,6 +11,8 @@ process can spend twice, and what they paid for.
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
                       the process that holds a reservation is still alive
 ``reports``           registered reports, and what is kept of each part's budget for them
+``lasting_streams``   streams of checks that outlive processes: opened, checked and closed; ``stream_tables``
+                      has their tables, and ``streams_of_ledger`` is what a session calls
 ``kept_results``      kept ladders, and stored releases: found again by their analyst, or shared
 ``budget_errors``     the errors of a budget of which too little is left
 ``events``            everything that changed, in a chain of hashes; the types that pass in and out
@@ -24,7 +26,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol, Self
+from typing import Final, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
 from dpsql.kernel.facts import Facts
@@ -42,7 +44,8 @@ from dpsql.kernel.ledger.events import (
 )
 from dpsql.kernel.ledger.reports import StoredReport
 from dpsql.kernel.ledger.scopes import ANYBODY, Caps, check_ladders, reorder
-from dpsql.kernel.ledger.store import Store, storable
+from dpsql.kernel.ledger.store import RollbackGuard, Store, storable
+from dpsql.kernel.ledger.streams_of_ledger import StreamsOfLedger
 from dpsql.kernel.loss import Charge, PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import PartSet
 
@@ -51,16 +54,6 @@ _CAPS: Final = "caps"
 """The name under which the caps that the ledger was opened with last are stored."""
 _FACTS: Final = "facts"
 """The name under which the hash of the facts is stored that the newest event `policy` tells of."""
-
-
-class RollbackGuard(Protocol):
-    """Notices that a ledger's file was replaced by an older copy of itself, by what it keeps elsewhere."""
-
-    def hold(self, connection: sqlite3.Connection) -> None:
-        """Prepare for an event that `cover` is called for, or that comes before one, in its transaction."""
-
-    def cover(self, store: Store, event: Event) -> None:
-        """Keep that the ledger has an event; only then may anybody be shown what it stored."""
 
 
 class ChargeLedger:
@@ -82,6 +75,8 @@ class ChargeLedger:
         self._store = store
         self._caps = caps
         self._guard = guard
+        self.streams = StreamsOfLedger(store, caps, guard, self._adopt_facts)
+        """The streams of checks that outlive processes."""
 
     def close(self) -> None:
         """Close the file."""

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from dpsql.errors import InterfaceError, InternalError, OperationalError
 from dpsql.kernel.ledger import events, limits, part_totals, reports
@@ -33,6 +33,9 @@ from dpsql.kernel.ledger.totals import (
 from dpsql.kernel.loss import Charge, PrivacyLoss, Stream, is_within
 from dpsql.kernel.loss import settle as settle_loss
 from dpsql.kernel.unit_parts import PartSet
+
+LASTING: Final = "lasting"
+"""Stands for the process that holds an entry, where any process of its analyst may go on with it."""
 
 
 def reserved_loss(connection: sqlite3.Connection, request: Request) -> PrivacyLoss:
@@ -115,11 +118,13 @@ def reserve(
     *,
     stream: bool = False,
     report: int | None = None,
+    lasting: bool = False,
 ) -> Reservation:
     """Charge the maximum of all releases of a statement if every cap allows their sum.
 
-    Else it raises, having written nothing. The releases hold one slot: together they fail at most once.
-    `report` is the number of the report for which it is.
+    Else it raises, having written nothing. The releases hold one slot: together they fail at most once. One
+    that is `lasting` belongs to no process and holds none; what is asked under it does. `report` is the
+    number of the report for which it is.
     """
     price = sum((request.charge for request in requests), Charge())
     if not requests or any(request.charge.epsilon <= 0 for request in requests) or price.delta >= 1:
@@ -146,7 +151,8 @@ def reserve(
     entries, at = list[int](), now()
     for request, reserved, parts in zip(requests, losses, touches, strict=True):
         who = (analyst, statement, request.selection, request.mechanism)
-        entries.append(enter(connection, reserved, who, shared=False, at=at, parts=parts))
+        holder = LASTING if lasting else None
+        entries.append(enter(connection, reserved, who, shared=False, at=at, parts=parts, holder=holder))
         if request.refines is not None:
             begin(connection, entries[-1], analyst, request.charge, request.refines)
         if request.places > 1:
@@ -154,7 +160,8 @@ def reserve(
             connection.execute("INSERT INTO part VALUES (?, ?, ?, ?)", place)
         if report is not None:
             connection.execute("INSERT INTO report_run VALUES (?, ?)", (entries[-1], report))
-    limits.take_slot(connection, analyst)
+    if not lasting:
+        limits.take_slot(connection, analyst)
     content = {"entries": [entry_content(connection, entry) for entry in entries]}
     events.append(connection, "reserve", content, names_of(connection, analyst))
     members = tuple(zip(entries, losses, strict=True))
@@ -322,15 +329,16 @@ def enter(
     shared: bool,
     at: str,
     parts: PartSet | None = None,
+    holder: str | None = None,
 ) -> int:
     """Write an entry: its reserved loss, and who asked what, when, with what selection and mechanism.
 
-    `parts` are those that it is charged to; None: all.
+    `parts` are those that it is charged to; None: all. `holder` holds it; None: this process.
     """
     cursor = connection.execute(
         "INSERT INTO entry (at, analyst, statement, reading, mechanism, reserved_loss, charged_loss, state,"
         " shared, holder) VALUES (?, ?, ?, ?, ?, ?, ?, 'reserved', ?, ?)",
-        (at, *who, str(loss), str(loss), int(shared), limits.current()),
+        (at, *who, str(loss), str(loss), int(shared), holder or limits.current()),
     )
     if cursor.lastrowid is None:
         raise InternalError("the ledger gave an entry no number")
@@ -349,7 +357,7 @@ def _find_reservation(connection: sqlite3.Connection, reservation: Reservation) 
             raise InternalError("the ledger holds no such reservation")
         if row[1] != "reserved":
             raise InternalError("a reservation was ended twice")
-        if row[4] != limits.current():
+        if row[4] not in (limits.current(), LASTING):
             raise InterfaceError("a reservation belongs to the process that made it")
         found.append(row[2:])
     together = connection.execute(

@@ -13,8 +13,9 @@ from typing import Final
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.ledger import events
 from dpsql.kernel.ledger.limits import current
+from dpsql.kernel.ledger.stream_tables import LASTING
 
-VERSION: Final = 9
+VERSION: Final = 10
 """The version of the tables."""
 
 META: Final = """
@@ -285,7 +286,7 @@ ALL: Final = "".join(
     (
         *(META, ENTRY.format(entry="entry"), RELEASE, RELEASE_EVENT, TOTAL.format(total="total"), RESTORED),
         *(FAILED, RUNNING, CANCELLED),
-        *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS, BOUNDS, PARTS, REPORTS),
+        *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS, BOUNDS, PARTS, REPORTS, LASTING),
     )
 )
 """A new ledger."""

@@ -79,8 +79,12 @@ def read_fetch(words: Words, *, move: bool) -> Fetch:
     return Fetch(name, count, move)
 
 
-def read_close(words: Words) -> CloseCursor:
-    """Return the cursor that a CLOSE statement names, from the words after CLOSE."""
+def read_close(words: Words) -> CloseCursor | None:
+    """Return the cursor that a CLOSE statement names; None for CLOSE STREAM, a statement of dpsql."""
+    if words.take("STREAM"):
+        if words.more:
+            return None
+        return CloseCursor("stream")
     name = None if words.take("ALL") else words.name("the name of a cursor")
     words.end()
     return CloseCursor(name)
