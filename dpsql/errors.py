@@ -164,7 +164,7 @@ class BudgetExceeded(OperationalError):  # noqa: N818  the design's name
 
 
 class TooManyFailures(OperationalError):  # noqa: N818  the words of the policy's limit
-    """As many statements run, have failed or were cancelled as the policy allows; nothing was charged."""
+    """As many statements run, failed or were cancelled as the policy allows; nothing was charged."""
 
     sqlstate = "ZP003"
 

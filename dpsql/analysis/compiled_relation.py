@@ -172,7 +172,7 @@ class Scope:
 
     @property
     def columns(self) -> list[Typed]:
-        """The columns of FROM."""
+        """The columns that FROM gives, each with its type."""
         return [column for origin in self.origins for column in origin.columns]
 
     def has(self, key: str) -> bool:

@@ -61,16 +61,16 @@ class Truths:
     null: PartSet
 
     def negate(self) -> Truths:
-        """Return those of NOT."""
+        """Return the parts for which NOT of a condition can be true, false and NULL."""
         return Truths(self.false, self.true, self.null)
 
     def both(self, other: Truths) -> Truths:
-        """Return those of AND."""
+        """Return the parts for which AND of two conditions can be true, false and NULL."""
         null = (self.null & (other.true | other.null)) | (other.null & (self.true | self.null))
         return Truths(self.true & other.true, self.false | other.false, null)
 
     def either(self, other: Truths) -> Truths:
-        """Return those of OR."""
+        """Return the parts for which OR of two conditions can be true, false and NULL."""
         return self.negate().both(other.negate()).negate()
 
 

@@ -256,7 +256,7 @@ class Plan:
 
     @property
     def epsilon(self) -> Fraction:
-        """The statement's total epsilon."""
+        """The epsilon of the whole statement, which its shares add up to."""
         if self.options.epsilon is None:
             raise InternalError("a plan has an epsilon")
         return self.options.epsilon

@@ -280,7 +280,7 @@ class Provenance:
         self.source, self.policy, self.catalog = source, policy, catalog
 
     def make_compiler(self) -> StatementCompiler:
-        """Return a new compiler."""
+        """Return a new compiler of the statement; what it compiles is dropped."""
         return StatementCompiler(
             self.source, self.policy, self.catalog, RULES_BY_NODE, select_blocks.compile_query
         )

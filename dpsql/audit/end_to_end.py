@@ -27,6 +27,7 @@ from dpsql.audit import Campaign, Outcome
 from dpsql.audit.detector import Subject, Verdict, detect
 from dpsql.audit.runs import CHARGE, Pair
 from dpsql.composition.prepared import PreparedCommand, PreparedComposed, PreparedPrivate
+from dpsql.engines.duckdb.duckdb_settings import switch_off_progress_bar
 from dpsql.engines.duckdb.source_files import scan_files
 from dpsql.errors import ProgrammingError
 from dpsql.language import Options, Set
@@ -63,6 +64,7 @@ def neighbour(policy: Policy, tables: Sequence[str], unit: str | None, folder: P
         raise ProgrammingError("the statement reads no private table: there is no unit to remove")
     try:
         with duckdb.connect() as connection:
+            switch_off_progress_bar(connection)
             return _NeighbourCopy(policy, connection, folder).without(private[0], unit)
     except (duckdb.Error, OSError) as problem:
         why = type(problem).__name__
@@ -178,6 +180,7 @@ class _NeighbourCopy:
         if inside and database is not None:
             copy = shutil.copyfile(database, self.folder / "neighbour.duckdb")
             with duckdb.connect(copy) as connection:
+                switch_off_progress_bar(connection)
                 # Rows of children have to be deleted before those of their parents.
                 for name, condition in reversed(inside.items()):
                     connection.execute(f"DELETE FROM {name} WHERE {condition}")

@@ -60,7 +60,7 @@ class _Planner(Protocol):
     def query(
         self, text: str, query: Query, engines: Engines
     ) -> PreparedPrivate | PreparedComposed | PreparedPublic:
-        """Prepare a parsed SELECT."""
+        """Return the prepared statement of the SELECT that a CHECK counts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -293,7 +293,7 @@ class Planner:
         return self._priced(text, query, self._counting(query, engines, defaults), defaults)
 
     def _counting(self, query: Query, engines: Engines, defaults: Options) -> PlannedCount:
-        """Analyse a release."""
+        """Analyse a private block: return its plan and its counting query."""
         with running_statement() as running:
             running.check()
         options = complete_options(query.options, defaults)

@@ -291,7 +291,7 @@ class PreparedCommand:
 
     @property
     def full_price(self) -> Charge:
-        """The same: nothing of it is stored."""
+        """The price of the statement, of which no part is a stored release."""
         return self.price
 
     @property

@@ -339,7 +339,7 @@ def _cast_to_declared(rows: pa.Table, types: list[SqlType]) -> pa.Table:
     if not types:
         return rows
     with duckdb_settings.interruptible(), duckdb.connect(":memory:") as connection:
-        connection.execute("SET enable_progress_bar = false")
+        duckdb_settings.switch_off_progress_bar(connection)
         connection.execute("SET preserve_insertion_order = true")
         connection.execute("SET TimeZone = 'UTC'")
         names = [f"c{i}" for i in range(len(types))]

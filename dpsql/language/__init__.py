@@ -3,7 +3,8 @@
 `parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks:
 
 ``tokens``         the tokens of a statement, and limits on its size
-``clauses``        those of other dialects as dpsql reads them; the private clauses, which are removed
+``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
+                   which are removed
 ``parameters``     values in the place of markers
 ``options``        the options of the private clause
 ``dialect_forms``  functions and clauses of other dialects, in the parsed tree

@@ -381,7 +381,7 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Describe:
-    """DESCRIBE of a table."""
+    """A DESCRIBE statement: the table whose columns it asks for."""
 
     source: StatementText
     table: str

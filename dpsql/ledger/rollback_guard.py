@@ -233,7 +233,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, connection: sqlite3.Connection) -> Snapshot:
-        """Read a ledger."""
+        """Read what a ledger has now: its newest event, mark and totals."""
         holder, begun = _read_setting(connection)
         return cls(
             identifier(connection), events.newest(connection), holder, begun, events.stored_totals(connection)

@@ -9,7 +9,7 @@
 ``column_values``        the bounds and domains of a column; conversion of values to the column's type
 ``references``           paths of rows to their unit, the checks of tables against each other, and views
 ``part_declarations``    the date by which units are in parts
-``owned_keys``           the columns whose values belong to one unit each
+``zones``                the offsets of local times from UTC
 ``policy_keys``          the keys of each TOML table, with kinds, defaults and meanings; ``table_keys`` has
                          those of tables
 ``json_schema``          the JSON Schema of a policy, for editors

@@ -80,7 +80,7 @@ class BudgetPolicy:
 
     @property
     def total(self) -> Charge:
-        """The policy's whole budget."""
+        """The whole budget of the policy as one charge."""
         return Charge(self.epsilon, self.delta)
 
     @property
@@ -256,7 +256,7 @@ def _check_accounting(accounting: object, delta: Fraction, conversion_delta: Fra
 
 
 def read_budget(top: Section, base: Path) -> BudgetPolicy:
-    """Read `[budget]`."""
+    """Return the budget that the table `[budget]` of a policy declares."""
     section = Section(top.raw("budget"), ("budget",), KEYS["[budget]"])
     section.require("epsilon", "write the total that may ever be spent, for instance epsilon = 5.0")
     return BudgetPolicy(**{"ledger": base / LEDGER, **section.values(base)})

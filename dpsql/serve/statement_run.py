@@ -91,7 +91,7 @@ class StatementRun:
         facts: Callable[[], SessionFacts],
         signal: Callable[[Signal], bool],
     ) -> None:
-        """Begin nothing yet.
+        """Keep what is needed to run a statement; nothing is begun.
 
         `parameters` are the values of `$1`, .. if they are known, `types` those that the client announced.
         `agreed` says whether somebody agreed to any price of the connection's statements, and `most` is the

@@ -79,7 +79,7 @@ class Cells:
 
     @property
     def number(self) -> int:
-        """The number of cells."""
+        """The number of cells into which the values are counted."""
         return self.grid.width + 1
 
     def place(self, value: Expr) -> Expr:

@@ -381,7 +381,7 @@ def _read_name(node: exp.Expr) -> str:
 def compile_released(
     compiler: StatementCompiler, node: exp.Expr, source: From, *, single: bool, one_row: bool
 ) -> ReleasedAggregate | ValueCall | QuantileCall:
-    """Compile a released aggregate.
+    """Compile a call of an aggregate to the numbers that are released with noise.
 
     `single` says that each unit has at most one row in a group, `one_row` that it has at most one in all.
     """

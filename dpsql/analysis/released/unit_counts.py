@@ -167,7 +167,7 @@ class UnitsOfFew(Units):
 
 
 def compile_count_if(call: AggregateCall) -> UnitNumber:
-    """Compile COUNT_IF."""
+    """Compile a call of COUNT_IF to a count of the rows that satisfy its condition."""
     bound, arguments = _read_bound(call)
     if len(arguments) != 1:
         raise call.refuse("COUNT_IF takes one condition", call.node)

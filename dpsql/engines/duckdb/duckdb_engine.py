@@ -63,7 +63,7 @@ An array that holds more makes the statement fail, and how much it would hold de
 
 
 class DuckDBEngine:
-    """Implements `dpsql.engines.Engine` on DuckDB."""
+    """The private engine on DuckDB: opens the sources, and counts in a locked-down database."""
 
     def __init__(
         self,

@@ -7,9 +7,11 @@ process can spend twice, and what they paid for.
 ``charging``          the life of a charge, inside one transaction: reserve, step, settle, fail, cancel
 ``scopes``            the caps of a policy, what each scope has spent and admits; a loss is added to all
 ``totals``            the totals of the scopes, and exact amounts as text
+``part_totals``       those of parts of units; ``part_declarations`` what a changed policy does to them
 ``limits``            how many statements may fail or be cancelled, and the slots of those that run; whether
                       the process that holds a reservation is still alive
 ``kept_results``      kept ladders, and stored releases: found again by their analyst, or shared
+``budget_errors``     the errors of a budget of which too little is left
 ``events``            everything that changed, in a chain of hashes; the types that pass in and out
 ``store``             a process's connection: transactions, waiting, threads, forks, errors
 ``schema``            the file: its tables, its creation and recognition

@@ -60,16 +60,16 @@ class Amounts(NamedTuple):
 
     @property
     def totals(self) -> Totals:
-        """The same as totals of a scope."""
+        """These amounts as the totals of a scope."""
         epsilon = None if self.open else Fraction(self.epsilon, STEP)
         return Totals(epsilon, Fraction(self.delta, _DELTA_STEP), Fraction(self.cost, STEP))
 
     def plus(self, other: Amounts) -> Amounts:
-        """Return the sums."""
+        """Return the sum of two amounts, number by number."""
         return Amounts(*(a + b for a, b in zip(self, other, strict=True)))
 
     def minus(self, other: Amounts) -> Amounts:
-        """Return the differences."""
+        """Return the difference of two amounts, number by number."""
         return Amounts(*(a - b for a, b in zip(self, other, strict=True)))
 
     def largest(self, other: Amounts) -> Amounts:

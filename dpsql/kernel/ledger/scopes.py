@@ -50,7 +50,7 @@ class GroupCap:
 
 @dataclass(frozen=True, slots=True)
 class PartBudgets:
-    """That units of a kind are in parts: what was asked of one part is not spent in another one."""
+    """The budgets of the parts of a kind of units: what was asked of one part is not spent in another one."""
 
     kind: str
     calendar: Calendar
@@ -241,7 +241,7 @@ class Scope:
 
 
 def policy_scope(connection: sqlite3.Connection, caps: Caps) -> Scope:
-    """Return the policy's scope."""
+    """Return the scope that every charge is added to: the budget of the policy."""
     totals = total_at_order(connection, POLICY, order_of(caps.filter)).totals
     return Scope(POLICY, caps.filter, totals, (POLICY,))
 

@@ -130,7 +130,7 @@ class CheckStreamPlan(Mechanism[Off]):
         noise: Noise = "exponential",
         resolution: int | None = None,
     ) -> Self:
-        """Plan a stream.
+        """Plan a stream of checks: its noise scales, loss, slack and margin.
 
         Parameters
         ----------

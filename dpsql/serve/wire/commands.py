@@ -34,7 +34,7 @@ _TRUE, _FALSE = ("TRUE", "ON", "1"), ("FALSE", "OFF", "0")
 
 
 def read_declare(words: Words) -> Declare:
-    """Read what follows DECLARE."""
+    """Return the cursor that a DECLARE statement asks for, from the words after DECLARE."""
     name = words.name("the name of a cursor")
     binary = False
     while not words.take("CURSOR"):
@@ -80,7 +80,7 @@ def read_fetch(words: Words, *, move: bool) -> Fetch:
 
 
 def read_close(words: Words) -> CloseCursor:
-    """Read what follows CLOSE."""
+    """Return the cursor that a CLOSE statement names, from the words after CLOSE."""
     name = None if words.take("ALL") else words.name("the name of a cursor")
     words.end()
     return CloseCursor(name)
