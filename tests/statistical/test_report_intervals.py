@@ -18,7 +18,7 @@ from dpsql.estimates.reports.marginal_estimate import Estimate, MarginalAnswer
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.reports.plan_candidates import Wanted
 from dpsql.estimates.reports.plan_weights import Way
-from dpsql.estimates.reports.report_plan import plan_report
+from dpsql.estimates.reports.report_plan import plan_report, predict_run
 from dpsql.estimates.reports.value_sets import ValueSet
 from tests.unit.estimates.reports.listed_cells import Cells, solve_dense
 
@@ -65,16 +65,7 @@ def draw_errors(released: list[ReleasedMarginal], runs: int, seed: int) -> Numbe
 def planned(way: Way) -> list[ReleasedMarginal]:
     statements = [Wanted(Marginal(each)) for count in range(4) for each in combinations((A, B, C), count)]
     plan = plan_report(statements, universe=CELLS.universe, way=way)
-    law = Law("laplace" if way == "pure" else "gaussian")
-    return [
-        release(
-            number,
-            candidate.marginal.axes,
-            float(1 / share) if way == "pure" else float(2 * share) ** -0.5,
-            Law(law.kind),
-        )
-        for number, (candidate, share) in enumerate(plan.shares)
-    ]
+    return list(predict_run(plan, way, CELLS.universe).releases)
 
 
 def box(shared_with: Law | None = None) -> list[ReleasedMarginal]:
