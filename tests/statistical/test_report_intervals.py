@@ -115,6 +115,19 @@ def test_intervals_of_fixed_reports_cover(name: str, runs: int, margin: float) -
         assert coverage.max() < 0.965 + margin, wanted.describe()
 
 
+@pytest.mark.parametrize(
+    "law", [Law("laplace"), Law("box", 24, 3), Law("box", 4, 1), Law("cube", 24), Law("gaussian", 24, 0, 0.5)]
+)
+def test_intervals_of_a_single_release_have_its_law(law: Law) -> None:
+    released = [release(0, (A, B, C), 2.0, law)]
+    answer = Estimate.of(released, CELLS.universe).answer(Marginal((A, B, C)))
+    assert isinstance(answer, MarginalAnswer)
+    half = (answer.high - answer.low).ravel() / 2
+    errors = draw_errors(released, 40_000, 9)
+    # Numbers of a draw are not independent: 5 standard errors of one.
+    assert (np.abs(errors) <= half).mean() == pytest.approx(0.95, abs=0.0055)
+
+
 @pytest.mark.parametrize(("groups", "covered", "error"), [(12, 0.839, 1.52), (50, 0.591, 2.13)])
 def test_asking_the_largest_group_again_and_combining_breaks_intervals(
     groups: int, covered: float, error: float
