@@ -138,6 +138,26 @@ def test_a_condition_is_measured_by_itself_or_by_the_groups_of_its_column() -> N
     }
 
 
+def test_conditions_that_exclude_each_other_are_measured_at_once() -> None:
+    channels = Axis.of_groups("channel", range(6))
+    parts = [Axis.of_condition("region", ValueSet.of_values(each), each) for each in "abc"]
+    plan = plan_report([Wanted(Marginal((part, channels))) for part in parts])
+    ((candidate, share),) = plan.shares
+    assert candidate.marginal.shape == (6, 3)
+    assert candidate.marginal.axes[1].labels == ("a", "b", "c")
+    assert share == 1
+    assert plan.deviations == pytest.approx([np.sqrt(2)] * 3)
+    assert find_gain(plan) == pytest.approx(3)
+
+
+def test_conditions_that_overlap_are_divided() -> None:
+    low = Axis.of_condition("age", ValueSet.of_range(0, 30), "under 30")
+    middle = Axis.of_condition("age", ValueSet.of_range(20, 40), "20 to 39")
+    plan = plan_report([Wanted(Marginal((low,))), Wanted(Marginal((middle,)))])
+    found = {candidate.marginal.axes[0].labels for candidate, _ in plan.shares}
+    assert found == {("under 30 and 20 to 39", "under 30", "20 to 39")}
+
+
 def test_the_same_statements_have_the_same_plan() -> None:
     sizes, marginals = FILES["CUBE of 3"]
     statements = [Wanted(each) for each in marginals]
