@@ -19,15 +19,12 @@ from dpsql.composition.release_words import words_of_release
 from dpsql.errors import OperationalError
 from dpsql.estimates import Combined
 from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
-from dpsql.estimates.reports.marginals import ReleasedMarginal
-from dpsql.estimates.reports.value_sets import ValueSet
 from dpsql.kernel.loss import Charge
-from dpsql.kernel.tree import duckdb_sql
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import NoisyResult, build_details, build_rows
 from dpsql.release import Release
 from dpsql.reports.axes import LinearRelease, Numbers
-from dpsql.reports.measured import MeasuredQuery
+from dpsql.reports.measured import MeasuredQuery, universe_of
 from dpsql.reports.planned import PlannedReport, ReportStatement
 from dpsql.reports.registered import PlannedRun
 from dpsql.session_api import StatementResult
@@ -61,7 +58,7 @@ class TableEstimate:
     ) -> TableEstimate:
         """Return the estimate of a table from what its measurements have shown."""
         made = [query.read(release, digest) for query, release in measured]
-        universe = _universe(made, table, catalog)
+        universe = universe_of([each.marginal for each in made], table, catalog)
         return cls(Estimate.of(made, universe), tuple(release for _, release in measured))
 
 
@@ -120,20 +117,6 @@ def answer_statement(
 
 def _why(statement: ReportStatement) -> list[str]:
     return [f"not from the estimate of the report: it {reason}" for reason in statement.reasons]
-
-
-def _universe(made: Sequence[ReleasedMarginal], table: str, catalog: Catalog) -> dict[str, ValueSet]:
-    """Return the values that listed columns of a table can have, of those that are measured."""
-    found: dict[str, ValueSet] = {}
-    for measured in made:
-        for name in measured.marginal.columns:
-            column = name.removeprefix(f"{table}.")
-            domain = catalog.domain(table, column)
-            if name in found or domain is None or not catalog.complete(table, column):
-                continue
-            values = catalog.run(f"SELECT v FROM ({duckdb_sql(domain)}) AS d").column(0).to_pylist()
-            found[name] = ValueSet.of_values(values)
-    return found
 
 
 def _estimated(part: PreparedPrivate, linear: LinearRelease, of: TableEstimate) -> Release:

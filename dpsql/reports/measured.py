@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime
 from functools import reduce
 from typing import Any
@@ -13,6 +13,7 @@ from dpsql.analysis import Catalog
 from dpsql.errors import InternalError
 from dpsql.estimates.noise_laws import Linear
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
+from dpsql.estimates.reports.value_sets import ValueSet, unite
 from dpsql.kernel.tree import duckdb_sql, literal_sql, quote
 from dpsql.kernel.unit_parts import Calendar, PartSet
 from dpsql.lazy_dataclass import dataclass
@@ -100,6 +101,24 @@ def measured_query(
     text += f" WHERE {' AND '.join(where)}" if where else ""
     text += f" GROUP BY {', '.join(key.sql for key in keys)}" if keys else ""
     return MeasuredQuery(Marginal(tuple(axes)), text, tuple(keys))
+
+
+def universe_of(marginals: Iterable[Marginal], table: str, catalog: Catalog) -> dict[str, ValueSet]:
+    """Return the values that rows can have in the columns of marginals: those that are declared.
+
+    Of the date that divides units into parts it is the parts that marginals name: each of them names some.
+    """
+    found: dict[str, ValueSet] = {}
+    named = dict.fromkeys(axis for marginal in marginals for axis in marginal.axes)
+    for axis in named:
+        column = axis.column.removeprefix(f"{table}.")
+        domain = catalog.domain(table, column) if catalog.complete(table, column) else None
+        if domain is None:
+            found[axis.column] = unite((found.get(axis.column, ValueSet.of_values(())), *axis.rows))
+        elif axis.column not in found:
+            values = catalog.run(f"SELECT v FROM ({duckdb_sql(domain)}) AS d").column(0).to_pylist()
+            found[axis.column] = ValueSet.of_values(values)
+    return found
 
 
 def _add_axis(

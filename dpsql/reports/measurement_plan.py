@@ -25,7 +25,7 @@ from dpsql.language import Query
 from dpsql.lazy_dataclass import dataclass
 from dpsql.reports.axes import LinearRelease
 from dpsql.reports.linear_releases import home_of
-from dpsql.reports.measured import MeasuredQuery, measured_query
+from dpsql.reports.measured import MeasuredQuery, measured_query, universe_of
 
 if TYPE_CHECKING:
     from dpsql.composition.planner import Planner
@@ -139,16 +139,20 @@ def plan_tables(
         tables.setdefault(each.linear.table.name, []).append(each)
     found: list[tuple[float, tuple[TablePlan, ...]]] = []
     for way, layout in _ways(planner, epsilon):
-        plans = {
-            name: plan_report([one for each in own for one in each.wanted()], way=way, per=per)
-            for name, own in tables.items()
-        }
+        plans = {name: _weights(planner, name, own, way, per) for name, own in tables.items()}
         weights = {name: sum((each.share for each in own), Fraction(0)) for name, own in tables.items()}
         shares = _shares(weights, plans, way)
         made = tuple(_table_plan(name, plans[name], shares[name], layout, way) for name in tables)
         error = sum(float(weights[each.table]) * each.deviation**2 for each in made)
         found.append((error, made))
     return min(found, key=lambda each: each[0])[1]
+
+
+def _weights(planner: Planner, table: str, releases: Sequence[WantedNumbers], way: Way, per: Per) -> Weights:
+    wanted = [one for each in releases for one in each.wanted()]
+    catalog = planner.database.engines().schema_database
+    universe = universe_of([each.marginal for each in wanted], table, catalog)
+    return plan_report(wanted, universe=universe, way=way, per=per)
 
 
 def _ways(planner: Planner, epsilon: Fraction) -> list[tuple[Way, EpsilonDivision]]:
