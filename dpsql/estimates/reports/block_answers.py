@@ -129,23 +129,7 @@ class AnswerParts:
         step = max(
             1, _NUMBERS // max((each.released.marginal.size for each in self.system.measured), default=1)
         )
-        found = [self._errors(wanted[i : i + step]) for i in range(0, len(wanted), step)]
-        if len(found) == 1:
-            return found[0]
-        boxes = tuple(
-            BoxTerm(
-                same[0].law,
-                np.concatenate([box.weights for box in same]),
-                np.concatenate([box.variance for box in same]),
-            )
-            for same in zip(*(each.boxes for each in found), strict=True)
-        )
-        return ErrorTerms(
-            np.concatenate([each.laplace for each in found]),
-            np.concatenate([each.normal for each in found]),
-            boxes,
-            np.concatenate([each.grid for each in found]),
-        )
+        return ErrorTerms.join([self._errors(wanted[i : i + step]) for i in range(0, len(wanted), step)])
 
     def _errors(self, wanted: Ints) -> ErrorTerms:
         kinds = np.unravel_index(wanted, self.kinds) if self.kinds else ()

@@ -75,6 +75,22 @@ class ErrorTerms:
         boxes = tuple(box for each in terms for box in each.boxes)
         return cls(laplace, normal, boxes, np.asarray(sum(each.grid for each in terms)))
 
+    @classmethod
+    def join(cls, terms: Sequence[ErrorTerms]) -> ErrorTerms:
+        """Return the errors of several lists of estimates, whose noises are from the same draws."""
+        boxes = tuple(
+            BoxTerm(
+                same[0].law,
+                np.concatenate([box.weights for box in same]),
+                np.concatenate([box.variance for box in same]),
+            )
+            for same in zip(*(each.boxes for each in terms), strict=True)
+        )
+        joined = [
+            np.concatenate([getattr(each, name) for each in terms]) for name in ("laplace", "normal", "grid")
+        ]
+        return cls(joined[0], joined[1], boxes, joined[2])
+
     def take(self, errors: Ints) -> ErrorTerms:
         """Return some of the errors."""
         boxes = tuple(BoxTerm(box.law, box.weights[errors], box.variance[errors]) for box in self.boxes)

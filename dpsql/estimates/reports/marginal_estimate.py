@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpsql.estimates.reports.block_answers import AnswerParts, BlockAnswer
 from dpsql.estimates.reports.column_atoms import AxisMap, Bools, ColumnAtoms, ColumnClasses, FloatArray, Ints
@@ -24,7 +26,7 @@ MOST_ATOMS = 2_000
 """A column of which releases tell apart more sets of values is left out."""
 MOST_UNKNOWNS = 20_000
 """Releases that have more unknowns together are left out."""
-MOST_TOGETHER = 3_000
+MOST_TOGETHER = 2_000
 """So many unknowns at most depend on each other without a common form, and are solved as one matrix."""
 
 
@@ -179,7 +181,7 @@ class Estimate:
             if best is None or len(groups) > len(best[2]):
                 best = column, atoms, groups
         if best is None or len(best[2]) == 1:
-            return None, None, [(tuple(releases), np.zeros(0, dtype=np.intp))] if releases else []
+            return None, None, [(tuple(releases), np.zeros(1, dtype=np.intp))] if releases else []
         return best
 
     def _make_group(self, releases: tuple[ReleasedMarginal, ...], touched: Ints) -> ReleaseGroup:
@@ -223,49 +225,43 @@ class Estimate:
     def _compute(
         self, wanted: Marginal, *, with_errors: bool = True
     ) -> Undetermined | tuple[FloatArray, FloatArray, list[tuple[Ints, Ints, AnswerParts]], tuple[int, ...]]:
-        values, variances = np.zeros(wanted.shape), np.zeros(wanted.shape)
-        determined = np.ones(wanted.shape, dtype=np.bool_)
-        terms: list[tuple[Ints, Ints, AnswerParts]] = []
-        used: set[int] = set()
-        numbers = np.arange(wanted.size).reshape(wanted.shape)
-        place = (
-            None if self._by is None else wanted.columns.index(self._by) if self._by in wanted.columns else -1
-        )
+        """Return numbers, variances, the rows and kinds of errors in each group, and releases."""
         if not self._groups:
             return Undetermined(wanted)
+        values, variances = np.zeros(wanted.shape), np.zeros(wanted.shape)
+        numbers = np.arange(wanted.size).reshape(wanted.shape)
+        terms: list[tuple[Ints, Ints, AnswerParts]] = []
+        used: set[int] = set()
         held, left = self._find_rows(wanted)
-        if left.any():
-            shape = [1] * len(wanted.shape)
-            if place is not None and place >= 0:
-                shape[place] = -1
-            determined &= ~left.reshape(shape)
+        determined = np.broadcast_to(~left.reshape(_along(wanted, self._by)), wanted.shape).copy()
         for group in self._groups.values():
-            rows = None if held is None else np.flatnonzero(held[:, group.touched].any(axis=1))
-            if rows is not None and not len(rows):
+            rows = np.flatnonzero(held[:, group.touched].any(axis=1))
+            if not len(rows):
                 continue
-            part = wanted
-            index: tuple[object, ...] = ()
-            if rows is not None and place is not None and place >= 0:
-                axes = list(wanted.axes)
-                axes[place] = axes[place].take(rows.tolist())
-                part = Marginal(tuple(axes))
-                index = (*[slice(None)] * place, rows)
+            part, index = self._take_rows(wanted, rows)
             parts, one = self._answer_group(group, part)
-            values[index] += one.values  # type: ignore[index]  # slices and an index array
-            variances[index] += one.variances  # type: ignore[index]
-            determined[index] &= one.determined  # type: ignore[index]
+            values[index] += one.values
+            variances[index] += one.variances
+            determined[index] &= one.determined
             used.update(each.released.release for each in group.system.measured)
-            if with_errors and parts is not None:
+            if with_errors:
                 kinds = self._arrange(group, part, parts.error_kind())
-                terms.append((numbers[index].ravel(), kinds.ravel(), parts))  # type: ignore[index]
+                terms.append((numbers[index].ravel(), kinds.ravel(), parts))
         if not determined.all():
             return Undetermined(self._find_missing(wanted, determined))
         return values, variances, terms, tuple(sorted(used))
 
-    def _find_rows(self, wanted: Marginal) -> tuple[Bools | None, Bools]:
+    def _take_rows(self, wanted: Marginal, rows: Ints) -> tuple[Marginal, Any]:
+        """Return a marginal with some rows of the column that tells groups apart, and where they are."""
+        if self._by not in wanted.columns:
+            return wanted, ()
+        axes = [axis.take(rows.tolist()) if axis.column == self._by else axis for axis in wanted.axes]
+        return Marginal(tuple(axes)), (*[slice(None)] * wanted.columns.index(self._by), rows)
+
+    def _find_rows(self, wanted: Marginal) -> tuple[Bools, Bools]:
         """Return the atoms of each row of the column that tells groups apart, and the rows beyond them."""
         if self._by is None or self._atoms is None:
-            return None, np.zeros(1, dtype=np.bool_)
+            return np.ones((1, 1), dtype=np.bool_), np.zeros(1, dtype=np.bool_)
         axis = wanted.axis(self._by)
         rows = (ValueSet.everything(),) if axis is None else axis.rows
         held, cut = self._atoms.locate(rows)
@@ -300,7 +296,7 @@ class Estimate:
         return parts, BlockAnswer(values, variances, determined & ~unknown)
 
     @staticmethod
-    def _arrange(group: ReleaseGroup, wanted: Marginal, tensor: np.ndarray) -> np.ndarray:
+    def _arrange(group: ReleaseGroup, wanted: Marginal, tensor: NDArray[Any]) -> NDArray[Any]:
         """Return a tensor over the columns of a group in the shape of a marginal."""
         names = list(group.columns)
         kept = [i for i, name in enumerate(names) if name in wanted.columns]
@@ -321,7 +317,8 @@ class Estimate:
         return Marginal(tuple(axes))
 
 
-def _along(wanted: Marginal, column: str) -> list[int]:
+def _along(wanted: Marginal, column: str | None) -> list[int]:
+    """Return the shape in which numbers of an axis are those of a marginal."""
     return [-1 if axis.column == column else 1 for axis in wanted.axes]
 
 
