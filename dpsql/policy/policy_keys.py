@@ -142,8 +142,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "constant": Key(
             FLAG,
             "`false`",
-            "a unit may have several rows in the table, all with one date (or NULL in all). It is tested for each "
-            "version of the data, as `unique` is",
+            "a unit may have several rows in the table, all with one date (or NULL in all). It is tested for "
+            "each version of the data, as `unique` is",
         ),
         "until": Key(
             NOW_OR_FALSE,

@@ -347,7 +347,8 @@ class DuckDBEngine:
         """Return the units of a table as texts, each with the day of a column; None if that fails."""
         reader = self.readers[table]
         cell, day = f"CAST({quote(unit)} AS VARCHAR)", f"TRY_CAST({quote(column)} AS DATE)"
-        sql = f"SELECT DISTINCT {cell} AS u, {day} AS d FROM ({reader.sql}) AS r WHERE {quote(unit)} IS NOT NULL"
+        rows = f"({reader.sql}) AS r WHERE {quote(unit)} IS NOT NULL"
+        sql = f"SELECT DISTINCT {cell} AS u, {day} AS d FROM {rows}"
 
         def work(cursor: duckdb.DuckDBPyConnection) -> pa.Table:
             return cursor.sql(sql).to_arrow_table()
