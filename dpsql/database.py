@@ -263,10 +263,8 @@ class Database:
 
     def _vet_constant(self, engines: Engines, table: Table, parts: UnitParts) -> None:
         """Check, once for each version of the data, that all rows of a unit have one date."""
-        key, version = (
-            f"one {parts.column} of {table.name}",
-            source_version(self.policy, table, self.versions),
-        )
+        version = source_version(self.policy, table, self.versions)
+        key = f"one {parts.column} of {table.name}"
         if self.ledger.is_vetted(key, version):
             return
         engine = engines.engine

@@ -595,6 +595,9 @@ def test_rows_of_a_unit_may_have_one_date_together(folder: Path) -> None:
                 one(opened, f"signups WHERE {W3}")
             assert ("all statements in sequence", "1", "", "") in parts(opened), "nothing was charged"
         done = subprocess.run(
-            [sys.executable, "-m", "dpsql", "check", str(policy)], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "dpsql", "--policy", str(policy), "check"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert "have several values of signed_up" in done.stdout
