@@ -248,7 +248,7 @@ class Release:
         return as_markdown(self.rows, self, Style())
 
     def to_svg(self, column: str | int | None = None) -> str:
-        """Return a chart as the text of an SVG file: a bar for each row, pale over its interval.
+        """Return a picture as the text of an SVG file: a line over time, bars, a shaded table, .., with ranges.
 
         Parameters
         ----------
@@ -261,12 +261,12 @@ class Release:
         ProgrammingError
             The release has no such number, or several of that name.
         """
-        from dpsql.render.html import release_svg  # noqa: PLC0415
+        from dpsql.render.drawing import release_svg  # noqa: PLC0415
 
         return release_svg(self, column)
 
     def plot(self, column: str | int | None = None) -> Any:  # noqa: ANN401  an object of another package
-        """Draw bars with intervals by matplotlib, or by Altair where only that is installed.
+        """Draw the picture of `to_svg` by matplotlib, or by Altair where only that is installed.
 
         Parameters
         ----------
@@ -275,8 +275,8 @@ class Release:
 
         Returns
         -------
-        matplotlib.axes.Axes or altair.LayerChart
-            The chart, which a notebook shows. Axes are in a figure of their own.
+        matplotlib.axes.Axes or altair.TopLevelMixin
+            The chart, which a notebook shows. Axes are in a figure of their own; of several small ones, the first.
 
         Raises
         ------
@@ -285,7 +285,7 @@ class Release:
         ProgrammingError
             The release has no such number, or several of that name.
         """
-        from dpsql.render.html import plot_release  # noqa: PLC0415
+        from dpsql.render.plot_packages import plot_release  # noqa: PLC0415
 
         return plot_release(self, column)
 
