@@ -248,7 +248,7 @@ class Release:
         return as_markdown(self.rows, self, Style())
 
     def to_svg(self, column: str | int | None = None) -> str:
-        """Return a picture as the text of an SVG file: a line over time, bars, a shaded table, .., with ranges.
+        """Return a picture with ranges as the text of an SVG file: a line over time, bars, a shaded table, ..
 
         Parameters
         ----------
@@ -276,7 +276,7 @@ class Release:
         Returns
         -------
         matplotlib.axes.Axes or altair.TopLevelMixin
-            The chart, which a notebook shows. Axes are in a figure of their own; of several small ones, the first.
+            The chart, which a notebook shows. Axes are in a figure of their own; of small ones, the first.
 
         Raises
         ------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import ProgrammingError
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_IN_GROUP, MOST_GROUPED, MOST_CELLS_WIDE = 4, 24, 12
 """Bars in a group, and in all groups; columns of a shaded table."""
+_MOST_READ, _MOST_TIMES = 20_000, 2_000
+"""Rows of which more than the largest are read, and places in time that a line has room for."""
 _FILLED = 0.4
 """The part of a shaded table's cells that have numbers, at least."""
 
@@ -40,6 +43,9 @@ def picture_of(release: Released, column: str | int | None = None) -> Picture | 
     if place is None:
         return None
     own = next((n for n in places(release).numbers if n.place == place), None)
+    rows = release.rows.num_rows
+    if rows > _MOST_READ:
+        release = _reduce(release, place)
     name = release.rows.column_names[place]
     keys = [_Key.of(release, key) for key in places(release).keys]
     found = estimates(release, own) if own is not None else _bare_estimates(release.rows.column(place))
@@ -66,18 +72,36 @@ def picture_of(release: Released, column: str | int | None = None) -> Picture | 
         columns = [place] if column is not None else _bare_numbers(release)
         columns = [i for i in columns if _is_date(release.rows.column(i)) == dated]
         return _marks_of(release, keys, columns, dated, made)
-    if not keys and release.rows.num_rows == 1:
+    if not keys and rows == 1:
         return _numbers_of(release, column, place, made)
+    if rows > _MOST_READ:
+        found_bars = _bars_of(release, keys, name, found, place, made)
+        return replace(found_bars, folded=_fold_words(len(found_bars.labels), rows, "groups"))
     if _selects(release):
         return _bars_of(release, keys, name, found, place, made)
     over_time = _line_of(keys, found, made)
-    if over_time is not None:
+    if over_time is not None and len(over_time.labels) <= _MOST_TIMES:
         return over_time
     return _two_keys(keys, found, made) or _bars_of(release, keys, name, found, place, made)
 
 
 Maker = Callable[..., Picture]
 """Makes a picture of its kind, keys, labels and series, with what the release says of itself."""
+
+
+def _reduce(release: Released, place: int) -> Released:
+    """Return a release with its largest rows alone, in their order."""
+    import numpy as np
+    import pyarrow as pa
+
+    column = release.rows.column(place)
+    if _is_date(column):
+        column = column.cast(pa.timestamp("us")).cast(pa.int64())
+    every = column.cast(pa.float64()).fill_null(0.0).to_numpy()
+    kept = pa.array(np.sort(np.argsort(-np.abs(every), kind="stable")[:MOST]))
+    whole: Any = release
+    reduced: Released = replace(whole, rows=release.rows.take(kept), table=release.table.take(kept))
+    return reduced
 
 
 def picture_of_rows(rows: pa.Table) -> Picture:
@@ -96,9 +120,8 @@ def picture_of_rows(rows: pa.Table) -> Picture:
     ]
     labels = [" · ".join(parts) for parts in zip(*keys, strict=True)] if keys else [""] * rows.num_rows
     found = _bare_estimates(rows.column(place))
-    there = [i for i, e in enumerate(found) if e is not None]
-    kept = [there[i] for i in _largest([abs(e.value) for e in found if e is not None], MOST)]
-    folded = _fold_words(len(kept), len(there), "rows") if len(kept) < len(there) else ""
+    kept = _largest([-1.0 if e is None else abs(e.value) for e in found], MOST)
+    folded = _fold_words(len(kept), len(found), "rows") if len(kept) < len(found) else ""
     series = (Series("", tuple(found[i] for i in kept)),)
     by = tuple(names[i] for i in texts)
     return Picture("bars", names[place], by, tuple(labels[i] for i in kept), series, "", folded=folded)
@@ -289,19 +312,19 @@ def _bars_of(
     release: Released, keys: Sequence[_Key], name: str, found: Estimates, place: int, made: Maker
 ) -> Picture:
     labels = _labels_of(keys, release.rows.num_rows, escape_controls(name))
-    there = [i for i, e in enumerate(found) if e is not None]
     if "of the lowest" in release.selection:
-        kept = there[:MOST]
+        kept = list(range(min(MOST, len(found))))
     else:
-        kept = [there[i] for i in _largest([abs(e.value) for e in found if e is not None], MOST)]
+        kept = _largest([-1.0 if e is None else abs(e.value) for e in found], MOST)
     gap = places(release).gap
     gaps: tuple[str, ...] = ()
     if gap is not None and gap < release.rows.num_columns:
-        cells = release_columns(release, Style(), none="")[gap].cells
-        gaps = tuple(cells[i].strip() for i in kept) if kept == list(range(len(kept))) else ()
+        shown = release_columns(release, Style(), none="")[gap]
+        cells = ["" if i in shown.nulls else cell.strip() for i, cell in enumerate(shown.cells)]
+        gaps = tuple(cells[i] for i in kept) if kept == list(range(len(kept))) else ()
     first = ordering_number(release)
     threshold = _threshold_of(release) if first is not None and first.place == place else None
-    folded = _fold_words(len(kept), len(there), "groups") if len(kept) < len(there) else ""
+    folded = _fold_words(len(kept), len(found), "groups") if len(kept) < len(found) else ""
     if "of the lowest" in release.selection:
         folded = folded.replace("largest", "lowest")
     series = [Series("", tuple(found[i] for i in kept))]

@@ -67,7 +67,7 @@ def _matplotlib(picture: Picture) -> Any:  # noqa: ANN401  matplotlib's Axes
 
 
 def _plot_bars(picture: Picture, axes: Any) -> None:  # noqa: ANN401
-    """Draw bars with ranges, in groups of several series; numbers are marks, for their bars would hide the range."""
+    """Draw bars with ranges, in groups of several series; numbers are marks: bars would hide the range."""
     thick = 0.8 / len(picture.series)
     for i, each in enumerate(picture.series):
         there = [(at + thick * i, e) for at, e in enumerate(each.estimates) if e is not None]
@@ -117,10 +117,8 @@ def _plot_line(picture: Picture, place: int, axes: Any, colour: str, dash: str) 
         axes.fill_between(
             x, [e.low for _, e in ranged], [e.high for _, e in ranged], color=colour, alpha=0.25
         )
-        marker = "o" if len(found) == 1 else None
-        axes.plot(
-            [at for at, _ in found], [e.value for _, e in found], color=colour, linestyle=style, marker=marker
-        )
+        look = {"color": colour, "linestyle": style, "marker": "o" if len(found) == 1 else None}
+        axes.plot([at for at, _ in found], [e.value for _, e in found], **look)
 
 
 def _panels(picture: Picture) -> Any:  # noqa: ANN401
@@ -128,24 +126,17 @@ def _panels(picture: Picture) -> Any:  # noqa: ANN401
 
     columns = min(_PANELS, len(picture.series))
     rows = math.ceil(len(picture.series) / columns)
-    figure, grid = pyplot.subplots(
-        rows,
-        columns,
-        figsize=(8, 1.3 * rows + 0.8),
-        layout="constrained",
-        sharex=True,
-        sharey=True,
-        squeeze=False,
-    )
+    shared: Any = {"sharex": True, "sharey": True, "squeeze": False}
+    size = (8, 1.3 * rows + 0.8)
+    figure, grid = pyplot.subplots(rows, columns, figsize=size, layout="constrained", **shared)
     every = grid.ravel()
     for i, each in enumerate(picture.series):
         _plot_line(picture, i, every[i], COLOURS[0], "")
         every[i].set_title(_plain(each.name), fontsize="small")
     for axes in every[len(picture.series) :]:
         axes.set_visible(False)
-    every[0].set_xticks(
-        [picture.at[0], picture.at[-1]], [picture.labels[0], picture.labels[-1]], fontsize="x-small"
-    )
+    ends = ([picture.at[0], picture.at[-1]], [picture.labels[0], picture.labels[-1]])
+    every[0].set_xticks(*ends, fontsize="x-small")
     figure.suptitle(_plain(f"{picture.title}\n{_notes(picture)}"), fontsize="small", wrap=True)
     return every[0]
 
@@ -156,9 +147,8 @@ def _plot_cells(picture: Picture, axes: Any) -> None:  # noqa: ANN401
         for row in range(len(picture.labels))
     ]
     axes.figure.colorbar(axes.imshow(numbers, cmap="Blues", aspect="auto"), label=_plain(picture.of))
-    axes.set_xticks(
-        range(len(picture.series)), [_plain(each.name) for each in picture.series], rotation=45, ha="right"
-    )
+    heads = [_plain(each.name) for each in picture.series]
+    axes.set_xticks(range(len(heads)), heads, rotation=45, ha="right")
     axes.set_yticks(range(len(picture.labels)), list(map(_plain, picture.labels)))
 
 
@@ -183,49 +173,43 @@ def _altair(picture: Picture) -> Any:  # noqa: ANN401  a chart of Altair
             if estimate is None:
                 continue
             below, above = _sides(estimate)
-            ends = {"low": estimate.value - below, "high": estimate.value + above}
-            more = {"at": picture.at[i]} if picture.at else {}
-            rows.append(
-                {"place": i, "label": label, "series": each.name, "value": estimate.value, **ends, **more}
-            )
+            row = {"place": i, "label": label, "series": each.name, "value": estimate.value}
+            row |= {"low": estimate.value - below, "high": estimate.value + above}
+            rows.append(row | ({"at": picture.at[i]} if picture.at else {}))
     lines = [line for line in _notes(picture).split("\n") if line]
     title = altair.Title(lines, fontSize=11, anchor="start")
-    base = altair.Chart(altair.Data(values=rows), title=title)
-    number = altair.X("value:Q", title=picture.of)
-    labels = altair.Y("label:N", sort=altair.EncodingSortField("place"), title=None)
+    return _altair_layers(picture, altair.Chart(altair.Data(values=rows), title=title))
+
+
+def _altair_layers(picture: Picture, base: Any) -> Any:  # noqa: ANN401
+    import altair
+
     several = len(picture.series) > 1
     colour = {"color": altair.Color("series:N", title=None)} if several else {}
+    labels = altair.Y("label:N", sort=altair.EncodingSortField("place"), title=None)
     if picture.at:
-        time = altair.X("label:O", sort=altair.EncodingSortField("at"), title=picture.by[0])
-        low = altair.Y("low:Q", title=picture.of)
-        band = base.mark_area(opacity=0.25).encode(x=time, y=low, y2="high:Q", **colour)
-        line = base.mark_line().encode(x=time, y=altair.Y("value:Q", title=picture.of), **colour)
-        both = altair.layer(band, line)
-        return (
-            both.properties(width=130, height=80).facet("series:N", columns=_PANELS)
-            if picture.kind == "panels"
-            else both
-        )
+        across = altair.X("label:O", sort=altair.EncodingSortField("at"), title=picture.by[0])
+        low, value = (altair.Y(name, title=picture.of) for name in ("low:Q", "value:Q"))
+        band = base.mark_area(opacity=0.25).encode(x=across, y=low, y2="high:Q", **colour)
+        both = altair.layer(band, base.mark_line().encode(x=across, y=value, **colour))
+        if picture.kind == "panels":
+            return both.properties(width=130, height=80).facet("series:N", columns=_PANELS)
+        return both
     if picture.kind == "cells":
-        head = altair.X("series:N", title=picture.by[1])
-        return base.mark_rect().encode(
-            x=head,
-            y=labels,
-            color=altair.Color("value:Q", title=picture.of),
-            tooltip=["label:N", "series:N", "value:Q", "low:Q", "high:Q"],
-        )
+        head, shade = altair.X("series:N", title=picture.by[1]), altair.Color("value:Q", title=picture.of)
+        told = ["label:N", "series:N", "value:Q", "low:Q", "high:Q"]
+        return base.mark_rect().encode(x=head, y=labels, color=shade, tooltip=told)
+    across = altair.X("value:Q", title=picture.of)
     if picture.kind == "marks":
-        return base.mark_point(filled=True, size=80).encode(x=number, y=labels, shape="series:N", **colour)
+        return base.mark_point(filled=True, size=80).encode(x=across, y=labels, shape="series:N", **colour)
     side = {"yOffset": altair.YOffset("series:N")} if several else {}
-    solid = (
-        base.mark_point(filled=True, size=80)
-        if picture.kind == "number"
-        else base.mark_bar(**({} if several else {"color": COLOURS[0]}))
-    )
-    drawn = [solid.encode(x=number, y=labels, **colour, **side)]
-    drawn.append(
-        base.mark_rule().encode(x=altair.X("low:Q", title=picture.of), x2="high:Q", y=labels, **side)
-    )
+    if picture.kind == "number":
+        drawn = [base.mark_point(filled=True, size=80).encode(x=across, y=labels)]
+    else:
+        solid = base.mark_bar() if several else base.mark_bar(color=COLOURS[0])
+        drawn = [solid.encode(x=across, y=labels, **colour, **side)]
+    ends = altair.X("low:Q", title=picture.of)
+    drawn.append(base.mark_rule().encode(x=ends, x2="high:Q", y=labels, **side))
     if picture.threshold is not None:
         rule = altair.Chart(altair.Data(values=[{"threshold": picture.threshold}]))
         drawn.append(rule.mark_rule(strokeDash=[5, 3]).encode(x="threshold:Q"))

@@ -146,7 +146,9 @@ def _end_names(
 def _hover(
     picture: Picture, x: Callable[[float], float], left: float, right: float, high: float
 ) -> list[Node]:
-    """Return a clear area over each place in time, whose title has its numbers."""
+    """Return a clear area over each place in time, whose title has its numbers; none if too narrow."""
+    if len(picture.at) > right - left:
+        return []
     places = [x(at) for at in picture.at]
     edges = [left, *((a + b) / 2 for a, b in pairwise(places)), right]
     parts = []
