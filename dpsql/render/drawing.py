@@ -103,9 +103,9 @@ def _draw_bars(picture: Picture, wide: int) -> tuple[list[Node], float]:
     left = 0.0 if narrow else heads + min(max(measure_text(name) for _, name, *_ in rows) + 10, wide * 0.3)
     right = wide - 4 if narrow else wide - min(room, wide * 0.4)
     x = make_scale(extent(picture) or (0.0, 1.0), left, right)
+    beside = max(measure_text(name) for _, name, *_ in rows) + room < wide - 8
     parts: list[Node] = []
-    y, first = 0.0, 0.0 if picture.threshold is None else float(LINE)
-    y = first
+    y = first = 0.0 if picture.threshold is None else float(LINE)
     for at, ((head, name, estimate, place), text) in enumerate(zip(rows, texts, strict=True)):
         if grouped and place == 0 and at:
             y += 8
@@ -114,8 +114,7 @@ def _draw_bars(picture: Picture, wide: int) -> tuple[list[Node], float]:
             if grouped and head:
                 drawn.append(draw_text(cut(head, count_fitting(wide)), 0, y + 14, weight=True))
                 y += LINE
-            beside = measure_text(name) + room < wide
-            drawn.append(draw_text(cut(name, count_fitting(wide - room - 8 if beside else wide)), 0, y + 14))
+            drawn.append(draw_text(cut(name, count_fitting(wide)), 0, y + 14))
             y += 0 if beside else LINE
             drawn.append(draw_text(text, wide - 4, y + 14, "end"))
             y += LINE + 2
@@ -153,10 +152,11 @@ def _draw_cells(picture: Picture, wide: int) -> tuple[list[Node], float]:
     left = min(max(map(measure_text, picture.labels)) + 10, wide * 0.3)
     names = [each.name for each in picture.series]
     longest, cell = max(map(measure_text, names)), (wide - left) / len(names)
-    level = longest <= cell - 4
-    top = 20.0 if level else min(longest * 0.72 + 14, 90.0)
-    if not level:  # the last name leans beyond its column
-        cell = (wide - left - max(0.0, min(longest, (top - 14) / 0.72) * 0.7 - cell / 2)) / len(names)
+    level, upright = longest <= cell - 4, cell < 26
+    lean = 1.0 if upright else 0.72
+    top = 20.0 if level else min(longest * lean + 14, 90.0)
+    if not level and not upright:  # the last name leans beyond its column
+        cell = (wide - left - max(0.0, min(longest, (top - 14) / lean) * 0.7 - cell / 2)) / len(names)
     high = 24
     ends = extent(picture) or (0.0, 1.0)
     most = max(abs(ends[0]), abs(ends[1])) or 1.0
@@ -168,10 +168,9 @@ def _draw_cells(picture: Picture, wide: int) -> tuple[list[Node], float]:
         if level:
             parts.append(draw_text(name, x, top - 6, "middle"))
         else:
-            words = cut(name, count_fitting((top - 14) / 0.72))
-            parts.append(
-                make_node("text", words, x=x, y=top - 6, transform=f"rotate(-46 {x:.1f} {top - 6:.1f})")
-            )
+            words = cut(name, count_fitting((top - 14) / lean))
+            turned = f"rotate({-90 if upright else -46} {x + 4 * upright:.1f} {top - 6:.1f})"
+            parts.append(make_node("text", words, x=x + 4 * upright, y=top - 6, transform=turned))
     for row, label in enumerate(picture.labels):
         y = top + row * high
         parts.append(draw_text(cut(label, count_fitting(left - 8)), left - 8, y + 16, "end"))

@@ -88,7 +88,7 @@ class Picture:
     def title(self) -> str:
         """What is drawn, in words: `n by month and clinic, 95% intervals`."""
         by = " and ".join(self.by)
-        level = f", {self.level} intervals" if self.level else ""
+        level = f", {self.level} interval{'s' * (len(self.every) != 1)}" if self.level else ""
         return f"{self.of} by {by}{level}" if by else f"{self.of}{level}"
 
     @property

@@ -77,16 +77,14 @@ def _curve(
     return parts
 
 
-def _time_ticks(picture: Picture, x: Callable[[float], float], room: float) -> list[tuple[float, str]]:
-    """Return labels of the axis of time that do not meet, the first one among them."""
-    found: list[tuple[float, str]] = []
-    last = -math.inf
-    step = max(map(measure_text, picture.labels)) + 12
-    for at, label in zip(picture.at, picture.labels, strict=True):
-        if x(at) - last >= step and x(at) + step / 2 <= room + step:
-            found.append((x(at), label))
-            last = x(at)
-    return found
+def _time_ticks(picture: Picture, x: Callable[[float], float]) -> list[tuple[float, str]]:
+    """Return labels of the axis of time that do not meet: each so many-th."""
+    room = max(map(measure_text, picture.labels)) + 12
+    places = [x(at) for at in picture.at]
+    for step in range(1, len(places)):
+        if all(after - before >= room for before, after in pairwise(places[::step])):
+            return list(zip(places[::step], picture.labels[::step], strict=True))
+    return [(places[0], picture.labels[0])]
 
 
 def draw_lines(picture: Picture, wide: int) -> tuple[list[Node], float]:
@@ -104,7 +102,7 @@ def draw_lines(picture: Picture, wide: int) -> tuple[list[Node], float]:
     for value in numbers:
         parts.append(draw_line(left, up(value), right, up(value), "axis" if value == 0 else "grid"))
         parts.append(draw_text(write_tick(value), left - 6, up(value) + 4, "end"))
-    for at, label in _time_ticks(picture, x, right):
+    for at, label in _time_ticks(picture, x):
         side = (
             "start"
             if at - measure_text(label) / 2 < 0

@@ -85,7 +85,7 @@ def test_a_release_without_rows_or_keys(fakes: SimpleNamespace) -> None:
     table = release.table.drop_columns(["diagnosis"])
     single = replace(release, rows=release.rows.select(["n"]), table=table, keys=())
     assert [text.text for text in ET.fromstring(single.to_svg()).iter(f"{SVG}text")][:3] == [
-        "n, 95% intervals",
+        "n, 95% interval",
         "1,234",
         "± 41",
     ]

@@ -13,8 +13,26 @@ function compare(a, b, direction) {
   return direction * order;
 }
 
+// Copies a text; the second way is for pages without TLS, where browsers have no first one.
+async function write(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    const area = el("textarea", {class: "hidden", "aria-hidden": "true"});
+    const focused = document.activeElement;
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const copied = document.execCommand("copy");
+    area.remove();
+    focused?.focus();
+    return copied;
+  }
+}
+
 export function pages(caption, facts) {
-  const columns = facts.shown;
+  const columns = facts.shown.map((column) => ({...column, whole: /^(date|timestamp|time)/.test(facts.columns[column.column].type)}));
   const rows = facts.rows.map((row, i) => i);
   let [order, sorted, direction, first] = [rows, -1, 1, 0];
   const box = el("div", {class: "pages"});
@@ -45,12 +63,8 @@ export function pages(caption, facts) {
   const copy = async () => {
     const text = (cell) => String(cell ?? "").replace(/[\t\n]+/g, " ");
     const lines = [columns.map((column) => text(column.name)), ...order.map((i) => columns.map((column) => text(column.cells[i])))];
-    try {
-      await navigator.clipboard.writeText(lines.map((line) => line.join("\t")).join("\n") + "\n");
-      said.textContent = `${order.length} rows were copied.`;
-    } catch {
-      said.textContent = "This browser does not let a page copy: take a download.";
-    }
+    const copied = await write(lines.map((line) => line.join("\t")).join("\n") + "\n");
+    said.textContent = copied ? `${order.length} rows were copied.` : "This browser does not let a page copy: take a download.";
   };
 
   const show = () => {
@@ -61,8 +75,8 @@ export function pages(caption, facts) {
     const shown = order.slice(first, first + ROWS);
     const page = order.length > ROWS ? `, rows ${first + 1} to ${first + shown.length} of ${order.length}` : "";
     const turns = order.length > ROWS ? [
-      el("button", {type: "button", class: "quiet", "data-turn": "back", disabled: first === 0, onclick: () => turn(first - ROWS, "back")}, "Back"),
-      el("button", {type: "button", class: "quiet", "data-turn": "on", disabled: first + ROWS >= order.length, onclick: () => turn(first + ROWS, "on")}, "On"),
+      el("button", {type: "button", class: "quiet", "data-turn": "back", disabled: first === 0, onclick: () => turn(first - ROWS, "back")}, "Previous 25 rows"),
+      el("button", {type: "button", class: "quiet", "data-turn": "on", disabled: first + ROWS >= order.length, onclick: () => turn(first + ROWS, "on")}, "Next 25 rows"),
     ] : [];
     put(box, table(`${caption}${page}`, cellsOf(shown), facts.first_row, heads),
       el("div", {class: "turns"}, turns, el("button", {type: "button", class: "quiet", onclick: copy}, "Copy")), said);
