@@ -279,6 +279,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "session_api",
     },
     "sqlalchemy": {"dbapi", "types"},
+    "notebook": {"dbapi", "errors"},
     "audit": BASE | {"kernel.mechanisms", "kernel.noise", "kernel.public_order", "mechanisms", "render"},
     # Whole statements; the rest of the package audits mechanisms and loads without sessions and engines.
     "audit.end_to_end": CORE | {"audit", "session", "session_api"},
