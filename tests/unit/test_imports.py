@@ -284,7 +284,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Whole statements; the rest of the package audits mechanisms and loads without sessions and engines.
     "audit.end_to_end": CORE | {"audit", "session", "session_api"},
     # `import dpsql` gives the connector; within the product only the front ends import it.
-    ROOT: BASE | {"database", "dbapi", "ledger", "policy", "release"},
+    ROOT: BASE | {"database", "dbapi", "ledger", "notebook", "policy", "release"},
     # The server; only the command line imports it, when it is started.
     # It asks sessions alone, so that what is below them can change.
     "serve": BASE
