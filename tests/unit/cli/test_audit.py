@@ -269,6 +269,7 @@ def test_a_statement_with_delta_and_unknown_keys(shop: Path, capsys: pytest.Capt
     assert audited["delta"] == pytest.approx(1e-5)
     assert audited["counterexample"]["pattern"] == "person 3 removed, 9 rows"
 
+
 def test_statements_over_parts_are_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The largest budget by parts is 1,000; a statement of epsilon 5 uses it up within 200 of 300 runs."""
     monkeypatch.chdir(tmp_path)
@@ -294,7 +295,8 @@ def test_statements_over_parts_are_audited(tmp_path: Path, monkeypatch: pytest.M
         "utf-8",
     )
     (tmp_path / "q.sql").write_text(
-        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 5) COUNT(*) FROM people WHERE day < DATE '2024-01-08'"
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 5) COUNT(*) FROM people"
+        " WHERE day < DATE '2024-01-08'"
     )
     assert main(["audit", "-f", "q.sql", "--remove-unit", "3", "--trials", "100"]) == ExitCode.OK
 

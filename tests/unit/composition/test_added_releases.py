@@ -18,6 +18,7 @@ from dpsql.estimates.disjoint_cells import Values
 from dpsql.policy import load
 from dpsql.release import Release
 from dpsql.session import Session
+from tests.narrow import present
 
 POLICY = """
 [budget]
@@ -127,7 +128,8 @@ def test_weeks_add_up_to_a_span_and_cost_nothing(session: Session, folder: Path)
         found.properties["computed"]
         == "computed from releases 1, 2, 3 (of 3), as of release 3; costs nothing"
     )
-    assert (found.number, found.charge.epsilon, found.receipt) == (None, 0, "")
+    assert (found.number, found.receipt) == (None, "")
+    assert found.charge.epsilon == 0
     assert found.properties["computed"] in repr(found)
     assert numbers(found, "n_stddev") == pytest.approx([np.sqrt(6)] * 2, rel=0.01)
     total = release(session, only(f"signups WHERE {ALL}"))
@@ -189,7 +191,7 @@ def test_what_was_not_told_is_refused_with_a_statement_that_measures_it(session:
     assert told_by(release(session, text)) == [1, 2, 3]
     with pytest.raises(QueryRefused, match="missing: n of age 5") as refused:
         session.run(only("signups WHERE age = 5"))
-    session.run(refused.value.hint)
+    session.run(present(refused.value.hint))
     assert told_by(release(session, only("signups WHERE age = 5"))) == [4]
 
 
@@ -200,7 +202,7 @@ def test_an_error_that_is_wanted(session: Session) -> None:
         QueryRefused, match=r"tell it within \d.*, not 2: to measure it anew costs epsilon 1\.5"
     ) as refused:
         session.run(only(f"signups WHERE {ALL}", options=", error = 2"))
-    session.run(refused.value.hint)
+    session.run(present(refused.value.hint))
 
 
 def test_explain_says_what_it_would_be_computed_from(session: Session) -> None:
