@@ -7,12 +7,13 @@ written                                          is
 ``APPROX_TOP_K(x, 3)``, ``APPROX_TOP_COUNT``     the list of the three largest groups
 ``STRING_AGG(DISTINCT x, ',')``, ``LIST`` ..     the list of the values that are found, sorted
 ``QUANTILE_CONT(x, [.25, .75])``                 the list of the two quantiles, in one release
+``SELECT x .. INTERSECT SELECT x ..``            the same of the values that are found; EXCEPT, UNION
 ===============================================  ==========================================================
 
 Rows without x are in none of them. A value is found as one of a list of IN is: each unit speaks for one of
 its values, so rarer values are missed, and the answer says so. Each call is a release of its own, of all rows
 of its block; in a block with GROUP BY they are refused. Lists of quantiles stay in their release, as columns
-of it.
+of it. The branches of a set operation that select the unit stay rows of units.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
-from dpsql.analysis.aggregate_functions import aggregate_name
+from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
 from dpsql.analysis.compiler import function_name, read_number, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
-from dpsql.composition.values_of_rows import list_ctes_of, list_found_values
+from dpsql.composition.values_of_rows import ABSENT, FOUND, list_ctes_of, list_found_values
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clause, Clauses, Options, Query, copy_tree, find_nodes, keep_title, walk_tree
 from dpsql.lazy_dataclass import dataclass
@@ -69,24 +70,80 @@ def with_lists(query: Query, policy: Policy, catalog: Catalog) -> Query:
     if query.clause != Clause():
         return query
     provenance, inner = Provenance(query.source, policy, catalog), dict(query.inner)
+    for node in find_nodes(root, exp.SetOperation):
+        if isinstance(node.parent, (exp.SetOperation, exp.CTE)):
+            continue
+        branches = _list_branches(node)
+        read = [_read_branch(branch, provenance) for branch in branches or ()]
+        if not read or None in read:
+            continue
+        for branch, values in zip(branches or (), read, strict=True):
+            assert values is not None  # noqa: S101  as seen
+            number = _NUMBER - len(inner)
+            listed = list_found_values(branch, values[0], number, negated=False)
+            name = branch.expressions[0].alias_or_name
+            listed.set("expressions", [exp.alias_(exp.column("k", quoted=True), name, quoted=True)])
+            for literal in find_nodes(listed.args["where"], exp.Literal):
+                if FOUND in literal.meta:
+                    literal.meta[ABSENT] = f"Rows without a {name} are left out"
+            mechanism = "LAPLACE" if values[1] else None
+            inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+            branch.replace(listed)
     for select in find_nodes(root, exp.Select):
         if {name for name, value in select.args.items() if value} - _BESIDE:
             continue
         calls = [call for item in select.expressions for call in _list_calls(item)]
-        found = [read for call in calls if (read := _read(call)) is not None]
+        found = [made for call in calls if (made := _read(call)) is not None]
         if not found or not _is_of_units(select, found, provenance):
             continue
         rows = copy_tree(select, "expressions", "with_")
         for one in found:
             number = _NUMBER - len(inner)
-            made, clauses = _write(one, rows, number, provenance, _list_ctes(select, provenance))
+            listed, clauses = _write(one, rows, number, provenance, _list_ctes(select, provenance))
             if clauses is not None:
                 inner[number] = clauses
-            one.node.replace(keep_title(one.node, exp.Subquery(this=made)))
+            one.node.replace(keep_title(one.node, exp.Subquery(this=listed)))
         if len(found) == len(calls):  # the rows are read by the releases alone
             for name in ("from_", "joins", "where"):
                 select.set(name, None)
     return query if inner == query.inner else replace(query, inner=inner)
+
+
+def _list_branches(node: exp.SetOperation) -> list[exp.Select] | None:
+    """Return the branches of set operations in which a value counts once; None for others."""
+    found = list[exp.Select]()
+    for side in (node.this, node.expression):
+        inner = side.unnest() if isinstance(side, exp.Subquery) else side
+        if isinstance(inner, exp.SetOperation):
+            below = _list_branches(inner)
+            if below is None:
+                return None
+            found += below
+        elif isinstance(inner, exp.Select):
+            found.append(inner)
+    whole = bool(node.args.get("distinct")) and not any(node.args.get(name) for name in ("with_", "by_name"))
+    return found if whole else None
+
+
+def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] | None:
+    """Return the unit of the rows of a branch, and whether its values are declared; None if it is no list."""
+    given = {name for name, value in branch.args.items() if value}
+    if given - _BESIDE - {"distinct"} or "with_" in given or len(branch.expressions) != 1:
+        return None
+    item, distinct = branch.expressions[0], branch.args.get("distinct")
+    if item.is_star or contains_aggregate(item) or not item.alias_or_name:
+        return None
+    if distinct is not None and distinct.args.get("on") is not None:
+        return None
+    ctes = list_ctes_of(branch, of)
+    unit = of.find_unit(branch, ctes)
+    if unit is None:
+        return None
+    try:
+        owned, declared = of.read_values(branch, item.unalias(), ctes)
+    except QueryRefused:
+        return None
+    return None if owned else (unit, declared)
 
 
 def _list_ctes(select: exp.Select, of: Provenance) -> tuple[Cte, ...]:

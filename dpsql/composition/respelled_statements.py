@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
+from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
 from dpsql.composition.equivalent_blocks import with_counts
 from dpsql.composition.lists_of_values import with_lists
@@ -23,6 +24,10 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
     if query.options.as_of is not None:
         tree = with_clock(tree, query.options.as_of)
     tree = tree if query.inner else with_counts(tree, policy)
+    for select in find_nodes(tree, exp.Select):
+        offset = select.args.get("offset")
+        if offset is not None and read_whole_number(offset.expression) == 0:
+            select.set("offset", None)
     nested = len(find_nodes(tree, exp.Select)) > 1
     if nested and any(table.covers for table in policy.tables.values()):
         tree = with_covered(tree, policy)

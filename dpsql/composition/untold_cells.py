@@ -37,10 +37,11 @@ def say_cell(cell: Cell, numbers: AddableNumbers, every: Every | None) -> str:
 
 
 def write_condition(cell: Cell, numbers: AddableNumbers) -> str:
-    """Return the condition that a row is in a cell; "" if all rows are."""
+    """Return the condition that a row of a statement is in a cell; "" if all of its rows are."""
     found = []
     for column, values in cell.items():
-        if values != _known(numbers, column, values):
+        known = _known(numbers, column, values)
+        if values != known & numbers.where.get(column, known):
             name, kind = write_name(numbers.titles.get(column, column)), numbers.kind(column)
             found.append(" OR ".join(_terms(values, name, kind)))
     return " AND ".join(f"({each})" if " OR " in each else each for each in found)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from dpsql.render.plots import PValueCurve
     from dpsql.render.readable import Released
 
-_ROWS = 200
-"""Rows that are drawn; the others are counted below."""
+_ROWS, _OPEN = 200, 25
+"""Rows that are drawn, the others are counted below; rows of a table that is open below a picture."""
 _LEFT, _RIGHT = {"style": "text-align:left"}, {"style": "text-align:right"}
 
 
@@ -71,6 +71,8 @@ def release_html(release: Released, total: Charge | None = None) -> str:
     notes += [text] if (text := line(release)) else []
     notes += [" · ".join(summary(release, total)), *assumptions(release), *release.warnings]
     found = table(heads, zip(*columns, strict=True))
+    if above and release.rows.num_rows > _OPEN:
+        found = tag("details", tag("summary", f"{release.rows.num_rows:,} rows"), found)
     return tag("div", above, found, _notes_below(notes), class_="dpsql")
 
 

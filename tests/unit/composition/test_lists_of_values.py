@@ -50,6 +50,10 @@ LIKE_SQL = [
     "SELECT LIST(DISTINCT note ORDER BY note) AS l, COUNT(*) AS n FROM visits WHERE cost < 50",
     "SELECT ARRAY_AGG(DISTINCT code ORDER BY code) FILTER (WHERE code < 9) FROM visits",
     "SELECT m, n FROM (SELECT MODE(place) AS m, COUNT(*) AS n FROM visits WHERE cost > 10) AS t",
+    "SELECT note FROM visits WHERE cost < 20 INTERSECT SELECT note FROM visits WHERE cost > 80 ORDER BY note",
+    "SELECT COUNT(*) AS n FROM (SELECT code FROM visits WHERE user_id < 9000 AND code < 30 EXCEPT SELECT DISTINCT code FROM visits WHERE code > 20) AS t",
+    "SELECT COUNT(*) AS n FROM ((SELECT place FROM visits WHERE user_id < 9000 AND place IS NOT NULL) UNION SELECT note FROM visits WHERE user_id < 9000) AS t",
+    "SELECT place, COUNT(*) AS n FROM visits WHERE place = 'north' GROUP BY place ORDER BY n DESC LIMIT 5 OFFSET 0",
     "WITH v AS (SELECT * FROM visits WHERE cost > 10) SELECT MODE(place), STRING_AGG(DISTINCT place ORDER BY place) FROM v WHERE user_id < 9000",
 ]
 
@@ -108,6 +112,15 @@ def test_one_user_speaks_for_one_value(session: Session) -> None:
     assert sum(int(n) for each in exact_of(part.counting.count()).n for n in each) == 2001
 
 
+def test_branches_are_found_apart_and_what_is_left_out_is_told(session: Session) -> None:
+    asked = "SELECT place FROM visits EXCEPT SELECT place FROM visits WHERE cost < 50"
+    prepared = of_type(session.prepare(asked), PreparedComposed)
+    assert [part.plan.compiled.certificate.most_groups for part in prepared.parts] == [1, 1]
+    told = present(session.run(asked).release).warnings[0]
+    assert told.startswith("found: a place counts")
+    assert told.endswith(". Rows without a place are left out")
+
+
 def test_calls_without_groups_read_no_rows_besides(session: Session) -> None:
     prepared = of_type(session.prepare("SELECT MODE(place), MODE(code) FROM visits"), PreparedComposed)
     assert len(prepared.parts) == 2
@@ -138,3 +151,20 @@ def test_calls_without_groups_read_no_rows_besides(session: Session) -> None:
 def test_what_shows_rows_or_single_units_is_refused(session: Session, items: str) -> None:
     with pytest.raises(QueryRefused):
         session.prepare(f"SELECT {items} FROM visits{' GROUP BY place' if 'place, M' in items else ''}")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT place FROM visits INTERSECT ALL SELECT place FROM visits",
+        "SELECT place FROM visits UNION ALL SELECT place FROM visits",
+        "SELECT user_id FROM visits INTERSECT SELECT user_id FROM visits",
+        "SELECT visit FROM visits EXCEPT SELECT visit FROM visits",
+        "SELECT place, note FROM visits INTERSECT SELECT place, note FROM visits",
+        "SELECT * FROM visits EXCEPT SELECT * FROM visits",
+        "SELECT MAX(place) FROM visits EXCEPT SELECT place FROM visits",
+    ],
+)
+def test_other_set_operations_of_rows_are_refused(session: Session, sql: str) -> None:
+    with pytest.raises(QueryRefused):
+        session.prepare(sql)

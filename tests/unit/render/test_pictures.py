@@ -305,6 +305,9 @@ def test_a_notebook_draws_bars_in_the_table_and_other_pictures_above() -> None:
     line = release_html(CASES["a date"][1])
     assert line.count("<svg") == 1
     assert line.index("<svg") < line.index("<table")
+    assert "<details>" not in line
+    long = release_html(CASES["months of wards"][1])
+    assert "<details><summary>60 rows</summary><table>" in long
 
 
 def test_there_is_nothing_to_draw_of_keys_alone() -> None:

@@ -139,8 +139,10 @@ def test_a_linear_statement_is_read_from_its_plan(session: Session) -> None:
     )
     (statement,) = found.statements
     made = cell_sums_of(
-        statement.prepared.parts[0].plan, session.policy, statement.prepared.engines.schema_database
-    )  # type: ignore[union-attr]
+        statement.prepared.parts[0].plan,  # type: ignore[union-attr]
+        session.policy,
+        statement.prepared.engines.schema_database,
+    )
     assert (made.table, made.keys, len(made.own[0]), len(made.own[1])) == ("signups", (), 0, 1)
     assert set(made.columns) == {"signed_up", "channel", "country"}
     top = session.prepare(

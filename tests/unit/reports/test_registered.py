@@ -114,7 +114,7 @@ def test_another_text_under_a_name_is_refused_and_mixes_with_nothing(session: Se
     run(session, "2026-W02", "more")
     assert run(session, "2026-W02") == first
     assert Fraction(79, 100) < spent(session, "2026-W02") <= Fraction(4, 5)
-    measured = {name: set() for name in ("weekly", "more")}
+    measured: dict[str, set[Any]] = {name: set() for name in ("weekly", "more")}
     for name, numbers in measured.items():
         known = session.reports.plan_run(name, "2026-W02").known
         numbers |= {number for _, _, number in known}

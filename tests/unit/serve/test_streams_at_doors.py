@@ -123,7 +123,7 @@ def by_wire(*, extended: bool) -> list[list[tuple[bytes | None, ...]]]:
         alice = await bench.log_in()
         found = []
         for text in SCRIPT:
-            sent = (f.query(text),)
+            sent: tuple[bytes, ...] = (f.query(text),)
             if extended:
                 sent = (f.parse(text), f.describe(b"S"), f.bind(), f.execute(), f.SYNC)
             messages = await alice.ask(*sent)
