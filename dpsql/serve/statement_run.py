@@ -259,7 +259,7 @@ class StatementRun:
         result = self.session.execute(prepared, running=self.running, most=most)
         notices = tuple(Notice("NOTICE", each) for each in result.notices)
         notices += () if result.release is None else messages_of(result.release, None)
-        return self._answer(result.table, None, None, notices)
+        return self._answer(result.table, result.release, None, notices)
 
     def _not_agreed(self, prepared: PreparedPrivate | PreparedComposed, price: Charge) -> PriceNotAgreed:
         """Return the error that tells the price, and what to write in order to agree to it."""
