@@ -74,6 +74,14 @@ class Error(Exception):
         """Return the lines that a notebook shows: what is wrong and where in the statement, and no frames."""
         return f"{type(self).__name__}: {self}".splitlines()
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows of an error that is displayed: its text, with the marks in place."""
+        from html import escape  # noqa: PLC0415  only notebooks draw
+
+        kind, text = type(self).__name__, escape(str(self))
+        style = "white-space:pre-wrap;border-left:4px solid #b42318;padding-left:.6em;text-align:left"
+        return f'<pre class="dpsql" role="alert" style="{style}"><b>{kind}</b>: {text}</pre>'
+
 
 class InterfaceError(Error):
     """The connector was used wrongly, for instance after `close()`."""

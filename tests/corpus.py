@@ -42,6 +42,14 @@ class Outcome(NamedTuple):
     message: str = ""
     """Why the statement is refused as it was found; empty if it is not."""
 
+    @property
+    def accepted(self) -> bool:
+        """Whether the statement was answered as it was found, and rightly.
+
+        The runner says "spelled" also where the exact answer is that of another text (`exact.sql`).
+        """
+        return self.outcome == "as written" or (self.outcome == "spelled" and not self.message)
+
 
 class Reference(NamedTuple):
     """The exact answer to statements that plain DuckDB cannot run, or whose own bounds cut values."""
@@ -122,6 +130,29 @@ RIGHT OUTER JOIN (SELECT UNNEST(['pen', 'pencil', 'book']) AS item) USING (item)
     ),
 )
 """Written by hand, over the rows of the corpus; what the corpus itself says comes first."""
+
+
+class Fact(NamedTuple):
+    """What an owner declares of a table who knows how its rows come about, without looking at them."""
+
+    source: str
+    table: str
+    line: str
+
+
+FACTS = (
+    Fact("dvdrental", "payment", 'same_unit = { rental_id = "rental.rental_id" }'),
+    Fact(
+        "omop",
+        "condition_occurrence",
+        'same_unit = { visit_occurrence_id = "visit_occurrence.visit_occurrence_id" }',
+    ),
+    Fact("tpcdsb", "store_sales", 'domain.ss_store_sk = { table = "store", column = "s_store_sk" }'),
+    Fact("tpcdsb", "store_sales", 'domain.ss_item_sk = { table = "item", column = "i_item_sk" }'),
+    Fact("week8", "cb_events", 'owned = ["visit_id"]'),
+)
+"""A payment is of the customer of its rental, a condition of the person of its visit, a visit of one user;
+a sale is in one of the stores, and of one of the items."""
 BY_ITS_ERROR = frozenset({"clickbench31", "omop10", "omop30", "people31"})
 """Statements with more noise than the corpus allows, or with MIN or MAX.
 
@@ -131,9 +162,9 @@ value that enough units reach, which lies between the least and the largest valu
 """
 STANDARD_DEVIATIONS = 8
 """How many stated standard deviations a number may be off: Laplace noise is 1 in 80,000 times beyond them."""
-LEAST_AS_WRITTEN = 0.85
-"""The least share of statements in scope that are answered right as they were found."""
-LEAST_RIGHT = 0.90
+LEAST_AS_WRITTEN = 0.88
+"""The least share of statements in scope that are accepted as they were found, and answered right."""
+LEAST_RIGHT = 0.92
 """The least share that is answered right with a documented spelling or the refusal's own rewrite as well."""
 MOST_FEW_ROWS = 4
 """The most statements of whose rows less than half come."""
@@ -156,6 +187,15 @@ def problems(outcomes: Iterable[Outcome]) -> list[str]:
     if seen["WRONG"]:
         found.append(f"WRONG: {seen['WRONG']}")
     return found
+
+
+def add_facts(corpus: Path) -> None:
+    """Write the facts into the policies of the sources, below the heads of their tables."""
+    for one in FACTS:
+        path, head = corpus / "sources" / one.source / "policy.toml", f"[tables.{one.table}]\n"
+        if path.exists():
+            text = path.read_text("utf-8")
+            path.write_text(text.replace(head, f"{head}{one.line}\n"), "utf-8")
 
 
 def add_references(corpus: Path) -> None:
@@ -318,7 +358,9 @@ def judged(copy: Path) -> tuple[int, list[Outcome]]:
         two = again.get(one.ident, one) if one.outcome == "WRONG" else one
         if two.outcome == "WRONG" and two.ident in BY_ITS_ERROR and within_error(copy, two.source, two.sql):
             two = two._replace(outcome="noise")
-        elif two.outcome == "WRONG" and two.source and right_without_empty(copy, two.source, two.sql):
+        elif (
+            two.outcome == "WRONG" and two.source and right_without_empty(copy, two.source, two.sql)
+        ) or two.accepted:
             two = two._replace(outcome="as written")
         out.append(two)
     return code, out
@@ -332,6 +374,7 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         copy = shutil.copytree(arguments[0], Path(scratch) / "corpus", ignore=shutil.ignore_patterns("build"))
         add_references(copy)
+        add_facts(copy)
         code, outcomes = judged(copy)
         offers = dead_ends(copy, outcomes) if outcomes else []
     if not outcomes:

@@ -42,6 +42,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 
 from sqlglot import exp
 
@@ -268,8 +269,10 @@ def complete_options(options: Options, defaults: Options) -> Options:
     """Return the options with the defaults in the place of those that the analyst left out.
 
     An error takes the place of the default epsilon, and an epsilon that of the default error. Where both have
-    a default, the error holds.
+    a default, the error holds. What is added up from releases is planned as if it cost 1.
     """
+    if options.combine is not None and (options.epsilon or options.error) is None:
+        options = replace(options, epsilon=Fraction(1))
     kept = ["at"]
     if options.epsilon is not None:
         kept.append("error")

@@ -30,7 +30,6 @@ from dpsql.analysis.scalar_rules import RULES, build_typed, compile_condition, c
 from dpsql.analysis.syntax_rules import SYNTAX_RULES, ZONE_RULES, compile_lambda_call, compile_timezone_call
 from dpsql.analysis.typed_expression import Literal, Typed, bounds_of_constant, make_constant
 from dpsql.analysis.window_functions import WINDOW_RULES
-from dpsql.errors import Fix
 from dpsql.kernel.tree import (
     Apply,
     Binary,
@@ -43,7 +42,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
 )
 from dpsql.kernel.tree.forms import LONGEST, concatenated
-from dpsql.language import READ, READINGS, call_end, explain_unclear
+from dpsql.language import READ, READINGS, refuse_unclear
 from dpsql.policy import Assumed
 from dpsql.types import (
     BIGINT,
@@ -173,12 +172,8 @@ def _call(compiler: StatementCompiler, node: exp.Expr, scope: Scope) -> Typed:
     name = function_name(node)
     if name is None:
         raise compiler.source.refuse("this function is not allowed over private data", node)
-    doubt = explain_unclear(node)
-    if doubt is not None:
-        start = compiler.source.position(node)
-        end = call_end(compiler.source, start) + 1 if doubt.same else -1
-        fix = Fix(doubt.hint, start, end, asks=doubt.asks) if doubt.same else None
-        raise compiler.source.refuse(doubt.what, node, doubt.hint, fix)
+    if (unclear := refuse_unclear(compiler.source, node)) is not None:
+        raise unclear
     if name.lower() in ("list_filter", "list_transform"):
         return compile_lambda_call(compiler, node, scope)
     special = _SPECIAL.get(name.lower())

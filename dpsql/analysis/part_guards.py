@@ -107,6 +107,7 @@ def guard_parts(compiler: StatementCompiler, query: Query, select: exp.Select) -
         )
     if found.cut and now is not None:
         last = Calendar(home.every).number(now)
+        compiler.read_before = Calendar(home.every).first_day(last + 1)
         compiler.assume(
             Assumed(
                 f"{declared.column} of {declared.table}", f"up to {Calendar(home.every).name(last)}", "policy"

@@ -10,6 +10,7 @@ from dataclasses import field, replace
 from datetime import datetime, time
 
 from dpsql.analysis import select_blocks
+from dpsql.analysis.addable_numbers import keep_addable
 from dpsql.analysis.bound_ladders import Contribution
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_query import CompiledQuery, seal
@@ -264,6 +265,9 @@ def state_plan(draft: Draft) -> Plan:
         cut_values=tuple(find_cut_values(compiler, count) for count in block.counts),
         equal=tuple(places.setdefault(count, place) for place, count in enumerate(block.counts)),
         closed=compiler.closed,
+        addable=None
+        if draft.sparse or compiler.ladders or size is None
+        else keep_addable(block.addable, kept),
     )
 
 

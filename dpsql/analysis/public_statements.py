@@ -31,6 +31,7 @@ from dpsql.language import (
     find_nodes,
     find_tables,
     name_columns,
+    refuse_unclear,
     walk_tree,
 )
 from dpsql.policy import Policy, Table, View, fold
@@ -58,7 +59,7 @@ _MORE = split_words(
     """
     coalesce ifnull nullif if greatest least concat concat_ws now random today row_number rank dense_rank
     percent_rank cume_dist ntile lag lead first_value last_value nth_value stddev variance position lpad
-    rpad version
+    rpad version list_value
     """
 )
 
@@ -249,7 +250,7 @@ def _check_function(query: Query, node: exp.Anonymous) -> None:
         or (name.lower() in _TABLE_FUNCTIONS and isinstance(node.parent, exp.Table))
     )
     if not allowed:
-        raise query.source.refuse(
+        raise refuse_unclear(query.source, node) or query.source.refuse(
             f"the function {str(name or node.this)[:60]} is not supported", node, unknown="function"
         )
 

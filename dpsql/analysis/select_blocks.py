@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -301,7 +301,7 @@ def _project(
         unique |= _find_unique(on, places)
     elif distinct is not None:
         check_arguments(compiler.source, distinct, frozenset())
-        _check_distinct(compiler, node, source, columns)
+        _check_distinct(compiler, node, source, values)
         merged = True
         unique.add(frozenset(i for i, c in enumerate(columns) if c.unit is not UnitRole.EXACT))
     if node.args.get("qualify") is not None:
@@ -319,13 +319,14 @@ def _project(
 
 
 def _check_distinct(
-    compiler: StatementCompiler, node: exp.Select, source: From, columns: tuple[RelationColumn, ...]
+    compiler: StatementCompiler, node: exp.Select, source: From, values: Sequence[Typed]
 ) -> None:
+    """Refuse DISTINCT of rows of several units; the hidden unit is compared beside a key of one unit each."""
     if source.owner is None:
         return
     if source.owner.row:
         raise compiler.source.refuse("DISTINCT would merge rows, and each row is a privacy unit", node)
-    if not any(c.unit is UnitRole.EXACT for c in columns):
+    if not any(value.groups_units for value in values):
         raise compiler.source.refuse(
             "DISTINCT over private rows must select their privacy unit",
             node.args["distinct"],

@@ -33,6 +33,7 @@ from dpsql.errors import ProgrammingError
 from dpsql.language import Options, Set
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
+from dpsql.policy.part_declarations import MOST_EPSILON
 from dpsql.session import Session
 from dpsql.session_api import StatementResult
 
@@ -232,9 +233,10 @@ def private_statements(policy: Policy, statements: Iterable[tuple[str, str]]) ->
 
 
 def _open_scratch(policy: Policy, folder: Path) -> Session:
-    """Open a session with a scratch ledger in a new folder, and a budget that is never used up."""
+    """Open a session with a scratch ledger in a new folder; its budget is endless, by parts the largest."""
     ledger = Path(tempfile.mkdtemp(dir=folder)) / "ledger.sqlite"
-    budget = replace(policy.budget, epsilon=_ENDLESS, delta=_DELTA, ledger=ledger, high_water=False)
+    epsilon = Fraction(MOST_EPSILON) if policy.parts else _ENDLESS
+    budget = replace(policy.budget, epsilon=epsilon, delta=_DELTA, ledger=ledger, high_water=False)
     scratch = replace(policy, budget=budget, analysts={}, groups={}, share_releases=False)
     return Session(scratch, analyst="audit")
 
@@ -302,7 +304,7 @@ class _AuditSide:
         self._policy, self._asked, self._folder = policy, asked, folder
         self._opened = ExitStack()
         self._left = 0
-        """Runs that the delta of the present ledger still pays for."""
+        """Runs that the present ledger still pays for."""
 
     def __str__(self) -> str:
         return self.name
@@ -320,8 +322,9 @@ class _AuditSide:
             prepared = _without_reuse(prepared)
         else:
             raise ProgrammingError("only a private statement can be audited")
-        delta = prepared.price.delta
-        self._left = 10**9 if not delta else max(1, int(_DELTA / delta))
+        price, budget = prepared.price, session.database.policy.budget
+        amounts = ((budget.epsilon, price.epsilon), (budget.delta, price.delta))
+        self._left = max(1, min(10**9, *(int(total / each) for total, each in amounts if each)))
         self._execute = partial(session.execute, prepared)
         return prepared
 

@@ -42,6 +42,12 @@ _SHOWN = 20
     is_flag=True,
     help="For the owner: go on with a ledger that is older than its mark, or lost: that is spent.",
 )
+@click.option("--streams", is_flag=True, help="List the streams of checks of all analysts, or of --analyst.")
+@click.option(
+    "--close-stream",
+    metavar="NAME",
+    help="For the owner: settle a stream of --analyst, also if nobody can tell whether its check runs.",
+)
 @click.option(
     "--moved",
     is_flag=True,
@@ -58,11 +64,14 @@ def budget_command(
     head: bool,
     receipt: str | None,
     accept_restored: bool,
+    streams: bool,
+    close_stream: str | None,
     moved: bool,
 ) -> int:
     """Show what is spent, on what, and what is left."""
     settings: CliSettings = ctx.obj
-    chosen = [json_, clear_failures, check_, head, receipt is not None, accept_restored, moved]
+    others = [streams and not json_, close_stream is not None]
+    chosen = [json_, clear_failures, check_, head, receipt is not None, accept_restored, moved, *others]
     if ctx.invoked_subcommand is not None:
         if any(chosen):
             raise click.UsageError("the options of `budget` do not go with `check`")
@@ -77,6 +86,10 @@ def budget_command(
         return _accept_restored(settings)
     if moved:
         return _spend_in_all_parts(settings)
+    if close_stream is not None:
+        return _close_stream(settings, close_stream)
+    if streams:
+        return _show_streams(settings, json_=json_)
     if settings.format not in (None, "table", "json"):
         raise click.UsageError("the budget is shown as a table or as JSON")
     with settings.answers("table") as out, settings.open_ledger() as ledger:
@@ -145,6 +158,37 @@ def _spend_in_all_parts(settings: CliSettings) -> int:
         forget_units(ledger)
     narrate.note("what was asked of any part counts in every part now")
     _tell_added(added)
+    return ExitCode.OK
+
+
+def _show_streams(settings: CliSettings, *, json_: bool) -> int:
+    """List the latest stream of each name, of one analyst or of all."""
+    import json
+
+    from dpsql.check_streams import show_streams
+
+    with settings.answers("table") as out, settings.open_ledger() as ledger:
+        found = show_streams(ledger.streams.list(settings.analyst), analysts=True)
+        if json_ or settings.format == "json":
+            out.write_text(json.dumps(found.to_pylist(), indent=2, ensure_ascii=False) + "\n")
+        else:
+            out.write(found, None)
+    return ExitCode.OK
+
+
+def _close_stream(settings: CliSettings, name: str) -> int:
+    """Settle an analyst's stream: what its checks have used stays charged."""
+    from dpsql.errors import ProgrammingError
+
+    analyst = settings.analyst or "analyst"
+    with settings.open_ledger() as ledger:
+        found = ledger.streams.find(analyst, name.lower())
+        if found is None or found.state != "open":
+            raise ProgrammingError(f"{analyst} has no open stream {name[:60]}")
+        closed = ledger.streams.close(found.entry, by_owner=True)
+    narrate.note(
+        f"the stream {closed.terms.name} of {analyst} is closed: epsilon {show_spent(closed.charged)}"
+    )
     return ExitCode.OK
 
 

@@ -8,12 +8,14 @@
                           forms
 ``respelled_statements``  writes other spellings of releases as releases: ``grouping_sets`` those of GROUP
                           BY, ``pair_statistics`` CORR, COVAR and REGR, ``rank_quantiles`` ranks that
-                          stand for quantiles, ``values_of_rows`` subqueries over private rows
+                          stand for quantiles, ``values_of_rows`` subqueries over private rows,
+                          ``lists_of_values`` MODE, STRING_AGG and lists of quantiles
 ``checked_numbers``       what a CHECK statement counts and answers; ``check_streams`` the open streams
 ``block``                 divides a release block into what is counted and a SELECT over the released rows;
                           ``block_clauses`` reads HAVING, QUALIFY, ORDER BY and LIMIT, ``block_columns``
                           what they name
-``chosen_public_rows``    counts public rows that private values choose
+``chosen_public_rows``    counts public rows that private values choose; ``existence_by_value`` reads EXISTS
+                          as the list of these values
 ``existence``             decides which groups exist for the outer query; ``half_way_thresholds`` where its
                           thresholds lie
 ``running``               obtains the releases: those stored, and the others under one reservation

@@ -7,7 +7,7 @@ expressions, HAVING, QUALIFY, windows, ORDER BY, OFFSET, LIMIT.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -36,6 +36,7 @@ from dpsql.composition.existence import (
     has_windows,
     needs_existence,
     windows_need_existence,
+    windows_read_places,
 )
 from dpsql.errors import QueryRefused
 from dpsql.language import MARK, Clause, Query, copy_tree
@@ -55,10 +56,12 @@ def separate(
     *,
     readers: Sequence[exp.Select] = (),
     asked: bool = False,
+    declared: Callable[[Query], bool] | None = None,
 ) -> Separated:
     """Return the plain release block of a query, and the SELECT over its released rows, called `name`.
 
-    `readers` are the SELECTs that read its rows, `asked` says that one of them asks which groups are there.
+    `readers` are the SELECTs that read its rows, `asked` says that one of them asks which groups are there,
+    `declared` whether all groups of a plain block's keys are declared, so that some may have no rows.
     What is decided about that (see `existence`) is in the meta of the block's tree.
 
     The SELECT is None where nothing is left to compute. It has the columns of the query in their order, and
@@ -76,10 +79,16 @@ def separate(
     columns = ReleasedColumns(name, names, query.source.position)
     clauses = BlockClauses(select, names, columns, query.clause.by)
     plain = [each for each in readers if not has_windows(each)]
-    existing = asked or any(needs_existence(each) for each in plain)
-    dividing = any(map(divides, plain)) and any(counts_all(i.node, names.scope) for i in names.items)
+    counted = any(counts_all(node, names.scope) for item in names.items for node in nodes(item.node))
+    placing = any(map(windows_read_places, readers))
+    placing |= windows_read_places(select) and clauses.largest() is None
+    existing = asked or any(map(needs_existence, plain)) or any(map(windows_need_existence, readers))
+    existing |= counted and any(map(divides, plain))
+    counts = placing and not counted and declared is not None and select.args.get("group") is not None
+    if counts and declared is not None:
+        counts = declared(separate(query, policy, catalog, name)[0])
     return _BlockSplit(
-        query, select, names, columns, clauses, tuple(readers), existing or dividing
+        query, select, names, columns, clauses, tuple(readers), existing or counts, counts
     ).separated()
 
 
@@ -116,6 +125,8 @@ class _BlockSplit:
     readers: tuple[exp.Select, ...]
     existing: bool
     """Whether the meaning of what reads the rows depends on which groups exist."""
+    counts: bool = False
+    """Whether the rows of each group are counted to decide that, although nothing asks for their number."""
 
     def separated(self) -> Separated:
         """Return the plain block and the SELECT over it."""
@@ -134,11 +145,12 @@ class _BlockSplit:
         """Leave out the groups that do not exist, by counts that the block asks for, where SQL needs it."""
         found = [name for node, name in self.columns.found if counts_all(node, self.names.scope)]
         over = [outer] if outer is not None else []
-        needed = self.existing or any(needs_existence(each) or divides(each, found) for each in over)
         windows = any(map(windows_need_existence, [*self.readers, *over]))
+        needed = self.existing or any(needs_existence(each) or divides(each, found) for each in over)
         if self._above_half or not (needed or windows):
             return
-        if outer is None or has_windows(outer) or not (needed and found):
+        summing = outer is not None and has_windows(outer) and not windows_need_existence(outer)
+        if outer is None or summing or not found:
             plain.tree.meta[EXISTENCE] = ((), bool(found))
             return
         exist = exists_condition(
@@ -220,8 +232,8 @@ class _BlockSplit:
         """Read a bound of a rank with PARTITION BY keys as the selection of the largest of each partition."""
         clauses, names = self.clauses, self.names
         found = clauses.of_partitions()
-        if found is None or clauses.merges:
-            return None
+        if found is None or clauses.merges or self.counts:
+            return None  # a group without rows has no rank
         top, threshold = found.order[0], clauses.threshold()
         first = self.columns.measure(top.this)
         if (
@@ -305,6 +317,8 @@ class _BlockSplit:
                 columns.place(names.keys[key], item.name)
             elif is_released(item.node) or (is_measure(item.node) and not columns.asks(item.node)):
                 columns.place(columns.argued(item.node), item.name)
+        if self.counts:
+            columns.place(exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]), "rows")
         listed = [(columns.over(item.node), item.name) for item in names.items]
         made = exp.Select(
             expressions=[exp.alias_(node, name, quoted=True, copy=False) for node, name in listed]

@@ -26,6 +26,7 @@ from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.compiler import find_cte, function_name, list_conjuncts, read_whole_number
 from dpsql.analysis.released_values import TYPES
 from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.existence_by_value import read_exists
 from dpsql.composition.kinds import Kinds, ReadValue, below
 from dpsql.composition.planned_count import columns_of
 from dpsql.engines import UnboundQuery
@@ -50,6 +51,8 @@ class _Chosen:
     rest: tuple[exp.Expr, ...]
     """The other conditions on the public rows."""
     negated: bool
+    by_in: bool = True
+    """Whether it is written with IN, of which NULL decides nothing; not with EXISTS."""
 
 
 def with_chosen_public_rows(query: Query, policy: Policy, catalog: Catalog) -> exp.Query:
@@ -57,7 +60,7 @@ def with_chosen_public_rows(query: Query, policy: Policy, catalog: Catalog) -> e
     tree: exp.Query = query.tree
     provenance = Provenance(query.source, policy, catalog)
     for select in find_nodes(tree, exp.Select):
-        found = _read(select, policy)
+        found = _read(select, policy, catalog)
         if found is None or provenance.find_unit(found.listed, ()) is None:
             continue
         if not _is_found_once(query, found, policy, catalog):
@@ -74,27 +77,34 @@ def _given(node: exp.Expr) -> set[str]:
     return {name for name, value in node.args.items() if value}
 
 
-def _read(select: exp.Select, policy: Policy) -> _Chosen | None:
+def _read(select: exp.Select, policy: Policy, catalog: Catalog) -> _Chosen | None:
     if _given(select) - _READ or not _is_public(select, policy):
         return None
+
+    def columns_of(item: exp.Table) -> set[str] | None:
+        table = policy.table(item.name) if item.name.isascii() and item.args.get("db") is None else None
+        return None if table is None else {fold(name) for name, _ in catalog.columns(table.name)}
+
     where = select.args.get("where")
-    found, rest = list[tuple[exp.In, bool]](), list[exp.Expr]()
+    found, rest = list[_Chosen](), list[exp.Expr]()
     for part in list_conjuncts(where.this) if where is not None else ():
+        negated = isinstance(part, exp.Not)
         inner = part.this.unnest() if isinstance(part, exp.Not) else part
         if isinstance(inner, exp.In) and inner.args.get("query") is not None:
-            found.append((inner, isinstance(part, exp.Not)))
+            listed = inner.args["query"].unnest()
+            plain = isinstance(listed, exp.Select) and not _given(listed) - _LISTED
+            if not (plain and isinstance(inner.this, exp.Column) and len(listed.expressions) == 1):
+                return None
+            found.append(_Chosen(select, inner.this, listed, (), negated))
+        elif isinstance(inner, exp.Exists) and (read := read_exists(inner, columns_of)) is not None:
+            found.append(_Chosen(select, *read, (), negated, by_in=False))
         elif any(isinstance(node, exp.Query) for node in part.walk()):
             return None
         else:
             rest.append(part)
-    if len(found) != 1:
+    if len(found) != 1 or found[0].listed.expressions[0].is_star:
         return None
-    node, negated = found[0]
-    listed = node.args["query"].unnest()
-    plain = isinstance(listed, exp.Select) and not _given(listed) - _LISTED and len(listed.expressions) == 1
-    if not plain or not isinstance(node.this, exp.Column) or listed.expressions[0].is_star:
-        return None
-    return _Chosen(select, node.this, listed, tuple(rest), negated)
+    return replace(found[0], rest=tuple(rest))
 
 
 def _is_public(select: exp.Select, policy: Policy) -> bool:
@@ -229,7 +239,7 @@ def _counted(found: _Chosen, keys: list[exp.Expr]) -> exp.Select:
     name = found.column.name
     said = (
         [f"NOT IN: rows without a {name} are left out; with one, SQL's NOT IN is empty"]
-        if found.negated
+        if found.negated and found.by_in
         else []
     )
     said += ["groups whose number rounds to 0 are left out"] if keys else []
@@ -252,7 +262,10 @@ def _whole(found: _Chosen, keys: list[exp.Expr], counted: exp.Select) -> exp.Sel
     every = _grouped(found, keys, exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]))
     there = exp.Not(this=exp.Is(this=copy_tree(found.column), expression=exp.Null()))
     where = every.args.get("where")
-    every.set("where", exp.Where(this=there if where is None else exp.and_(where.this, there, copy=False)))
+    if found.by_in:
+        every.set(
+            "where", exp.Where(this=there if where is None else exp.and_(where.this, there, copy=False))
+        )
     own = exp.column("n", table="a")
     less = exp.Anonymous(
         this=f"{MARK}COALESCE", expressions=[exp.column("n", table="f"), exp.Literal.number(0)]

@@ -85,6 +85,8 @@ def compose(
     name_columns(outer)
     plans = {fold(part.name): one.plan for part, one in zip(parts.releases, planned, strict=True)}
     steps = {name: steps_of(plan) for name, plan in plans.items()}
+    named = {fold(part.name): one for part, one in zip(parts.releases, planned, strict=True)}
+    notes = _put_least(outer, named)
     compare_half_way(outer, steps)
     divisors = guard_divisors(outer, steps, counts_of(plans))
     put_domains(outer, query.source, policy, database)
@@ -98,7 +100,7 @@ def compose(
     places = {
         (fold(r.name), fold(c)): (r.release, i) for r in relations for i, (c, _) in enumerate(r.columns)
     }
-    plain = replace(plain, existence=decided, divisors=tuple(places[each] for each in divisors))
+    plain = replace(plain, existence=decided, divisors=tuple(places[each] for each in divisors), notes=notes)
     shown, why = _with_bars(plain, outer, database)
     for made in (shown, replace(shown, traced=shown.barred, derived=())):
         try:
@@ -108,6 +110,19 @@ def compose(
         if tuple(name for name, _ in found if not name.startswith(HIDDEN)) == names:
             return _note_intervals(with_details(query, parts.details, keep_numeric(made, found), why))
     return _note_intervals(with_details(query, parts.details, plain, why))
+
+
+def _put_least(outer: exp.Query, planned: Mapping[str, PreparedPrivate]) -> tuple[str, ...]:
+    """Put the least numbers of speakers into the outer query's lists; return what the answer says of them."""
+    said = list[str]()
+    for select in find_nodes(outer, exp.Select):
+        first = select.args.get("from_")
+        named = [] if first is None else [fold(table.name) for table in find_nodes(first, exp.Table)]
+        of = planned.get(named[0]) if len(named) == 1 else None
+        where = select.args.get("where")
+        if of is not None and where is not None:
+            said.append(put_least(where, of.plan, of.method.quote.scale))
+    return tuple(dict.fromkeys(text for text in said if text))
 
 
 @contextmanager
@@ -256,7 +271,13 @@ def run_composed(prepared: PreparedComposed, releases: tuple[Release, ...]) -> R
     }
     together = _join_facts(prepared, releases)
     notes = dict.fromkeys(value.note for value in prepared.values if value.note)
-    own["warnings"] = (*notes, *together.warnings, *describe_existence(prepared, releases), *errors.notes)
+    own["warnings"] = (
+        *notes,
+        *prepared.notes,
+        *together.warnings,
+        *describe_existence(prepared, releases),
+        *errors.notes,
+    )
     return replace(together, **own)
 
 

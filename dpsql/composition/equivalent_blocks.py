@@ -3,7 +3,8 @@
 Groups of a private SELECT DISTINCT are those that have rows, by their released numbers.
 
 Each column of such a release is one value, which an expression over private rows may use as a constant
-(see `Kinds.values`). Only inner joins are read so: they keep each private row once, or leave it out.
+(see `Kinds.values`); as a key of GROUP BY it is left out. Only inner joins are read so: they keep each
+private row once, or leave it out.
 
 `SELECT SUM(bought) FROM (SELECT visit_id, MAX(CASE WHEN p THEN 1 ELSE 0 END) AS bought FROM events GROUP BY
 visit_id)` is the number of visits with a row that meets p: `COUNT(DISTINCT visit_id) FILTER (WHERE p)`. As
@@ -25,6 +26,7 @@ from sqlglot import exp
 from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate, is_aggregate
 from dpsql.analysis.compiled_relation import Cte, find_cte
+from dpsql.analysis.compiler import read_whole_number
 from dpsql.analysis.public_domains import DECLARED_MARK, is_grouped_by, read_select_distinct
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.existence import EXISTENCE, HALF
@@ -98,7 +100,27 @@ def with_scalars(
     for item in items:
         if id(item) in singles:
             for column in list(_named(node, item.alias_or_name, singles[id(item)], known)):
-                column.replace(_scalar(column, item))
+                made = _scalar(column, item)
+                is_item = any(each is column for each in node.expressions)
+                column.replace(exp.alias_(made, column.name, quoted=True, copy=False) if is_item else made)
+    _leave_out_constant_keys(node)
+
+
+def _leave_out_constant_keys(node: exp.Select) -> None:
+    """Leave values of releases out of GROUP BY: each is one value on all rows, so it divides none of them."""
+    group = node.args.get("group")
+    if group is None or group.args.get("all"):
+        return
+    kept = list[exp.Expr]()
+    for key in group.expressions:
+        place = read_whole_number(key)
+        item = (
+            node.expressions[place - 1] if place is not None and 1 <= place <= len(node.expressions) else key
+        )
+        if not item.unalias().meta.get(_ONE_VALUE):
+            kept.append(key)
+    if len(kept) < len(group.expressions):
+        node.set("group", exp.Group(expressions=kept) if kept else None)
 
 
 def _columns(item: exp.Expr, ctes: tuple[Cte, ...]) -> frozenset[str] | None:
@@ -143,9 +165,13 @@ def _scalar(column: exp.Column, item: exp.Expr) -> exp.Subquery:
     made.set("from_", exp.From(this=copy_tree(item)))
     made.meta["select"] = -1
     made.meta.update({k: v for k, v in column.this.meta.items() if k in ("start", "end", "line", "col")})
-    return exp.Subquery(this=made)
+    value = exp.Subquery(this=made)
+    value.meta[_ONE_VALUE] = True
+    return value
 
 
+_ONE_VALUE = "one value"
+"""In the meta of the scalar subquery of a column of a release of one row."""
 _OUTER = frozenset({"expressions", "from_", "with_", "kind"})
 _INNER = frozenset({"expressions", "from_", "joins", "where", "group", "with_", "kind"})
 

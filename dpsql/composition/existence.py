@@ -3,9 +3,11 @@
 A release has every group of a declared domain, and SQL only those with rows. A released number does not tell
 them apart: a sum or an average of any value may be of many rows or of none. So a group exists for the SQL
 around, unless the statement itself asks for the number of all its rows or units, and that number rounds to 0.
-This is decided only where the meaning of SQL needs it: where groups are counted or averaged as rows, or
-looked for, and where what is computed of them divides by such numbers, since noise by noise would say
-nothing. Nothing else leaves a group out. The answer says what was decided, and of how many groups.
+This is decided only where the meaning of SQL needs it: where groups are counted, averaged or numbered as
+rows, or looked for, where a window reads the row before or after, and where what is computed of them divides
+by such numbers, since noise by noise would say nothing. Nothing else leaves a group out. The answer says what
+was decided, and of how many groups. A window by places of rows whose block asks for no number of its rows
+has it counted besides: LAG over a month without rows would compare a month with noise.
 
 NULL is a candidate of every key that can be NULL, though it rarely is one. Where existence is decided, a
 group of NULL is there only if its own count exceeds the half-width of its interval; without a count it is
@@ -44,6 +46,11 @@ EXISTS = "exists"
 """In the meta of a condition that a group exists."""
 EXISTENCE = "existence"
 """The meta of a release block's tree: the counts that decide which groups exist, and if windows hinder it."""
+_PLACES = frozenset(
+    {"lag", "lead", "first_value", "last_value", "nth_value", "row_number", "ntile"}
+    | {"rank", "dense_rank", "percent_rank", "cume_dist"}
+)
+"""Window functions whose values depend on which groups there are."""
 _COMPARED = (exp.In, exp.Exists, exp.Except, exp.Intersect)
 """What asks whether a group is there."""
 
@@ -81,13 +88,24 @@ def needs_existence(select: exp.Select) -> bool:
 
 
 def windows_need_existence(select: exp.Select) -> bool:
-    """Return whether a window of a SELECT counts or averages groups.
+    """Return whether a window of a SELECT counts or averages groups, or reads them by their places."""
+    return any(name != "sum" for name in _window_functions(select))
 
-    Groups without rows stay there all the same: frames and LAG go over all days of a calendar.
-    """
-    windows = [node for node in _expressions(select) if isinstance(node, exp.Window)]
-    functions = [node.this.this if isinstance(node.this, exp.Filter) else node.this for node in windows]
-    return any((aggregate_name(each) or "sum") != "sum" for each in functions)
+
+def windows_read_places(select: exp.Select) -> bool:
+    """Return whether a window of a SELECT numbers groups, or reads the one before or after."""
+    return any(name in _PLACES for name in _window_functions(select))
+
+
+def _window_functions(select: exp.Select) -> list[str]:
+    found = []
+    for node in _expressions(select):
+        if isinstance(node, exp.Window):
+            call = node.this
+            while isinstance(call, (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)):
+                call = call.this
+            found.append(aggregate_name(call) or (function_name(call) or "").lower())
+    return found
 
 
 def has_windows(select: exp.Select) -> bool:

@@ -7,8 +7,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
+from dpsql.analysis.compiler import read_whole_number
 from dpsql.composition.chosen_public_rows import with_chosen_public_rows
 from dpsql.composition.equivalent_blocks import with_counts
+from dpsql.composition.lists_of_values import with_lists
 from dpsql.composition.pair_statistics import write_pair_statistics
 from dpsql.composition.rank_quantiles import with_quantiles
 from dpsql.composition.values_of_rows import with_clock, with_covered, with_distinct_rows, with_found_values
@@ -22,6 +24,10 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
     if query.options.as_of is not None:
         tree = with_clock(tree, query.options.as_of)
     tree = tree if query.inner else with_counts(tree, policy)
+    for select in find_nodes(tree, exp.Select):
+        offset = select.args.get("offset")
+        if offset is not None and read_whole_number(offset.expression) == 0:
+            select.set("offset", None)
     nested = len(find_nodes(tree, exp.Select)) > 1
     if nested and any(table.covers for table in policy.tables.values()):
         tree = with_covered(tree, policy)
@@ -31,8 +37,11 @@ def respell_statement(query: Query, policy: Policy, catalog: Catalog) -> Query:
     values = [value for each in distinct for value in each.expressions]
     if (nested and distinct) or not all(isinstance(value, exp.Column) for value in values):
         tree = with_distinct_rows(replace(query, tree=tree), policy, catalog)
-    query = replace(query, tree=tree)
-    if any(node.args.get("query") is not None for node in find_nodes(tree, exp.In)):
+    query = with_lists(replace(query, tree=tree), policy, catalog)
+    tree = query.tree
+    listing = any(node.args.get("query") is not None for node in find_nodes(tree, exp.In))
+    if listing or find_nodes(tree, exp.Exists):
         query = replace(query, tree=with_chosen_public_rows(query, policy, catalog))
+    if listing:
         query = with_found_values(query, policy, catalog)
     return query

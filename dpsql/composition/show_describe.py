@@ -32,6 +32,7 @@ from dpsql.composition.planned_count import columns_of
 from dpsql.composition.prepared import (
     Explained,
     Prepared,
+    PreparedCheck,
     PreparedCommand,
     PreparedComposed,
     PreparedPrivate,
@@ -41,7 +42,16 @@ from dpsql.composition.release_words import add_exact_facts, round_down, round_u
 from dpsql.composition.statement_parts import parts_of
 from dpsql.engines.schema_database import SchemaDatabase
 from dpsql.errors import InternalError
-from dpsql.language import Describe, Options, Query, Show, name_columns, parse
+from dpsql.language import (
+    Describe,
+    OpenChecks,
+    Options,
+    Query,
+    Show,
+    StreamCommand,
+    name_columns,
+    parse,
+)
 from dpsql.ledger import LIKE, Budget, Ledger, rows_of
 from dpsql.policy import Policy, Table, UnitColumn, View, describe_protected, fold, path_of
 from dpsql.release import places_of
@@ -235,6 +245,25 @@ _DESCRIBE = ("column", "type", "domain")
 """The columns of commands; all are texts but the number of a release."""
 
 
+STREAMS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("stream", "state")),
+        *((name, pa.int64()) for name in ("misses", "left")),
+        *((name, pa.string()) for name in ("epsilon", "charged")),
+    ]
+)
+"""The columns of SHOW STREAMS, and of what opens and closes a stream."""
+
+
+def _of_check(prepared: PreparedCheck) -> pa.Schema:
+    plan, database = prepared.counting.plan, prepared.counting.engines.schema_database
+    kinds = {each.name: plan.key_types[each.of] for each in plan.outputs if each.kind == "key"}
+    keys = [(name, database.arrow_type(str(kinds[name]))) for name in prepared.keys]
+    rest = ("expected", "low", "high", "gap")
+    number = (prepared.check.column, pa.float64())
+    return pa.schema([*keys, number, ("checked", pa.string()), *((name, pa.float64()) for name in rest)])
+
+
 def schema_of(prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
     """Return the schema of a statement's answer, with the ends of intervals if they are shown."""
     match prepared:
@@ -306,6 +335,10 @@ def _of_command(prepared: PreparedCommand) -> pa.Schema:
             names = CERTIFICATE
         case Explained():
             names = _EXPLAIN
+        case OpenChecks() | StreamCommand() | Show(what="streams"):
+            return STREAMS
+        case PreparedCheck() as check:
+            return _of_check(check)
         case Show() as show:
             names = _SHOW[show.what]
         case Describe():

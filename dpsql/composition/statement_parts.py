@@ -263,7 +263,9 @@ class _Splitter:
         """Return the releases of a release block as plain blocks, and the SELECT over their released rows."""
         whole = self._fuse(release) or self._query(release)
         selects, asked = readers(release.select, self.query.tree)
-        query, rest = separate(whole, self.policy, self.catalog, name, readers=selects, asked=asked)
+        query, rest = separate(
+            whole, self.policy, self.catalog, name, readers=selects, asked=asked, declared=self._is_declared
+        )
         decided = release.select.meta.get(EXISTENCE) or query.tree.meta.get(EXISTENCE)
         inside = next((t for t in find_nodes(query.tree, exp.Table) if t.name.startswith(VALUE_MARK)), None)
         if inside is not None:
@@ -329,6 +331,14 @@ class _Splitter:
         with running_statement() as running:
             running.check()
         return analyse(query, self.policy, self.catalog, complete_options(query.options, self.defaults))
+
+    def _is_declared(self, query: Query) -> bool:
+        """Return whether a plain block releases the groups of declared keys."""
+        try:
+            options = complete_options(query.options, self.defaults)
+            return analyse(query, self.policy, self.catalog, options).candidates is not None
+        except QueryRefused:
+            return False  # it is refused where it is analysed
 
     def _compose(self, blocks: Sequence[_BlockPart], outer: exp.Query) -> Parts:
         """Return the parts; equal blocks are one release."""

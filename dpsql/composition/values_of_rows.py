@@ -326,7 +326,7 @@ def with_found_values(query: Query, policy: Policy, catalog: Catalog) -> Query:
         if around is None or not isinstance(select, exp.Select) or set(_given(select)) - _READ:
             continue
         try:
-            ctes = _ctes_of(select, provenance)
+            ctes = list_ctes_of(select, provenance)
             unit = _find_speakers(node, select, around, provenance, ctes)
         except QueryRefused:
             continue
@@ -336,7 +336,7 @@ def with_found_values(query: Query, policy: Policy, catalog: Catalog) -> Query:
             inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
             listed.replace(
                 exp.Subquery(
-                    this=_list_found(select, unit[0], number, negated=isinstance(node.parent, exp.Not))
+                    this=list_found_values(select, unit[0], number, negated=isinstance(node.parent, exp.Not))
                 )
             )
     return query if inner == query.inner else replace(query, inner=inner)
@@ -346,7 +346,7 @@ def _given(node: exp.Expr) -> list[str]:
     return [name for name, value in node.args.items() if value]
 
 
-def _ctes_of(node: exp.Expr, provenance: Provenance) -> tuple[Cte, ...]:
+def list_ctes_of(node: exp.Expr, provenance: Provenance) -> tuple[Cte, ...]:
     """Return the common table expressions that a query within a statement may name."""
     around = list[exp.Expr]()
     parent = node.parent
@@ -383,7 +383,7 @@ def _find_speakers(
     return None if owned else (unit, declared)
 
 
-def _list_found(select: exp.Select, unit: exp.Column, number: int, *, negated: bool) -> exp.Select:
+def list_found_values(select: exp.Select, unit: exp.Column, number: int, *, negated: bool) -> exp.Select:
     """Return the SELECT of the values of rows for which enough units speak."""
     value = select.expressions[0].unalias()
     counted = exp.Select(
@@ -419,7 +419,7 @@ def _list_found(select: exp.Select, unit: exp.Column, number: int, *, negated: b
     return outer
 
 
-def put_least(tree: exp.Query, plan: Plan, scale: float) -> str:
+def put_least(tree: exp.Expr, plan: Plan, scale: float) -> str:
     """Put the least number of speakers into the SQL of a list; return what the answer says of it, if any."""
     said = ""
     for node in find_nodes(tree, exp.Literal):

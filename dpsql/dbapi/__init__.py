@@ -240,13 +240,17 @@ class Connection:
         """Run one statement on a new cursor, and return the cursor."""
         return self.cursor().execute(operation, parameters)
 
-    def sql(self, operation: str, parameters: Parameters = None) -> Cursor:
+    def sql(self, operation: str, parameters: Parameters = None, *, at_most: Number | None = None) -> Cursor:
         """Run one statement at once, as `execute` does, and return the cursor with its result.
 
         A private statement is charged by this call, not by `df()` or `show()`; those cost nothing, however
-        often they are called. `explain` tells the price before. Raises what `Cursor.execute` raises.
+        often they are called. `explain` tells the price before. With `at_most`, a statement that would be
+        charged a larger epsilon raises `PriceNotAgreed` and is charged nothing. Raises what `Cursor.execute`
+        raises.
         """
-        return self.execute(operation, parameters)
+        if at_most is None:
+            return self.execute(operation, parameters)
+        return self.cursor().execute_within(operation, parameters, at_most)
 
     def explain(self, operation: str, parameters: Parameters = None) -> Explanation:
         """Return what a statement would cost and how it is read; nothing is charged, no private row is read.

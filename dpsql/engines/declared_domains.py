@@ -213,6 +213,20 @@ def _column_values(where: str, name: str, column: str, sql_type: SqlType, reader
     )
 
 
+def select_several(rows: str, unit: str, column: str) -> str:
+    """Return the query that counts the units with several values in a column, NULL being one as any other.
+
+    `rows` is an item of FROM without an alias, or with the alias `t`.
+    """
+    null = f"MAX(CASE WHEN {column} IS NULL THEN 1 ELSE 0 END)"
+    several = f"HAVING COUNT(DISTINCT {column}) + {null} > 1"
+    source = rows if rows.endswith(" AS t") else f"{rows} AS t"
+    return (
+        "SELECT COUNT(*) AS n0 FROM"
+        f" (SELECT 1 AS x FROM {source} WHERE {unit} IS NOT NULL GROUP BY {unit} {several}) AS f"
+    )
+
+
 class OwnedRows:
     """The rows of a table that have a unit, in a column of their own or found through a path.
 

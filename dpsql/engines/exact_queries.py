@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpsql.engines.declared_domains import Domains, OwnedRows
+from dpsql.engines.declared_domains import Domains, OwnedRows, select_several
 from dpsql.engines.duckdb.table_readers import Reader
 from dpsql.engines.remote_engine import RemoteEngine
 from dpsql.engines.worker import run_in_thread
@@ -71,6 +71,14 @@ class ExactQueries:
             f"{self._with_unit(table)} GROUP BY {listed} HAVING COUNT(*) > 1) AS r"
         )
         return row[0], int(row[1])
+
+    def count_varying(self, table: str, column: str) -> int:
+        """Return how many units have several values in a column, or NULL beside a value."""
+        unit = self.readers[table].table.unit
+        if not isinstance(unit, UnitColumn):
+            return 0
+        rows = self.rows(table, "t")
+        return int(self._fetch_one(select_several(rows, self.quote(unit.column), self.quote(column)))[0])
 
     def count_nulls(self, table: str, columns: Sequence[str]) -> tuple[dict[str, int], int]:
         """Return for each column in how many rows with a unit it is NULL, and how many rows have one."""

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpsql.analysis import CompiledQuery, check_sealed, quote
-from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows
+from dpsql.engines.declared_domains import Domains, OwnedRows, count_rows, select_several
 from dpsql.engines.duckdb import duckdb_settings
 from dpsql.engines.duckdb.table_readers import Reader, read_source
 from dpsql.engines.schema_database import SchemaDatabase
@@ -41,7 +41,7 @@ from dpsql.kernel.counts import Counts
 from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.kernel.rows_first import KeptFew
 from dpsql.kernel.tree import Query
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, fold
 from dpsql.types import SqlType
 
 _CACHE_SIZE = 16
@@ -256,6 +256,17 @@ class RemoteEngine(ABC):
             if rows is None:
                 self.discard(connection)
             return rows
+
+    def has_one_value(self, table: str, column: str) -> bool:
+        """Whether all rows of a unit have one value in a column, or NULL in all; also False if that fails."""
+        reader, (text, columns) = self.readers[table], self._scans[table]
+        unit = reader.table.unit
+        if not isinstance(unit, UnitColumn):
+            return True
+        names = {fold(name): self.dialect.quote(columns[name].name) for name, _ in reader.columns}
+        sql = select_several(text, names[fold(unit.column)], names[fold(column)])
+        rows = self._rows(Translated(sql, (), ()), UNCHARGED)
+        return rows is not None and rows.column(0)[0].as_py() == 0
 
     def read_dates(self, table: str, unit: str, column: str) -> NoReturn:
         """Raise `InternalError`: a policy over this engine does not ask for it."""

@@ -46,8 +46,8 @@ class PartSet:
     """A set of parts: ranges of their numbers, both ends included, in order and apart from each other.
 
     >>> a, b = PartSet.of((3, 5), (9, 9)), PartSet.of((5, 9))
-    >>> (a & b).ranges, (a | b).ranges, 9 in a, a <= a | b
-    (((5, 5), (9, 9)), ((3, 9),), True, True)
+    >>> (a & b).ranges, (a | b).ranges, (b - a).ranges, 9 in a, a <= a | b
+    (((5, 5), (9, 9)), ((3, 9),), ((6, 8),), True, True)
     """
 
     ranges: tuple[tuple[int, int], ...]
@@ -86,6 +86,11 @@ class PartSet:
     def __and__(self, other: PartSet) -> PartSet:
         pairs = ((a, b) for a in self.ranges for b in other.ranges)
         return PartSet.of(*((max(a[0], b[0]), min(a[1], b[1])) for a, b in pairs))
+
+    def __sub__(self, other: PartSet) -> PartSet:
+        starts = [0, *(high + 1 for _, high in other.ranges)]
+        ends = [*(low - 1 for low, _ in other.ranges), PARTS - 1]
+        return self & PartSet.of(*zip(starts, ends, strict=True))
 
     def __le__(self, other: PartSet) -> bool:
         return self & other == self

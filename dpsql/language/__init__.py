@@ -1,6 +1,7 @@
 """The parser: text to `Statement`. Private clauses are removed from the tokens, the rest is standard SQL.
 
-`parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks:
+`parse` (``parse``) runs these, in this order; ``check_statements`` reads those about streams of checks,
+and ``check_rewrites`` makes what they count:
 
 ``tokens``         the tokens of a statement, and limits on its size
 ``clauses``        those of other dialects as dpsql reads them, by ``clause_forms``; the private clauses,
@@ -13,7 +14,7 @@
 parser's trees; ``repair`` changes the text of a statement that was refused.
 """
 
-from dpsql.language.dialect_forms import READ, READINGS, explain_unclear, fill_form
+from dpsql.language.dialect_forms import READ, READINGS, fill_form
 from dpsql.language.options import DIALECTS
 from dpsql.language.parameters import (
     Parameters,
@@ -24,7 +25,7 @@ from dpsql.language.parameters import (
     write_parameters,
 )
 from dpsql.language.parse import keep_title, name_columns, parse, title_of
-from dpsql.language.repair import BlockText, Outline, call_end, repair
+from dpsql.language.repair import BlockText, Outline, call_end, refuse_unclear, repair
 from dpsql.language.statement import (
     CUTS,
     AboveThreshold,
@@ -41,6 +42,7 @@ from dpsql.language.statement import (
     Options,
     Query,
     Refine,
+    ReportCommand,
     Scalar,
     Selection,
     Set,
@@ -86,6 +88,7 @@ __all__ = [
     "Parameters",
     "Query",
     "Refine",
+    "ReportCommand",
     "Scalar",
     "Selection",
     "Set",
@@ -100,7 +103,6 @@ __all__ = [
     "copy_text",
     "copy_tree",
     "copy_whole",
-    "explain_unclear",
     "fill_form",
     "find_nodes",
     "find_tables",
@@ -109,6 +111,7 @@ __all__ = [
     "name_columns",
     "parse",
     "read_first_words",
+    "refuse_unclear",
     "repair",
     "replace_name",
     "split_script",

@@ -13,6 +13,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
+from dpsql.language.dialect_forms import explain_unclear
 from dpsql.language.parse import parse
 from dpsql.language.statement import StatementText
 from dpsql.language.syntax_trees import walk_tree
@@ -279,6 +280,17 @@ def call_end(source: StatementText, start: int) -> int:
     """
     end = Outline.of(source.text).call(start)
     return -1 if end is None else end
+
+
+def refuse_unclear(source: StatementText, node: exp.Expr) -> QueryRefused | None:
+    """Return the refusal of a call of another dialect that has several meanings; None for other calls."""
+    doubt = explain_unclear(node)
+    if doubt is None:
+        return None
+    start = source.position(node)
+    end = call_end(source, start) + 1 if doubt.same else -1
+    fix = Fix(doubt.hint, start, end, asks=doubt.asks) if doubt.same else None
+    return source.refuse(doubt.what, node, doubt.hint, fix)
 
 
 def _find_respellings(text: str, tokens: Sequence[Token]) -> list[tuple[int, int, str]]:

@@ -31,6 +31,8 @@ class UnitParts:
         The table and its column with the date: each unit has one there, or none.
     every
         The length of a part: `day`, `week`, `month`, `quarter` or `year`.
+    constant
+        Whether a unit may have several rows in the table, all with one value in the column, or NULL in all.
     until
         `now`: statements that may read later parts read the table up to the present one. False: all rows.
     moves
@@ -45,6 +47,7 @@ class UnitParts:
     table: str
     column: str
     every: str
+    constant: bool = False
     until: str | bool = "now"
     moves: str = "refuse"
     closed_after: str | None = None
@@ -118,12 +121,13 @@ class UnitParts:
         one = isinstance(unit, UnitRow) or any(
             len(names) == 1 and fold(names[0]) == fold(unit.column) for names in table.unique
         )
-        if not one:
+        if not one and not self.constant:
             assert isinstance(unit, UnitColumn)  # noqa: S101  each row is a unit otherwise
             raise wrong(
                 self.place("table"),
                 f"a {self.kind} of {table.name} may be in several {self.every}s",
-                f'write unique = [["{unit.column}"]] in [{table.place()}] if each {self.kind} has one row, or'
+                f'write unique = [["{unit.column}"]] in [{table.place()}] if each {self.kind} has one row,'
+                f" constant = true in [{self.place()}] if all rows of a {self.kind} have one date, or"
                 f" name a table with one row for each {self.kind}",
             )
         if table.trust_source:

@@ -139,6 +139,12 @@ KEYS: dict[str, dict[str, Key]] = {
             "required",
             "how long a part is; a week begins on Monday. A unit bears what is asked of its own part",
         ),
+        "constant": Key(
+            FLAG,
+            "`false`",
+            "a unit may have several rows in the table, all with one date (or NULL in all). It is tested for "
+            "each version of the data, as `unique` is",
+        ),
         "until": Key(
             NOW_OR_FALSE,
             '`"now"`',

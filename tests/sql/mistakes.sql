@@ -166,19 +166,19 @@ SELECT COUNT(DISTINCT patient_id) FROM visits WITH DIFFERENTIAL_PRIVACY OPTIONS 
 SELECT TOP 5 clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic ORDER BY n DESC
 
 -- M42 T-SQL's brackets and date functions
--- meant: ?
+-- meant: SELECT "clinic", COUNT(DISTINCT patient_id) AS n FROM visits WHERE visit_date >= DATEADD(day, -30, GETDATE()) GROUP BY "clinic"
 SELECT [clinic], COUNT(DISTINCT patient_id) AS n FROM visits WHERE visit_date >= DATEADD(day, -30, GETDATE()) GROUP BY [clinic]
 
 -- M43 MySQL's LIMIT
--- meant: ?
+-- meant: itself
 SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT 0, 5
 
 -- M44 MySQL's DATE_FORMAT and backticks
--- meant: ?
+-- meant: itself
 SELECT DATE_FORMAT(`visit_date`, '%Y-%m') AS m, COUNT(DISTINCT `patient_id`) AS n FROM `visits` GROUP BY m
 
 -- M45 Oracle's and PostgreSQL's TO_CHAR
--- meant: ?
+-- meant: itself
 SELECT TO_CHAR(visit_date, 'YYYY-MM') AS m, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY m
 
 -- M46 GROUP_CONCAT
@@ -231,5 +231,53 @@ SELECT p.sex, COUNT(DISTINCT v.patient_id) FROM visits v, patients p WHERE v.cli
 SELECT COUNT(*) FROM patients WHERE birth_year LIKE '19%'
 
 -- M58 several at once
--- meant: ?
+-- meant: SELECT clinic, COUNT(*) AS n, MEDIAN(minutes) FROM visits WHERE year(visit_date) = 2024 GROUP BY clinic ORDER BY n DESC
 SELECT clinc, COUNT(*) AS n, MEDAIN(minutes) FROM visits WHERE yera(visit_date) = 2024 GROUP BY clinc ORDER BY n DESC
+
+-- M59 an aggregate of an aggregate
+-- meant: SELECT AVG(n) FROM (SELECT COUNT(*) AS n FROM visits GROUP BY patient_id)
+SELECT AVG(COUNT(*)) FROM visits GROUP BY patient_id
+
+-- M60 the name that another system gives a count
+-- meant: SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic ORDER BY n DESC LIMIT 3
+SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits GROUP BY clinic ORDER BY count DESC LIMIT 3
+
+-- M61 a condition on rows in HAVING
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits WHERE cost > 50 GROUP BY clinic HAVING n > 100
+SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic HAVING n > 100 AND cost > 50
+
+-- M62 two conditions on rows in HAVING, one of them an OR
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits WHERE minutes > 5 AND (cost > 50 OR cost < 9) GROUP BY clinic HAVING n > 100
+SELECT clinic, COUNT(*) AS n FROM visits WHERE minutes > 5 GROUP BY clinic HAVING (cost > 50 OR cost < 9) AND n > 100
+
+-- M63 a window in the place of GROUP BY
+-- meant: SELECT clinic, COUNT(*) AS n FROM visits GROUP BY clinic
+SELECT clinic, COUNT(*) OVER (PARTITION BY clinic) AS n FROM visits
+
+-- M64 a list as a value
+-- meant: SELECT COUNT(DISTINCT patient_id) FROM visits WHERE diagnosis_code IN (SELECT code FROM diagnoses WHERE chapter = 'Neoplasms')
+SELECT COUNT(DISTINCT patient_id) FROM visits WHERE diagnosis_code = (SELECT code FROM diagnoses WHERE chapter = 'Neoplasms')
+
+-- M65 an average in WHERE
+-- meant: SELECT clinic, AVG(cost) FROM visits WHERE cost > (SELECT AVG(cost) FROM visits) GROUP BY clinic
+SELECT clinic, AVG(cost) FROM visits WHERE cost > AVG(cost) GROUP BY clinic
+
+-- M66 MySQL's different pairs
+-- meant: SELECT COUNT(DISTINCT (clinic, minutes), contribution_bounds_per_group => (0, 20)) FROM visits
+SELECT COUNT(DISTINCT clinic, minutes) FROM visits
+
+-- M67 rows joined by a value that many share
+-- meant: SELECT COUNT(*) FROM visits a JOIN visits b ON a.patient_id = b.patient_id AND a.clinic = b.clinic
+SELECT COUNT(*) FROM visits a JOIN visits b ON a.clinic = b.clinic
+
+-- M68 the most frequent value of each group
+-- meant: SELECT region, clinic, COUNT(DISTINCT visits.patient_id) AS n FROM visits JOIN patients USING (patient_id) GROUP BY region, clinic
+SELECT region, MODE(clinic) FROM visits JOIN patients USING (patient_id) GROUP BY region
+
+-- M69 a list of each group
+-- meant: SELECT region, clinic, COUNT(DISTINCT visits.patient_id) AS n FROM visits JOIN patients USING (patient_id) GROUP BY region, clinic
+SELECT region, STRING_AGG(DISTINCT clinic, ', ') FROM visits JOIN patients USING (patient_id) GROUP BY region
+
+-- M70 the condition on a count of one patient
+-- meant: SELECT total, COUNT(*) AS units FROM (SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000) GROUP BY total ORDER BY units DESC LIMIT 10
+SELECT patient_id, SUM(cost) AS total FROM visits GROUP BY patient_id HAVING SUM(cost) > 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import duckdb
@@ -10,8 +11,10 @@ import pytest
 
 import dpsql
 from tests.corpus import (
+    FACTS,
     REFERENCES,
     Outcome,
+    add_facts,
     add_references,
     dead_ends,
     judged,
@@ -22,7 +25,7 @@ from tests.corpus import (
     within_error,
 )
 
-GOOD = [Outcome("as written")] * 85 + [Outcome("spelled")] * 5 + [Outcome("refused")] * 10
+GOOD = [Outcome("as written")] * 88 + [Outcome("spelled")] * 4 + [Outcome("refused")] * 8
 
 
 @pytest.mark.parametrize(
@@ -31,11 +34,11 @@ GOOD = [Outcome("as written")] * 85 + [Outcome("spelled")] * 5 + [Outcome("refus
         (GOOD, []),
         ([*GOOD, *[Outcome("refused", "single rows")] * 50], []),
         ([], ["no statement"]),
-        ([*GOOD, Outcome("refused")], ["as written: 84.2%", "right: 89.1%"]),
-        ([Outcome("spelled"), *GOOD[1:]], ["as written: 84.0%"]),
-        ([*GOOD, *[Outcome("as written")] * 45, *[Outcome("few rows")] * 5], ["few rows: 5, at most 4"]),
-        ([*GOOD, *[Outcome("as written")] * 9, Outcome("WRONG")], ["WRONG: 1"]),
-        ([*GOOD, *[Outcome("as written")] * 9, Outcome("noise")], []),
+        ([*GOOD, Outcome("refused")], ["as written: 87.1%", "right: 91.1%"]),
+        ([Outcome("spelled"), *GOOD[1:]], ["as written: 87.0%"]),
+        ([*GOOD, *[Outcome("as written")] * 60, *[Outcome("few rows")] * 5], ["few rows: 5, at most 4"]),
+        ([*GOOD, *[Outcome("as written")] * 15, Outcome("WRONG")], ["WRONG: 1"]),
+        ([*GOOD, *[Outcome("as written")] * 15, Outcome("noise")], []),
     ],
 )
 def test_what_is_worse_than_it_may_be(outcomes: list[Outcome], words: list[str]) -> None:
@@ -93,6 +96,35 @@ def test_references_are_added_where_the_corpus_has_none(tmp_path: Path) -> None:
     own = [one for one in REFERENCES if one.source == "googlesql"]
     assert text.count("--@ ") == sum(len(one.idents) for one in own)
     assert [p.name for p in (tmp_path / "sources").iterdir()] == ["googlesql"]
+
+
+def test_facts_are_written_below_the_heads_of_their_tables(tmp_path: Path) -> None:
+    for one in FACTS:
+        path = tmp_path / "sources" / one.source / "policy.toml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as file:
+            file.write(
+                "" if f"[tables.{one.table}]" in path.read_text() else f"[tables.{one.table}]\nunit = 'u'\n"
+            )
+    add_facts(tmp_path)
+    for one in FACTS:
+        text = (tmp_path / "sources" / one.source / "policy.toml").read_text("utf-8")
+        tomllib.loads(text)
+        assert f"{one.line}\n" in text.partition(f"[tables.{one.table}]\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("outcome", "message", "accepted"),
+    [
+        ("as written", "", True),
+        ("spelled", "", True),
+        ("spelled", "no column usr_id", False),
+        ("refused", "", False),
+        ("few rows", "", False),
+    ],
+)
+def test_an_answer_to_the_statement_itself_is_as_written(outcome: str, message: str, accepted: bool) -> None:
+    assert Outcome(outcome, message=message).accepted == accepted
 
 
 WRONG_ONCE = """import json, pathlib, sys

@@ -45,6 +45,7 @@ CORE = BASE | {
     "kernel.release",
     "kernel.parted",
     "kernel.charged_work",
+    "kernel.threshold_noise",
     "fair_cache",
     "language",
     "policy",
@@ -148,6 +149,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.loss",
         "kernel.unit_parts",
     },
+    "kernel.threshold_noise": {"kernel.ledger", "kernel.mechanisms", "kernel.noise"},
     "render": {"errors", "kernel.loss", "places"},
     "fair_cache": set(),
     # The core, in the order in which a statement passes through it.
@@ -237,16 +239,32 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {
         "composition",
         "database",
+        "engines",
         "kernel.charged_work",
         "kernel.facts",
+        "kernel.ledger",
         "kernel.mechanisms",
-        "kernel.release",
+        "kernel.threshold_noise",
         "language",
         "ledger",
         "release",
         "session_api",
     },
-    "session": CORE | {"session_api"},
+    "reports": BASE
+    | {
+        "analysis",
+        "composition",
+        "database",
+        "estimates",
+        "kernel.tree",
+        "language",
+        "ledger",
+        "planning",
+        "policy",
+        "release",
+        "session_api",
+    },
+    "session": CORE | {"reports", "session_api"},
     # What an owner does with a policy, beside the statements.
     "owner": BASE
     | {
@@ -279,11 +297,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "session_api",
     },
     "sqlalchemy": {"dbapi", "types"},
+    "notebook": {"dbapi", "errors"},
     "audit": BASE | {"kernel.mechanisms", "kernel.noise", "kernel.public_order", "mechanisms", "render"},
     # Whole statements; the rest of the package audits mechanisms and loads without sessions and engines.
     "audit.end_to_end": CORE | {"audit", "session", "session_api"},
     # `import dpsql` gives the connector; within the product only the front ends import it.
-    ROOT: BASE | {"database", "dbapi", "ledger", "policy", "release"},
+    ROOT: BASE | {"database", "dbapi", "ledger", "notebook", "policy", "release"},
     # The server; only the command line imports it, when it is started.
     # It asks sessions alone, so that what is below them can change.
     "serve": BASE
@@ -310,6 +329,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         ROOT,
         "audit",
         "audit.end_to_end",
+        "check_streams",
         "language",
         "ledger",
         "login",

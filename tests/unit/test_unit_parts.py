@@ -18,7 +18,7 @@ from dpsql.analysis import compiler
 from dpsql.cli.narrate import ExitCode
 from dpsql.composition import planner
 from dpsql.dbapi import connect
-from dpsql.errors import BudgetExceeded, InternalError, OperationalError, QueryRefused
+from dpsql.errors import BudgetExceeded, InternalError, OperationalError, PolicyError, QueryRefused
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.unit_parts import EVERY, Calendar, PartSet
@@ -557,3 +557,47 @@ def test_periods_of_days_are_those_of_the_calendar() -> None:
         expected = [Calendar(every).number(day) for day in days]
         pairs = {*zip(found.tolist(), expected, strict=True)}
         assert len(pairs) == len({*expected}) == len({*found.tolist()}), "one of each for one of the other"
+
+
+def test_rows_of_a_unit_may_have_one_date_together(folder: Path) -> None:
+    """`constant = true`: several rows of a unit; one with another date, or without, refuses the table."""
+    policy, data = folder / "dpsql.toml", folder / "signups.parquet"
+    text = POLICY.replace('unique = [["user_id"]]', "rows_per_unit = 2").replace('moves = "trusted"\n', "")
+    policy.write_text(text)
+    with pytest.raises(PolicyError, match="may be in several weeks") as refused:
+        load(policy)
+    assert "constant = true in [parts.user] if all rows of a user have one date" in str(refused.value)
+    policy.write_text(text.replace('every = "week"', 'every = "week"\nconstant = true'))
+
+    def write(second: str) -> None:
+        with duckdb.connect() as connection:
+            connection.execute(f"CREATE TABLE t AS SELECT * FROM '{data}' WHERE user_id < 700 OR false")
+            connection.execute(
+                f"CREATE TABLE twice AS FROM t UNION ALL SELECT user_id, {second}, land FROM t"
+            )
+            connection.execute(f"COPY twice TO '{data}' (FORMAT parquet)")
+
+    write("signed_up")
+    with closing(Session(load(policy), analyst="ann")) as opened:
+        assert abs(one(opened, f"signups WHERE {W2}") - 350) < 40
+        assert told(opened, select(f"signups WHERE {W2}"))["parts"] == "2026-W02 (week of signups.signed_up)"
+        assert ("2026-W02", "1", "0", "0 of 0.1") in parts(opened)
+    for second in ("CASE WHEN user_id = 0 THEN DATE '2026-01-12' ELSE signed_up END", "NULL::DATE"):
+        with duckdb.connect() as connection:
+            connection.execute(
+                f"CREATE TABLE t AS SELECT DISTINCT * FROM '{data}' WHERE signed_up IS NOT NULL"
+            )
+            connection.execute("DELETE FROM t WHERE user_id = 0 AND signed_up = DATE '2026-01-12'")
+            connection.execute(f"COPY t TO '{data}' (FORMAT parquet)")
+        write(second)
+        with closing(Session(load(policy), analyst="ann")) as opened:
+            with pytest.raises(OperationalError, match="cannot be read as declared"):
+                one(opened, f"signups WHERE {W3}")
+            assert ("all statements in sequence", "1", "", "") in parts(opened), "nothing was charged"
+        done = subprocess.run(
+            [sys.executable, "-m", "dpsql", "--policy", str(policy), "check"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert "have several values of signed_up" in done.stdout

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
-from dpsql.analysis.advice import suggested_changes, survey, unknown_names
+from dpsql.analysis.advice import suggested_changes, survey, unknown_names, wrong_level
 from dpsql.analysis.advice.unknown_names import Advice, FromTable, RefusedStatement, add_clause
 from dpsql.analysis.aggregate_functions import aggregate_calls, aggregate_name
 from dpsql.analysis.compiler import function_name, list_conjuncts
@@ -247,11 +247,17 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
     (" over many units is not released", suggested_changes.advise_on_values),
     ("a window over private rows must PARTITION BY", suggested_changes.partition_by_unit),
     ("a window over private rows must PARTITION BY", suggested_changes.advise_on_window),
+    ("a private table is only counted", wrong_level.advise_on_windowed_count),
     ("a private table is only counted", suggested_changes.advise_on_window),
     ("a private table is only counted", count_rows),
     ("ORDER BY and LIMIT select groups", count_rows),
+    ("this is neither a group key nor a count", wrong_level.advise_on_row_condition),
     ("this is neither a group key nor a count", group_by_items),
+    (" is not allowed in this form", wrong_level.advise_on_nested_aggregate),
     (" is not allowed in this form", move_condition),
+    (" is not among the functions allowed", wrong_level.advise_on_average_in_where),
+    ("a subquery used as a value has one row", wrong_level.advise_on_several_rows),
+    ("COUNT(DISTINCT ...) takes one expression", wrong_level.advise_on_several_values),
     (", so no group has enough of them to be shown", drop_key),
     ("SELECT DISTINCT would release", advise_on_distinct),
     ("DISTINCT over private rows must select", advise_on_private_distinct),
@@ -265,7 +271,8 @@ _ADVICE: tuple[tuple[str, Callable[[RefusedStatement, exp.Expr, Obstacle], Advic
 def advise(of: RefusedStatement, refused: QueryRefused) -> None:
     """Give the obstacle of a refusal a better hint or a fix, where there is one."""
     one, node = refused.obstacles[0], refused.node
-    if len(refused.obstacles) > 1 or not isinstance(node, exp.Expr) or one.fix is not None:
+    fixed = one.fix is not None and "there is no column " not in one.message
+    if len(refused.obstacles) > 1 or not isinstance(node, exp.Expr) or fixed:
         return
     view = next((each.meta["view"] for each in (node, *_ancestors(node)) if "view" in each.meta), None)
     if view is not None:  # the analyst cannot change its text

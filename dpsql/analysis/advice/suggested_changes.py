@@ -20,7 +20,7 @@ _VALUES = frozenset(
 )
 """Aggregates that show values of single units."""
 _TESTS = frozenset({"bool_or", "logical_or", "bool_and", "logical_and"})
-_LISTS = frozenset({"histogram", "mode"})
+_LISTS = frozenset({"histogram"})
 """Aggregates of the values of a column and how often each occurs."""
 
 
@@ -31,8 +31,11 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
     if call is None or of.text[call[1] :].lstrip().upper().startswith(("FILTER", "OVER")):
         return None
     start, end, arguments = call
-    if name in _VALUES and arguments and "privacy unit" not in one.message:
-        return _add_group_key(of, node, arguments[0].split(" ORDER BY ")[0], start, end)
+    select = node.find_ancestor(exp.Select)
+    divided = name == "mode" and select is not None and select.args.get("group") is not None
+    if (name in _VALUES or divided) and arguments and "privacy unit" not in one.message:
+        value = re.sub(r"(?i)^DISTINCT\s+", "", arguments[0].split(" ORDER BY ")[0])
+        return _add_group_key(of, node, value, start, end)
     if arguments and arguments[0][:9].upper() == "DISTINCT ":
         text = of.text[start:end]
         written = text.replace(arguments[0], arguments[0][9:].strip(), 1)
@@ -44,7 +47,7 @@ def advise_on_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Adv
         asks = f"how many rows {'meet' if name.endswith('or') else 'do not meet'} the condition"
         written = f"COUNT_IF({condition})"
         return written, Fix(written, start, end, asks=asks)
-    return _count_values(of, node, name, arguments[0]) if name in _LISTS else None
+    return _count_values(of, node, arguments[0]) if name in _LISTS else None
 
 
 def advise_on_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
@@ -86,8 +89,8 @@ def _qualify_unit(of: RefusedStatement, select: exp.Select, unit: str) -> str:
     return next(f"{n.alias}.{unit}" for n in named if n.unit == unit) if len(named) > 1 else unit
 
 
-def _count_values(of: RefusedStatement, node: exp.Expr, name: str, value: str) -> Advice | None:
-    """Count the rows of each value: MODE is the most frequent one, HISTOGRAM all of them."""
+def _count_values(of: RefusedStatement, node: exp.Expr, value: str) -> Advice | None:
+    """Count the rows of each value, as HISTOGRAM does."""
     select, block = node.find_ancestor(exp.Select), of.outermost(node)
     if select is None or block is None or block.from_ is None or of.has_options:
         return None
@@ -102,8 +105,6 @@ def _count_values(of: RefusedStatement, node: exp.Expr, name: str, value: str) -
         return None
     rows = of.text[block.from_.start : block.end].strip()
     whole = f"SELECT {value}, COUNT(*) AS n {rows} GROUP BY {value}"
-    if name == "mode":
-        whole = f"SELECT {value} {rows} GROUP BY {value} ORDER BY COUNT(*) DESC LIMIT 1"
     return whole, Fix(of.text[: block.select.start] + whole, 0, len(of.text))
 
 

@@ -8,9 +8,21 @@ from dataclasses import field, replace
 from sqlglot import exp
 from sqlglot.tokenizer_core import TokenType
 
+from dpsql.analysis.compiler import function_name
 from dpsql.analysis.schema_catalog import Catalog
-from dpsql.errors import Fix, Obstacle
-from dpsql.language import BlockText, Outline, Query, call_end, replace_name, walk_tree, write_name
+from dpsql.errors import Fix, Obstacle, QueryRefused, QuerySyntaxError
+from dpsql.language import (
+    BlockText,
+    Explain,
+    Outline,
+    Query,
+    call_end,
+    find_nodes,
+    parse,
+    replace_name,
+    walk_tree,
+    write_name,
+)
 from dpsql.lazy_dataclass import dataclass
 from dpsql.policy import CsvSource, Policy, Table, TableDomain, UnitColumn, fold
 
@@ -61,6 +73,18 @@ class RefusedStatement:
         """Whether the clause of options was typed."""
         return any(t.text.upper() == "DIFFERENTIAL_PRIVACY" for t in self.outline.tokens)
 
+    def original(self, node: exp.Expr) -> exp.Expr:
+        """Return the node of the whole statement that stands where a node of a part of it does, or itself."""
+        at = self.query.source.position(node)
+        try:
+            whole = parse(self.query.source.text)
+        except (QueryRefused, QuerySyntaxError):
+            return node
+        query = whole.query if isinstance(whole, Explain) else whole
+        tree = query.tree if isinstance(query, Query) else self.query.tree
+        same = (n for n in find_nodes(tree, type(node)) if self.query.source.position(n) == at)
+        return next(same, node)
+
     def list_tables(self, select: exp.Select) -> list[FromTable]:
         """Return the declared tables of a FROM clause."""
         first = select.args.get("from_")
@@ -94,7 +118,12 @@ def add_clause(text: str, at: int, clause: str) -> Fix:
 
 def advise_on_column(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
     """Advise on a column that does not exist."""
-    select = node.find_ancestor(exp.Select)
+    select, written = node.find_ancestor(exp.Select), of.original(node)
+    around = written.find_ancestor(exp.Select)
+    if isinstance(written, exp.Column) and around is not None:
+        named_call = _name_count(of, written, around)
+        if named_call is not None:
+            return named_call
     if not isinstance(node, exp.Column) or select is None or (one.hint or "").startswith("did you mean"):
         return None
     named = of.list_tables(select)
@@ -127,6 +156,22 @@ def advise_on_renamed_column(of: RefusedStatement, node: exp.Expr, one: Obstacle
 
 def _replace_name(of: RefusedStatement, node: exp.Column, name: str) -> Advice:
     return f"did you mean {write_name(name)}?", replace_name(node.this, name)
+
+
+def _name_count(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:
+    """Advise to name the number itself: `ORDER BY count` means the only COUNT of the select list."""
+    if node.table or node.find_ancestor(exp.Order, exp.Having) is None:
+        return None
+    items = [i for i in select.expressions if (function_name(i.unalias()) or "").lower() == fold(node.name)]
+    if len(items) != 1:
+        return None
+    span = of.outline.span(items[0].unalias())
+    name = items[0].alias if isinstance(items[0], exp.Alias) else None
+    text = write_name(name) if name else None if span is None else of.text[span[0] : span[1]]
+    start = node.this.meta.get("start")
+    if text is None or start is None:
+        return None
+    return f"did you mean {text}?", Fix(text, start, node.this.meta["end"] + 1)
 
 
 def _name_list(of: RefusedStatement, node: exp.Column, select: exp.Select) -> Advice | None:

@@ -66,7 +66,8 @@ class Amounts(NamedTuple):
 
     def plus(self, other: Amounts) -> Amounts:
         """Return the sum of two amounts, number by number."""
-        return Amounts(*(a + b for a, b in zip(self, other, strict=True)))
+        a, b, c, d = self
+        return Amounts(a + other[0], b + other[1], c + other[2], d + other[3])
 
     def minus(self, other: Amounts) -> Amounts:
         """Return the difference of two amounts, number by number."""

@@ -27,3 +27,7 @@ SELECT COUNT(DISTINCT user_id) FROM refunds r WHERE EXISTS (SELECT 1 FROM refund
 -- A4307 rows of a receipt, grouped by it
 -- expect: SELECT COUNT(*) FROM (SELECT user_id FROM (SELECT user_id, receipt, COUNT(*) AS n FROM refunds WHERE user_id IS NOT NULL GROUP BY user_id, receipt) WHERE n > 1 GROUP BY user_id)
 SELECT COUNT(DISTINCT user_id) FROM (SELECT user_id, receipt, COUNT(*) AS n FROM refunds GROUP BY user_id, receipt) WHERE n > 1
+
+-- A4308 the different receipts of one reason, joined with all rows
+-- expect: SELECT COUNT(DISTINCT r.user_id) FROM refunds r LEFT JOIN (SELECT receipt, user_id FROM refunds WHERE reason = 'late' GROUP BY ALL) l ON l.receipt = r.receipt AND l.user_id = r.user_id WHERE l.receipt IS NULL
+WITH l AS (SELECT DISTINCT receipt FROM refunds WHERE reason = 'late') SELECT COUNT(DISTINCT r.user_id) FROM refunds r LEFT JOIN l ON l.receipt = r.receipt WHERE l.receipt IS NULL

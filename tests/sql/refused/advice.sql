@@ -25,12 +25,11 @@ SELECT MIN(page) FROM visits
 -- hint: SELECT country, page, COUNT(DISTINCT user_id) FROM visits GROUP BY country, page -- asks something else: one row for each page
 SELECT country, STRING_AGG(page, ','), COUNT(DISTINCT user_id) FROM visits GROUP BY country
 
--- R3416 the most frequent value
+-- R3416 the most frequent value of each group
 -- error: MODE over many units is not released: it is the largest group, so select that
 -- at: MODE
--- hint: SELECT page FROM visits WHERE ms > 1 GROUP BY page ORDER BY COUNT(*) DESC LIMIT 1
--- rewrite: SELECT page FROM visits WHERE ms > 1 GROUP BY page ORDER BY COUNT(*, contribution_bounds_per_group => (0, 20)) DESC LIMIT 1 -- 20 is a guess
-SELECT MODE(page) FROM visits WHERE ms > 1
+-- hint: SELECT country, page, COUNT(DISTINCT user_id) AS n FROM visits WHERE ms > 1 GROUP BY country, page -- asks something else: one row for each page
+SELECT country, MODE(page) FROM visits WHERE ms > 1 GROUP BY country
 
 -- R3417 how often each value occurs
 -- error: HISTOGRAM over many units is not released: counts, sums, averages and quantiles are

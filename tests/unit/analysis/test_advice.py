@@ -66,7 +66,6 @@ def value(statement: str, **rows: object) -> object:
     "statement",
     [
         "SELECT COUNT(*) FROM stays WHERE EXTRACT(DAYOFYEAR FROM day) > 20",
-        "SELECT MODE(day) FROM stays WHERE number = 5 * 86400000000 - 1",
     ],
 )
 @pytest.mark.sampled(3)

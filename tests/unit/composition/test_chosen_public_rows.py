@@ -32,6 +32,9 @@ item_id = { table = "item", column = "item_id" }
 source = "item.parquet"
 public = true
 unique = [["item_id"]]
+[tables.shelf]
+source = "shelf.parquet"
+public = true
 [tables.film]
 source = "film.parquet"
 public = true
@@ -40,6 +43,7 @@ unique = [["film_id"]]
 TABLES = {
     "rental": "SELECT i // 3 AS user_id, CASE WHEN i % 13 <> 2 THEN i * i % 60 END AS item_id, i % 4 = 0 AS late FROM range(900) t(i)",
     "item": "SELECT i AS item_id, i % 7 AS film_id FROM range(80) t(i)",
+    "shelf": "SELECT CASE WHEN i % 4 <> 1 THEN i END AS item_id, i % 3 AS room FROM range(60) t(i)",
     "film": "SELECT i AS film_id, ['x', 'y'][1 + i % 2] AS kind FROM range(9) t(i)",
 }
 OUT = "(SELECT r.item_id FROM rental r WHERE r.late)"
@@ -50,6 +54,44 @@ LIKE_SQL = [
     f"SELECT f.kind, COUNT(*) AS n FROM film f JOIN item i ON i.film_id = f.film_id WHERE i.item_id IN {OUT} AND f.film_id < 6 GROUP BY f.kind ORDER BY f.kind",
     f"SELECT kind, n FROM (SELECT f.kind, COUNT(*) AS n FROM film f, item i WHERE i.film_id = f.film_id AND i.item_id NOT IN {OUT} GROUP BY f.kind) ORDER BY kind",
 ]
+
+BY_EXISTS = [
+    "SELECT COUNT(*) AS n FROM item i WHERE EXISTS (SELECT 1 FROM rental r WHERE r.item_id = i.item_id AND late)",
+    "SELECT COUNT(*) AS n FROM item i WHERE NOT EXISTS (SELECT * FROM rental WHERE late AND i.item_id = item_id)",
+    "SELECT COUNT(*) AS n FROM item WHERE film_id < 5 AND NOT EXISTS (SELECT r.late FROM rental r WHERE r.item_id = item.item_id)",
+    "SELECT COUNT(*) AS n FROM shelf s WHERE NOT EXISTS (SELECT 1 FROM rental r WHERE r.item_id = s.item_id AND r.late)",
+    "SELECT room, COUNT(*) AS n FROM shelf s WHERE NOT EXISTS (SELECT 1 FROM rental r WHERE r.item_id = s.item_id AND r.late) GROUP BY room ORDER BY room",
+    "SELECT f.kind, COUNT(*) AS n FROM film f JOIN item i ON i.film_id = f.film_id WHERE EXISTS (SELECT 1 FROM rental r JOIN film g ON r.user_id % 9 = g.film_id WHERE g.kind = 'x' AND r.item_id = i.item_id) GROUP BY f.kind ORDER BY f.kind",
+]
+
+
+@pytest.mark.parametrize("sql", BY_EXISTS)
+def test_existence_by_value_is_that_of_sql_with_null(session: Session, sql: str) -> None:
+    with duckdb.connect() as raw:
+        for name, rows in TABLES.items():
+            raw.execute(f"CREATE TABLE {name} AS {rows}")
+        exact = raw.execute(sql).fetchall()
+    found = [tuple(row.values()) for row in session.run(sql).table.select(range(len(exact[0]))).to_pylist()]
+    assert found == [
+        tuple(pytest.approx(v, abs=0.4) if isinstance(v, int) else v for v in row) for row in exact
+    ]
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "SELECT 1 FROM rental r WHERE r.item_id < i.item_id",
+        "SELECT 1 FROM rental r WHERE r.item_id = i.item_id AND r.user_id = i.film_id",
+        "SELECT 1 FROM rental r WHERE r.item_id = i.item_id OR late",
+        "SELECT COUNT(*) FROM rental r WHERE r.item_id = i.item_id",
+        "SELECT 1 FROM rental r WHERE r.item_id = i.item_id LIMIT 0",
+        "SELECT 1 FROM rental r WHERE r.item_id = i.item_id AND r.user_id IN (SELECT user_id FROM rental)",
+        "SELECT 1 FROM rental r WHERE r.item_id + 1 = i.item_id",
+    ],
+)
+def test_other_existence_of_public_rows_is_refused(session: Session, inner: str) -> None:
+    with pytest.raises(QueryRefused):
+        session.prepare(f"SELECT COUNT(*) FROM item i WHERE NOT EXISTS ({inner})")
 
 
 @pytest.fixture(scope="module")

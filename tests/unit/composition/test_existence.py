@@ -185,7 +185,6 @@ def test_a_count_that_is_asked_for_decides_and_what_it_leaves_out_is_told(
             [(5,)],
             TAKEN.format(5) + ASK,
         ),
-        ("SELECT k FROM t GROUP BY k QUALIFY COUNT(*) < AVG(COUNT(*)) OVER ()", [("c",)], TAKEN.format(3)),
     ],
 )
 def test_without_a_count_every_declared_group_exists_and_that_is_told(
@@ -200,7 +199,7 @@ def test_without_a_count_every_declared_group_exists_and_that_is_told(
     [
         "SELECT k, COUNT(*) FROM t GROUP BY k",
         "SELECT SUM(n) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) z",
-        "SELECT k, n - LAG(n) OVER (ORDER BY k) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) z",
+        "SELECT k, SUM(1 * n) OVER (ORDER BY k) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) z",
         "SELECT k, n / 7 FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) z WHERE n < 1000",
         "SELECT k, SUM(y) / AVG(y) FROM t GROUP BY k",
     ],
@@ -229,6 +228,43 @@ def test_a_quotient_by_a_count_that_rounds_to_0_is_null(quotient: str, small: Ne
     assert [
         n for n in small.notes(statement) if n.endswith(f": NULL where it rounds to 0, in {gone} of 2 groups")
     ]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "SELECT k FROM t GROUP BY k QUALIFY COUNT(*) < 5 + AVG(COUNT(*)) OVER ()",
+        "SELECT k, LAG(k) OVER (ORDER BY k DESC) FROM (SELECT k, COUNT(*) AS n FROM t GROUP BY k) z",
+        "SELECT k, LEAD(s) OVER (ORDER BY k) IS NULL FROM (SELECT k, SUM(y) AS s FROM t GROUP BY k) z",
+        "SELECT k, RANK() OVER (ORDER BY s) FROM (SELECT k, SUM(x - 90) AS s FROM t GROUP BY k) z",
+        "SELECT k, RANK() OVER (ORDER BY SUM(CASE WHEN k = 'a' THEN 1 ELSE y END)) AS r FROM t GROUP BY k",
+        "SELECT k, SUM(y) > 9 FROM t GROUP BY k "
+        "QUALIFY ROW_NUMBER() OVER (PARTITION BY k = 'a' ORDER BY SUM(y) DESC) <= 2",
+        "SELECT k, LAST_VALUE(k) OVER (ORDER BY k ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING) "
+        "FROM (SELECT k, AVG(y) AS s FROM t GROUP BY k) z",
+    ],
+)
+def test_windows_by_places_of_rows_see_no_group_without_rows(statement: str, small: NearlyExact) -> None:
+    assert small.rows(statement) == small.meant(statement)
+
+
+@pytest.mark.parametrize(
+    ("column", "inner", "counts"),
+    [
+        ("LAG(s) OVER (ORDER BY k)", "k, SUM(y) AS s", 1),
+        ("LAG(s) OVER (ORDER BY k)", "k, COUNT(*) AS s", 1),
+        ("SUM(s) OVER (ORDER BY k)", "k, SUM(y) AS s", 0),
+        ("s", "k, SUM(y) AS s", 0),
+        ("LAG(s) OVER (ORDER BY k)", "x AS k, SUM(y) AS s", 0),  # undeclared groups are those that are found
+    ],
+)
+def test_rows_are_counted_besides_for_windows_by_places_alone(
+    column: str, inner: str, counts: int, small: NearlyExact
+) -> None:
+    options = "WITH DIFFERENTIAL_PRIVACY OPTIONS (max_groups_contributed = 1) " if "x AS" in inner else ""
+    statement = f"EXPLAIN SELECT k, {column} FROM (SELECT {options}{inner} FROM t GROUP BY 1) z"
+    numbers = [words for name, words in small.rows(statement) if name.startswith("number ")]
+    assert sum("number of rows" in words for words in numbers) == counts
 
 
 def test_explain_says_what_will_be_decided(small: NearlyExact) -> None:

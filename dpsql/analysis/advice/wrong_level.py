@@ -1,0 +1,151 @@
+"""Advise on aggregates and conditions that stand at another level than they mean, and on lists as values."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import TokenType
+
+from dpsql.analysis.advice.unknown_names import Advice, RefusedStatement, add_clause
+from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
+from dpsql.analysis.compiler import function_name, list_conjuncts
+from dpsql.errors import Fix, Obstacle
+from dpsql.policy import fold
+
+_AVERAGES = frozenset({"avg", "median", "min", "max"})
+"""Aggregates with which people compare the rows of a table in WHERE."""
+
+
+def advise_on_row_condition(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Move a condition on rows from HAVING to WHERE."""
+    node = of.original(node)
+    having = node.find_ancestor(exp.Having)
+    block = of.outline.block(of.query.source.position(node)) if having is not None else None
+    clause = block.clause(TokenType.HAVING) if block is not None else None
+    if (
+        having is None
+        or block is None
+        or clause is None
+        or node.find_ancestor(exp.Select) is not having.parent
+    ):
+        return None
+    parts = [part.unnest() for part in list_conjuncts(having.this)]
+    spans = [of.outline.span(part) for part in parts]
+    if None in spans or isinstance(having.this.unnest(), exp.Or):
+        return None
+    select = having.parent
+    if not isinstance(select, exp.Select):
+        return None
+    names = {fold(item.alias) for item in select.expressions if isinstance(item, exp.Alias)}
+
+    def is_of_rows(part: exp.Expr) -> bool:
+        columns = [fold(column.name) for column in part.find_all(exp.Column) if not column.table]
+        return not contains_aggregate(part) and not names & set(columns)
+
+    written = [of.text[a:b] for a, b in (span for span in spans if span is not None)]
+    texts = [f"({w})" if isinstance(p, exp.Or) else w for p, w in zip(parts, written, strict=True)]
+    rows = [text for part, text in zip(parts, texts, strict=True) if is_of_rows(part)]
+    groups = [text for part, text in zip(parts, texts, strict=True) if not is_of_rows(part)]
+    if not rows:
+        return None
+    text, moved = of.text, " AND ".join(rows)
+    left = Fix(f"HAVING {' AND '.join(groups)} " if groups else "", clause.start, block.stop(clause))
+    where = block.clause(TokenType.WHERE)
+    if where is None:
+        added = add_clause(text, block.before(TokenType.WHERE), f"WHERE {moved}")
+    else:
+        at = len(text[: block.stop(where)].rstrip())
+        added = Fix(f" AND {moved}", at, at)
+    asks = f"only the rows with {moved}"
+    return f"WHERE {moved}", Fix(left.text, left.start, left.end, also=(added,), asks=asks)
+
+
+def advise_on_nested_aggregate(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Aggregate the numbers of groups in a SELECT over them, where an aggregate stands in another one."""
+    select, block = of.query.tree, of.outermost(node)
+    if not isinstance(select, exp.Select) or block is None or block.from_ is None or of.has_options:
+        return None
+    read = {name for name, value in select.args.items() if value}
+    if read - {"expressions", "from_", "joins", "where", "group", "kind"} or "group" not in read:
+        return None
+    item = select.expressions[0].unalias() if len(select.expressions) == 1 else None
+    outer = aggregate_name(item) if item is not None else None
+    inner = getattr(item, "expressions", [])
+    if outer is None or len(inner) != 1 or aggregate_name(inner[0]) is None:
+        return None
+    call = of.outline.call_around(of.query.source.position(inner[0]), (function_name(inner[0]) or "").lower())
+    if call is None:
+        return None
+    rows = of.text[block.from_.start : block.end].strip()
+    whole = f"SELECT {outer.upper()}(n) FROM (SELECT {of.text[call[0] : call[1]]} AS n {rows})"
+    return whole, Fix(of.text[: block.select.start] + whole, 0, len(of.text))
+
+
+def advise_on_average_in_where(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Compare rows with the average of the whole table by a subquery, where an aggregate stands in WHERE."""
+    where = node.find_ancestor(exp.Where)
+    select = node.find_ancestor(exp.Select)
+    name = (function_name(node) or "").lower()
+    if where is None or select is None or where.parent is not select or name not in _AVERAGES:
+        return None
+    call = of.outline.call_around(of.query.source.position(node), name)
+    block = of.outline.block(of.query.source.position(node))
+    if call is None or block is None or block.from_ is None or select.args.get("joins"):
+        return None
+    first = select.args["from_"].this
+    if not isinstance(first, exp.Table):
+        return None
+    written = f"(SELECT {of.text[call[0] : call[1]]} FROM {first.name})"
+    return written, Fix(written, call[0], call[1], asks=f"rows are compared with all of {first.name}")
+
+
+def advise_on_several_rows(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Compare with a list by IN, where `=` compares with a subquery of several rows."""
+    sub = node if isinstance(node, exp.Subquery) else node.find_ancestor(exp.Subquery)
+    around = sub.parent if sub is not None else None
+    if sub is None or not isinstance(around, exp.EQ) or around.expression is not sub:
+        return None
+    span = of.outline.span(around.this)
+    if span is None:
+        return None
+    at = of.text.find("=", span[1])
+    if at < 0 or of.text[span[1] : at].strip() or not of.text[at + 1 :].lstrip().startswith("("):
+        return None
+    before, after = ("" if of.text[i].isspace() else " " for i in (at - 1, at + 1))
+    return "IN (SELECT ..)", Fix(f"{before}IN{after}", at, at + 1)
+
+
+def advise_on_several_values(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count different rows of several columns as one row value."""
+    at = of.query.source.position(node)
+    call = of.outline.call_around(at, "count")
+    if call is None or len(call[2]) < 2 or call[2][0][:9].upper() != "DISTINCT ":
+        return None
+    values = ", ".join([call[2][0][9:].strip(), *call[2][1:]])
+    written = f"COUNT(DISTINCT ({values}))"
+    return written, Fix(written, call[0], call[1], asks="a row with NULL counts, too")
+
+
+def advise_on_windowed_count(of: RefusedStatement, node: exp.Expr, one: Obstacle) -> Advice | None:
+    """Count the rows of each group, where a window counts the rows of each partition."""
+    select, block = of.query.tree, of.outermost(node)
+    if not isinstance(select, exp.Select) or block is None or block.from_ is None or of.has_options:
+        return None
+    windows = [w for item in select.expressions for w in item.find_all(exp.Window)]
+    read = {name for name, value in select.args.items() if value}
+    if read - {"expressions", "from_", "joins", "where", "kind"} or len(windows) != 1:
+        return None
+    keys = windows[0].args.get("partition_by") or []
+    shown = [item.unalias() for item in select.expressions if not item.find(exp.Window)]
+    if not keys or windows[0].args.get("order") or any(item not in keys for item in shown):
+        return None
+    call = of.outline.call_around(
+        of.query.source.position(windows[0].this), (function_name(windows[0].this) or "").lower()
+    )
+    spans = [of.outline.span(key) for key in keys]
+    if call is None or None in spans or aggregate_name(windows[0].this) is None:
+        return None
+    listed = ", ".join(of.text[a:b] for a, b in (span for span in spans if span is not None))
+    rows = of.text[block.from_.start : block.end].strip()
+    whole = f"SELECT {listed}, {of.text[call[0] : call[1]]} AS n {rows} GROUP BY {listed}"
+    fix = Fix(of.text[: block.select.start] + whole, 0, len(of.text), asks=f"one row for each {listed}")
+    return whole, fix

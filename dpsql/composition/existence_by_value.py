@@ -1,0 +1,65 @@
+"""Read EXISTS with one equality as the list of values that it asks for: `d.code IN (SELECT v.code FROM ..)`.
+
+`EXISTS (SELECT 1 FROM visits v WHERE v.code = d.code AND v.cost > 9)` holds of the rows whose code is among
+those of the rows inside that meet the rest. A row without a code is in no list, and NOT EXISTS holds of it:
+an equality with NULL is never true. So NOT EXISTS differs from NOT IN, where NULL decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from sqlglot import exp
+
+from dpsql.analysis.aggregate_functions import contains_aggregate
+from dpsql.analysis.compiler import find_cte, list_conjuncts
+from dpsql.language import copy_tree, find_nodes
+from dpsql.policy import fold
+
+_READ = frozenset({"expressions", "from_", "joins", "where", "kind"})
+
+
+def read_exists(
+    node: exp.Exists, columns_of: Callable[[exp.Table], Collection[str] | None]
+) -> tuple[exp.Column, exp.Select] | None:
+    """Return the column of the rows around EXISTS, and the SELECT of the values that it may have.
+
+    `columns_of` returns the folded names of the columns of a declared table, None for other tables. EXISTS
+    that compares otherwise than by one equality is not read.
+    """
+    inner = node.this.unnest()
+    if not isinstance(inner, exp.Select) or {name for name, value in inner.args.items() if value} - _READ:
+        return None
+    first, where = inner.args.get("from_"), inner.args.get("where")
+    joins = inner.args.get("joins") or []
+    items = [] if first is None else [first.this, *(join.this for join in joins)]
+    if len(find_nodes(inner, exp.Query)) > 1 + len(items) or any(map(contains_aggregate, inner.expressions)):
+        return None
+    own, names = set[str](), set[str]()
+    for item in items:
+        known = columns_of(item) if isinstance(item, exp.Table) and find_cte(item) is None else None
+        if known is None:
+            return None
+        own.add(fold(item.alias_or_name))
+        names |= set(known)
+
+    def is_inside(part: exp.Expr) -> bool:
+        columns = find_nodes(part, exp.Column)
+        return all(fold(c.table) in own if c.table else fold(c.name) in names for c in columns)
+
+    rest, ties = list[exp.Expr](), list[exp.Expr]()
+    for part in list_conjuncts(where.this) if where is not None else ():
+        (rest if is_inside(part) else ties).append(part)
+    if len(ties) != 1 or not all(is_inside(join) for join in joins):
+        return None
+    tie = ties[0].unnest()
+    sides = [side.unnest() for side in (tie.this, tie.expression)] if isinstance(tie, exp.EQ) else []
+    within = [side for side in sides if is_inside(side)]
+    around = [side for side in sides if not is_inside(side)]
+    if len(within) != 1 or not (isinstance(within[0], exp.Column) and isinstance(around[0], exp.Column)):
+        return None
+    listed = copy_tree(inner, "expressions", "where")
+    listed.set("expressions", [copy_tree(within[0])])
+    if rest:
+        listed.set("where", exp.Where(this=exp.and_(*(copy_tree(each) for each in rest), copy=False)))
+    return around[0], listed

@@ -1,0 +1,299 @@
+"""Read lists of values of private rows, and the most frequent value, as releases of groups.
+
+===============================================  ==========================================================
+written                                          is
+===============================================  ==========================================================
+``MODE(x)``                                      the largest group of ``GROUP BY x``
+``APPROX_TOP_K(x, 3)``, ``APPROX_TOP_COUNT``     the list of the three largest groups
+``STRING_AGG(DISTINCT x, ',')``, ``LIST`` ..     the list of the values that are found, sorted
+``QUANTILE_CONT(x, [.25, .75])``                 the list of the two quantiles, in one release
+``SELECT x .. INTERSECT SELECT x ..``            the same of the values that are found; EXCEPT, UNION
+===============================================  ==========================================================
+
+Rows without x are in none of them. A value is found as one of a list of IN is: each unit speaks for one of
+its values, so rarer values are missed, and the answer says so. Each call is a release of its own, of all rows
+of its block; in a block with GROUP BY they are refused. Lists of quantiles stay in their release, as columns
+of it. The branches of a set operation that select the unit stay rows of units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.analysis import Catalog
+from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
+from dpsql.analysis.compiled_relation import Cte
+from dpsql.analysis.compiler import function_name, read_number, read_whole_number
+from dpsql.analysis.statement_shapes import Provenance
+from dpsql.composition.values_of_rows import ABSENT, FOUND, list_ctes_of, list_found_values
+from dpsql.errors import QueryRefused
+from dpsql.language import MARK, Clause, Clauses, Options, Query, copy_tree, find_nodes, keep_title, walk_tree
+from dpsql.lazy_dataclass import dataclass
+from dpsql.policy import Policy
+
+_BESIDE = frozenset({"expressions", "from_", "joins", "where", "with_", "kind"})
+_TEXTS = frozenset({"string_agg", "group_concat", "listagg"})
+_LISTS = frozenset({"array_agg", "list"})
+_LARGEST = frozenset({"approx_top_k", "approx_top_count"})
+_QUANTILES = frozenset({"quantile", "quantile_cont", "quantile_disc", "percentile_cont", "percentile_disc"})
+MOST_QUANTILES = 20
+"""The most quantiles of a list."""
+MOST_LISTED = 1_000
+"""The most groups of APPROX_TOP_K."""
+_NUMBER = -10_000
+"""The position that the first SELECT of a list has: that of no SELECT in the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that makes a list of the values of rows, or takes the most frequent one."""
+
+    node: exp.Expr
+    """The call with FILTER and WITHIN GROUP."""
+    name: str
+    value: exp.Expr
+    where: exp.Expr | None = None
+    size: int = 1
+    bounds: tuple[exp.Expr, ...] = ()
+    """What it says of the bounds of its rows."""
+    separator: exp.Expr | None = None
+    order: exp.Ordered | None = None
+
+
+def with_lists(query: Query, policy: Policy, catalog: Catalog) -> Query:
+    """Return a statement with releases in the place of lists of values; its tree is changed."""
+    root = query.tree
+    if isinstance(root, exp.Select):
+        _divide_quantiles(root)
+    if query.clause != Clause():
+        return query
+    provenance, inner = Provenance(query.source, policy, catalog), dict(query.inner)
+    for node in find_nodes(root, exp.SetOperation):
+        if isinstance(node.parent, (exp.SetOperation, exp.CTE)):
+            continue
+        branches = _list_branches(node)
+        read = [_read_branch(branch, provenance) for branch in branches or ()]
+        if not read or None in read:
+            continue
+        for branch, values in zip(branches or (), read, strict=True):
+            assert values is not None  # noqa: S101  as seen
+            number = _NUMBER - len(inner)
+            listed = list_found_values(branch, values[0], number, negated=False)
+            name = branch.expressions[0].alias_or_name
+            listed.set("expressions", [exp.alias_(exp.column("k", quoted=True), name, quoted=True)])
+            for literal in find_nodes(listed.args["where"], exp.Literal):
+                if FOUND in literal.meta:
+                    literal.meta[ABSENT] = f"Rows without a {name} are left out"
+            mechanism = "LAPLACE" if values[1] else None
+            inner[number] = Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+            branch.replace(listed)
+    for select in find_nodes(root, exp.Select):
+        if {name for name, value in select.args.items() if value} - _BESIDE:
+            continue
+        calls = [call for item in select.expressions for call in _list_calls(item)]
+        found = [made for call in calls if (made := _read(call)) is not None]
+        if not found or not _is_of_units(select, found, provenance):
+            continue
+        rows = copy_tree(select, "expressions", "with_")
+        for one in found:
+            number = _NUMBER - len(inner)
+            listed, clauses = _write(one, rows, number, provenance, _list_ctes(select, provenance))
+            if clauses is not None:
+                inner[number] = clauses
+            one.node.replace(keep_title(one.node, exp.Subquery(this=listed)))
+        if len(found) == len(calls):  # the rows are read by the releases alone
+            for name in ("from_", "joins", "where"):
+                select.set(name, None)
+    return query if inner == query.inner else replace(query, inner=inner)
+
+
+def _list_branches(node: exp.SetOperation) -> list[exp.Select] | None:
+    """Return the branches of set operations in which a value counts once; None for others."""
+    found = list[exp.Select]()
+    for side in (node.this, node.expression):
+        inner = side.unnest() if isinstance(side, exp.Subquery) else side
+        if isinstance(inner, exp.SetOperation):
+            below = _list_branches(inner)
+            if below is None:
+                return None
+            found += below
+        elif isinstance(inner, exp.Select):
+            found.append(inner)
+    whole = bool(node.args.get("distinct")) and not any(node.args.get(name) for name in ("with_", "by_name"))
+    return found if whole else None
+
+
+def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] | None:
+    """Return the unit of the rows of a branch, and whether its values are declared; None if it is no list."""
+    given = {name for name, value in branch.args.items() if value}
+    if given - _BESIDE - {"distinct"} or "with_" in given or len(branch.expressions) != 1:
+        return None
+    item, distinct = branch.expressions[0], branch.args.get("distinct")
+    if item.is_star or contains_aggregate(item) or not item.alias_or_name:
+        return None
+    if distinct is not None and distinct.args.get("on") is not None:
+        return None
+    ctes = list_ctes_of(branch, of)
+    unit = of.find_unit(branch, ctes)
+    if unit is None:
+        return None
+    try:
+        owned, declared = of.read_values(branch, item.unalias(), ctes)
+    except QueryRefused:
+        return None
+    return None if owned else (unit, declared)
+
+
+def _list_ctes(select: exp.Select, of: Provenance) -> tuple[Cte, ...]:
+    return of.list_ctes(select, list_ctes_of(select, of))
+
+
+def _list_calls(item: exp.Expr) -> list[exp.Expr]:
+    """Return the outermost aggregates of an item, and the calls of other systems that this file reads."""
+    found = list[exp.Expr]()
+    for node in walk_tree(item, lambda each: isinstance(each, exp.Query) or aggregate_name(each) is not None):
+        if aggregate_name(node) is None and (function_name(node) or "").lower() not in _LARGEST | {"mode"}:
+            continue
+        call = node
+        while isinstance(call, (exp.Filter, exp.WithinGroup)):
+            call = call.this
+        found.append(call)
+    return found
+
+
+def _read(call: exp.Expr) -> _Call | None:
+    """Return what a call makes of the values of rows; None for other calls."""
+    node, where = call, None
+    if isinstance(node.parent, exp.WithinGroup):
+        node = node.parent
+    if isinstance(node.parent, exp.Filter):
+        node = node.parent
+        where = node.args["expression"].this
+    if isinstance(node.parent, exp.Window):
+        return None
+    name = (function_name(call) or "").lower()
+    arguments = [each for each in call.expressions if not isinstance(each, exp.Kwarg)]
+    bounds = tuple(each for each in call.expressions if isinstance(each, exp.Kwarg))
+    order = list[exp.Ordered]()
+    if isinstance(call.parent, exp.WithinGroup):
+        order = call.parent.expression.expressions
+        if name == "mode" and not arguments and len(order) == 1:
+            return _Call(node, name, order[0].this, where, bounds=bounds)
+    if name == "mode" and len(arguments) == 1 and not isinstance(arguments[0], (exp.Distinct, exp.Order)):
+        return _Call(node, name, arguments[0], where, bounds=bounds)
+    if name in _LARGEST and len(arguments) == 2:
+        size = read_whole_number(arguments[1]) or 0
+        found = _Call(node, name, arguments[0], where, size, bounds)
+        return found if 1 <= size <= MOST_LISTED else None
+    if name not in _TEXTS | _LISTS or not arguments or bounds:
+        return None
+    last = arguments[-1]
+    if isinstance(last, exp.Order):
+        order, arguments[-1] = last.expressions, last.this
+    if not isinstance(arguments[0], exp.Distinct):
+        return None
+    values = [*arguments[0].expressions, *arguments[1:]]
+    if not 1 <= len(values) <= 1 + (name in _TEXTS) or len(order) > 1:
+        return None
+    if order and order[0].this != values[0]:
+        return None
+    separator = values[1] if len(values) > 1 else None
+    if separator is not None and not (isinstance(separator, exp.Literal) and separator.args.get("is_string")):
+        return None
+    return _Call(node, name, values[0], where, separator=separator, order=order[0] if order else None)
+
+
+def _is_of_units(select: exp.Select, calls: list[_Call], of: Provenance) -> bool:
+    """Return whether a block has rows of units, whose values belong to many of them."""
+    ctes = _list_ctes(select, of)
+    if of.find_unit(select, ctes) is None:
+        return False
+    try:
+        return of.find_outer_column(select, ctes) is None and not any(
+            of.read_values(select, call.value, ctes)[0] for call in calls
+        )
+    except QueryRefused:
+        return False
+
+
+def _write(
+    call: _Call, rows: exp.Select, number: int, of: Provenance, ctes: tuple[Cte, ...]
+) -> tuple[exp.Select, Clauses | None]:
+    """Return the SELECT of a list, or of the most frequent value, and the clauses of its release."""
+    made = copy_tree(rows)
+    if call.where is not None:
+        where = made.args.get("where")
+        kept = [copy_tree(call.where), *([] if where is None else [where.this])]
+        made.set("where", exp.Where(this=exp.and_(*kept, copy=False)))
+    made.set("expressions", [copy_tree(call.value)])
+    if call.name == "mode" or call.name in _LARGEST:
+        return _largest(call, made), None
+    unit = of.find_unit(rows, ctes)
+    assert unit is not None  # noqa: S101  it was found
+    declared = of.read_values(rows, call.value, ctes)[1]
+    listed = list_found_values(made, unit, number, negated=False)
+    k = exp.column("k", quoted=True)
+    ordered = exp.Ordered(this=copy_tree(k)) if call.order is None else copy_tree(call.order)
+    ordered.set("this", copy_tree(k))
+    arguments: list[exp.Expr] = [k]
+    if call.name in _TEXTS:
+        arguments.append(exp.Literal.string(",") if call.separator is None else copy_tree(call.separator))
+    arguments[-1] = exp.Order(this=arguments[-1], expressions=[ordered])
+    name = "STRING_AGG" if call.name in _TEXTS else "LIST"
+    listed.set("expressions", [exp.Anonymous(this=f"{MARK}{name}", expressions=arguments)])
+    mechanism = "LAPLACE" if declared else None
+    return listed, Clauses(Options(max_groups_contributed=1, mechanism=mechanism), has_options=True)
+
+
+def _largest(call: _Call, rows: exp.Select) -> exp.Select:
+    """Return the SELECT of the most frequent value, or of the list of several."""
+    count = exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star(), *map(copy_tree, call.bounds)])
+    inside = call.node.find(exp.Anonymous)
+    count.meta.update({} if inside is None else inside.meta)
+    there = exp.Not(this=exp.Is(this=copy_tree(call.value), expression=exp.Null()))
+    where = rows.args.get("where")
+    rows.set("where", exp.Where(this=there if where is None else exp.and_(where.this, there, copy=False)))
+    k, n = exp.column("k", quoted=True), exp.column("n", quoted=True)
+    listed = [exp.alias_(copy_tree(call.value), "k", quoted=True)]
+    by: exp.Expr = count
+    if call.name != "mode":
+        listed.append(exp.alias_(copy_tree(count), "n", quoted=True))
+        by = exp.column("n", quoted=True)
+    rows.set("expressions", listed)
+    rows.set("group", exp.Group(expressions=[copy_tree(call.value)]))
+    rows.set("order", exp.Order(expressions=[exp.Ordered(this=by, desc=True)]))
+    rows.set("limit", exp.Limit(expression=exp.Literal.number(call.size)))
+    rows.meta["select"] = -1
+    if call.name == "mode":
+        return rows
+    items = exp.Order(this=k, expressions=[exp.Ordered(this=n, desc=True)])
+    outer = exp.Select(expressions=[exp.Anonymous(this=f"{MARK}LIST", expressions=[items])])
+    alias = exp.TableAlias(this=exp.to_identifier("s", quoted=True))
+    outer.set("from_", exp.From(this=exp.Subquery(this=rows, alias=alias)))
+    outer.meta["select"] = -1
+    return outer
+
+
+def _divide_quantiles(root: exp.Select) -> None:
+    """Write each quantile of a list of shares as a call of its own, in a list."""
+    for item in root.expressions:
+        for call in _list_calls(item):
+            node: exp.Expr = call.parent if isinstance(call.parent, exp.WithinGroup) else call
+            place = 0 if node is not call else 1
+            if (function_name(call) or "").lower() not in _QUANTILES or len(call.expressions) <= place:
+                continue
+            shares = call.expressions[place]
+            listed = shares.expressions if isinstance(shares, exp.Array) else []
+            if not 1 <= len(listed) <= MOST_QUANTILES or any(read_number(each) is None for each in listed):
+                continue
+            if isinstance(node.parent, (exp.Filter, exp.Window)):
+                continue
+            calls = list[exp.Expr]()
+            for share in listed:
+                one = copy_tree(node)
+                inside = one.this if isinstance(one, exp.WithinGroup) else one
+                inside.expressions[place].replace(copy_tree(share))
+                calls.append(one)
+            node.replace(keep_title(node, exp.Anonymous(this=f"{MARK}LIST_VALUE", expressions=calls)))
