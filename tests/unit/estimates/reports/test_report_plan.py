@@ -243,6 +243,7 @@ def find_errors_of_a_year(plan: Plan) -> tuple[float, float]:
     return float(np.sqrt(np.mean(means))), float(np.sqrt(means[-1]))
 
 
+@pytest.mark.slow
 def test_a_year_of_weekly_dashboards() -> None:
     three = [Candidate(each.marginal) for each in DASHBOARD[:3]]
     even = Plan(tuple((each, Fraction(1, 3)) for each in three), (), ())
