@@ -216,6 +216,42 @@ def test_a_weekly_dashboard_measures_two_of_its_six_statements() -> None:
     assert np.sqrt(np.average(last, weights=numbers)) == pytest.approx(11.5, abs=0.05)
 
 
+def find_errors_of_a_year(plan: Plan) -> tuple[float, float]:
+    """Return the root of the mean variance of all numbers of 52 weeks, and of those of the last one."""
+    estimate = Estimate.of([], BOTH)
+    means = []
+    for number in range(1, 53):
+        week = Axis.of_condition("week", ValueSet.of_values([number]), f"W{number}")
+        released = [
+            ReleasedMarginal(
+                number,
+                Marginal((week, *candidate.marginal.axes)),
+                np.zeros(candidate.marginal.size),
+                NoiseDraw(Law("laplace"), float(1 / share)),
+            )
+            for candidate, share in plan.shares
+        ]
+        estimate = estimate.extend(released)
+        variances: list[float] = []
+        for wanted in DASHBOARD:
+            first = 1 if wanted.window is None else max(1, number - wanted.window + 1)
+            weeks = Axis.of_condition("week", ValueSet.of_range(first, number + 1), "so far")
+            found = estimate.variances(Marginal((weeks, *wanted.marginal.axes)))
+            assert not isinstance(found, Undetermined)
+            variances += found.ravel().tolist()
+        means.append(np.mean(variances))
+    return float(np.sqrt(np.mean(means))), float(np.sqrt(means[-1]))
+
+
+@pytest.mark.slow
+def test_a_year_of_weekly_dashboards() -> None:
+    three = [Candidate(each.marginal) for each in DASHBOARD[:3]]
+    even = Plan(tuple((each, Fraction(1, 3)) for each in three), (), ())
+    assert find_errors_of_a_year(even) == pytest.approx((12.9, 17.6), abs=0.05)
+    planned = plan_report(DASHBOARD, universe=BOTH, per="NUMBER")
+    assert find_errors_of_a_year(planned) == pytest.approx((8.7, 11.5), abs=0.05)
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_blocks_of_parts_lower_the_error_of_totals_since_the_beginning(way: Way) -> None:
     means = []
