@@ -175,6 +175,7 @@ def test_a_linear_statement_is_read_from_its_plan(session: Session) -> None:
     [
         (f"{SELECT} OPTIONS (epsilon = 1) COUNT(*) FROM signups", "names its epsilon"),
         (f"{SELECT} OPTIONS (error = 5) COUNT(*) FROM signups", "names its error"),
+        (f"{SELECT} OPTIONS (combine = ONLY) COUNT(*) FROM signups", "combine = ONLY"),
         ("SET dp_epsilon = 1", "is no SELECT"),
     ],
 )
