@@ -145,12 +145,12 @@ def check_tolerance(prepared: PreparedCheck, usual: Fraction | None) -> None:
     """Refuse a check without a tolerance, in a stream that has none."""
     if prepared.check.expected.share is not None:
         return
-    rows: list[Any] = [prepared.check.expected.tolerance]
+    own: list[Any] = [prepared.check.expected.tolerance]
+    rows = own
     if prepared.table is not None:
         name = next((each for each in prepared.table.column_names if each.lower() == "tolerance"), None)
-        if name is not None:
-            rows = [*prepared.table.column(name).to_pylist(), *(rows if None in rows else ())]
-            rows = [prepared.check.expected.tolerance if each is None else each for each in rows]
+        given = [None] if name is None else prepared.table.column(name).to_pylist()
+        rows = [own[0] if each is None else each for each in given]
     if usual is None and None in rows:
         raise ProgrammingError(
             "the check has no tolerance, nor has its stream: EXPECT .. TOLERANCE 50, or "
