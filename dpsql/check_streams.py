@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from dpsql.composition.checked_numbers import check_tolerance, most_checked, pla
 from dpsql.composition.explained_streams import explain_command
 from dpsql.composition.prepared import PreparedCheck, PreparedCommand
 from dpsql.composition.release_words import round_up
-from dpsql.composition.show_describe import STREAMS
+from dpsql.composition.show_describe import show_streams
 from dpsql.engines import running_statement
 from dpsql.errors import OperationalError, PriceNotAgreed, ProgrammingError
 from dpsql.kernel.charged_work import ChargedCheck, CheckResult
@@ -44,8 +44,6 @@ from dpsql.release.reuse import CHANGING
 from dpsql.session_api import StatementResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dpsql.composition.planner import Planner
     from dpsql.database import Database
     from dpsql.kernel.facts import Facts
@@ -106,22 +104,6 @@ def _terms_of(opened: OpenChecks, plan: CheckStreamPlan) -> StreamTerms:
 def _plan_of(stream: StoredStream) -> CheckStreamPlan:
     terms = stream.terms
     return plan_stream(opened_as(stream), terms.first / terms.charge.epsilon)
-
-
-def show_streams(streams: Sequence[StoredStream], *, analysts: bool = False) -> pa.Table:
-    """Return what SHOW STREAMS has: what is left of each stream, and what it has cost until now."""
-    columns = list(zip(*map(_row_of, streams), strict=True)) or [()] * len(STREAMS)
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, STREAMS, strict=True)]
-    table = pa.Table.from_arrays(arrays, schema=STREAMS)
-    if analysts:
-        table = table.add_column(0, "analyst", pa.array([each.analyst for each in streams], pa.string()))
-    return table
-
-
-def _row_of(stream: StoredStream) -> tuple[Any, ...]:
-    state = "used up" if stream.state == "open" and not stream.left else stream.state
-    epsilons = round_up(stream.terms.charge.epsilon), round_up(stream.charged)
-    return (stream.terms.name, state, stream.terms.misses, stream.left, *epsilons)
 
 
 class CheckStreams:

@@ -84,6 +84,11 @@ class StoredStream:
     when: datetime
 
     @property
+    def said(self) -> str:
+        """Its state in words: of an open one, whether all misses are used up."""
+        return "used up" if self.state == "open" and not self.left else self.state
+
+    @property
     def left(self) -> int:
         """How many misses are left."""
         return self.terms.misses - self.used
