@@ -177,7 +177,7 @@ class CheckStreams:
         counting = prepared.counting
         if not counting.current():
             raise OperationalError(CHANGING)
-        last = self._find_last(stream, prepared)
+        last = self._find_last(stream, prepared, opened)
         key = self._key_of(prepared, opened, last)
         if not prepared.check.query.options.fresh and (known := self._find_known(stream, key)) is not None:
             return known
@@ -259,9 +259,17 @@ class CheckStreams:
 
     # -- what was asked before
 
-    def _find_last(self, stream: StoredStream, prepared: PreparedCheck) -> pa.Table | None:
+    def _find_last(
+        self, stream: StoredStream, prepared: PreparedCheck, opened: OpenChecks
+    ) -> pa.Table | None:
+        """Return the keys and the last values of groups; refuse LAST where it is never known."""
         found = self._ledger.find_last(stream, prepared.check.series)
-        return None if found is None else CheckAnswer.read(found.payload).last
+        last = None if found is None else CheckAnswer.read(found.payload).last
+        if last is not None and last.num_columns != len(prepared.keys) + 1:
+            raise ProgrammingError("what LAST stands for has other keys: PER takes another name")
+        if prepared.check.expected.last and not opened.answers:
+            raise ProgrammingError(f"the stream {opened.name} answers nothing, so there is no LAST")
+        return last
 
     def _key_of(self, prepared: PreparedCheck, opened: OpenChecks, last: pa.Table | None) -> str | None:
         """Return what equal checks of equal data have in common; None: a change of the data may not show."""

@@ -278,9 +278,8 @@ def _make_free(
             f"another machine or container runs a check of the stream {stream.terms.name}, or was stopped"
             " in it: wait until it has ended; if it is gone, the owner runs `dpsql budget --close-stream`"
         )
-    if mine:
-        limits.release_slot(connection, stream.analyst, holder)
-        limits.add(connection, "failed", stream.analyst)
+    limits.release_slot(connection, stream.analyst, holder)
+    limits.add(connection, "failed", stream.analyst)
     _end(connection, stream, step, "failed")
 
 
