@@ -58,6 +58,7 @@ from dpsql.release import places_of
 
 if TYPE_CHECKING:
     from dpsql.analysis import Output
+    from dpsql.kernel.ledger.lasting_streams import StoredStream
     from dpsql.places import Places
     from dpsql.release import Release
 
@@ -253,6 +254,20 @@ STREAMS = pa.schema(
     ]
 )
 """The columns of SHOW STREAMS, and of what opens and closes a stream."""
+
+
+def show_streams(streams: Sequence[StoredStream]) -> pa.Table:
+    """Return what SHOW STREAMS has: what is left of each stream, and what it has cost until now."""
+    rows = [
+        (
+            *(each.terms.name, each.said, each.terms.misses, each.left),
+            *(round_up(each.terms.charge.epsilon), round_up(each.charged)),
+        )
+        for each in streams
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(STREAMS)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, STREAMS, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=STREAMS)
 
 
 def _of_check(prepared: PreparedCheck) -> pa.Schema:

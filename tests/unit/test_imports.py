@@ -212,6 +212,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.charged_work",
         "kernel.check",
         "kernel.counts",
+        "kernel.ledger",
         "kernel.levels",
         "kernel.mechanisms",
         "kernel.release",
