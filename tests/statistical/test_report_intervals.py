@@ -18,7 +18,7 @@ from dpsql.estimates.reports.marginal_estimate import Estimate, MarginalAnswer
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.reports.plan_candidates import Wanted
 from dpsql.estimates.reports.plan_weights import Way
-from dpsql.estimates.reports.report_plan import plan_report
+from dpsql.estimates.reports.report_plan import plan_report, predict_run
 from dpsql.estimates.reports.value_sets import ValueSet
 from tests.unit.estimates.reports.listed_cells import Cells, solve_dense
 
@@ -65,16 +65,7 @@ def draw_errors(released: list[ReleasedMarginal], runs: int, seed: int) -> Numbe
 def planned(way: Way) -> list[ReleasedMarginal]:
     statements = [Wanted(Marginal(each)) for count in range(4) for each in combinations((A, B, C), count)]
     plan = plan_report(statements, universe=CELLS.universe, way=way)
-    law = Law("laplace" if way == "pure" else "gaussian")
-    return [
-        release(
-            number,
-            candidate.marginal.axes,
-            float(1 / share) if way == "pure" else float(2 * share) ** -0.5,
-            Law(law.kind),
-        )
-        for number, (candidate, share) in enumerate(plan.shares)
-    ]
+    return list(predict_run(plan, way, CELLS.universe).releases)
 
 
 def box(shared_with: Law | None = None) -> list[ReleasedMarginal]:
@@ -122,6 +113,19 @@ def test_intervals_of_fixed_reports_cover(name: str, runs: int, margin: float) -
     for wanted, coverage in find_coverage(REPORTS[name](), runs, 7):
         assert 0.945 - margin < coverage.min(), wanted.describe()
         assert coverage.max() < 0.965 + margin, wanted.describe()
+
+
+@pytest.mark.parametrize(
+    "law", [Law("laplace"), Law("box", 24, 3), Law("box", 4, 1), Law("cube", 24), Law("gaussian", 24, 0, 0.5)]
+)
+def test_intervals_of_a_single_release_have_its_law(law: Law) -> None:
+    released = [release(0, (A, B, C), 2.0, law)]
+    answer = Estimate.of(released, CELLS.universe).answer(Marginal((A, B, C)))
+    assert isinstance(answer, MarginalAnswer)
+    half = (answer.high - answer.low).ravel() / 2
+    errors = draw_errors(released, 40_000, 9)
+    # Numbers of a draw are not independent: 5 standard errors of one.
+    assert (np.abs(errors) <= half).mean() == pytest.approx(0.95, abs=0.0055)
 
 
 @pytest.mark.parametrize(("groups", "covered", "error"), [(12, 0.839, 1.52), (50, 0.591, 2.13)])

@@ -8,8 +8,9 @@ only axes with all values tell something. Rows without a value of the list are a
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,56 +34,70 @@ class ColumnAtoms:
     """
 
     cuts: tuple[Cut, ...]
-    """All ends of intervals; between them lie pieces, and NULL is one more."""
+    """All ends of intervals of the sets; between them lie pieces, and NULL is one more."""
     atom: Ints
     """The atom of each piece; -1: no row has such a value."""
     size: int
+    universe: ValueSet
 
     @classmethod
     def of(cls, sets: Iterable[ValueSet], universe: ValueSet) -> ColumnAtoms:
         """Return the atoms of some sets."""
         listed = list(dict.fromkeys(sets))
-        ends = {cut for each in (*listed, universe) for cut in each.cuts()} - {BEFORE_ALL, AFTER_ALL}
-        cuts = tuple(sorted(ends))
-        inside = np.flatnonzero(_find_pieces([universe], cuts)[0][0])
-        packed = np.packbits(_find_pieces(listed, cuts)[0][:, inside].T, axis=1)
+        cuts = tuple(sorted(_ends(listed)))
+        inside = np.flatnonzero(_find_pieces_with_rows(universe, cuts))
+        packed = np.packbits(_find_pieces(listed, cuts)[:, inside].T, axis=1)
         _, first, found = np.unique(packed, axis=0, return_index=True, return_inverse=True)
         rank = np.empty(len(first), dtype=np.intp)
         rank[np.argsort(first)] = np.arange(len(first))
         atom: Ints = np.full(len(cuts) + 2, -1, dtype=np.intp)
         atom[inside] = rank[found.ravel()]
-        return cls(cuts, atom, len(first))
+        return cls(cuts, atom, len(first), universe)
 
     def locate(self, rows: Sequence[ValueSet]) -> tuple[Bools, Bools]:
         """Return which atoms each set holds whole, bool[sets, atoms], and which sets cut through an atom."""
-        held, touched = _find_pieces(rows, self.cuts)
-        there = np.flatnonzero(self.atom >= 0)
-        order = there[np.argsort(self.atom[there], kind="stable")]
-        starts = np.searchsorted(self.atom[order], np.arange(self.size))
+        cuts, atom = self.cuts, self.atom
+        more = _ends(rows).difference(cuts)
+        if more:
+            # Pieces are divided at the ends of these sets; a part without a value that rows have is none.
+            cuts = tuple(sorted(more.union(cuts)))
+            piece = [bisect_left(self.cuts, cut) for cut in cuts]
+            atom = np.append(atom[piece], atom[-2:])
+            atom[~_find_pieces_with_rows(self.universe, cuts)] = -1
+        held = _find_pieces(rows, cuts)
+        there = np.flatnonzero(atom >= 0)
+        order = there[np.argsort(atom[there], kind="stable")]
+        starts = np.searchsorted(atom[order], np.arange(self.size))
         whole = np.logical_and.reduceat(held[:, order], starts, axis=1)
-        some = np.logical_or.reduceat((held | touched)[:, order], starts, axis=1)
+        some = np.logical_or.reduceat(held[:, order], starts, axis=1)
         return whole, np.asarray((whole != some).any(axis=1))
 
 
-def _find_pieces(sets: Sequence[ValueSet], cuts: tuple[Cut, ...]) -> tuple[Bools, Bools]:
-    """Return the pieces that lie in each set, and those that one of its ends lies within."""
+def _ends(sets: Iterable[ValueSet]) -> set[Cut]:
+    return {cut for each in sets for cut in each.cuts()} - {BEFORE_ALL, AFTER_ALL}
+
+
+def _find_pieces(sets: Sequence[ValueSet], cuts: tuple[Cut, ...]) -> Bools:
+    """Return which pieces between cuts lie in each set, whose own ends are among the cuts."""
     held = np.zeros((len(sets), len(cuts) + 2), dtype=np.bool_)
-    touched = np.zeros_like(held)
     for row, each in enumerate(sets):
         held[row, -1] = each.null
         for low, high in each.intervals:
-            start, stop = 0, len(cuts) + 1
-            if low != BEFORE_ALL:
-                start = bisect_left(cuts, low)
-                touched[row, start] |= start == len(cuts) or cuts[start] != low
-                start += 1
-            if high != AFTER_ALL:
-                stop = bisect_left(cuts, high)
-                exact = stop < len(cuts) and cuts[stop] == high
-                touched[row, stop] |= not exact
-                stop += exact
-            held[row, start:stop] = True
-    return held, touched
+            start = 0 if low == BEFORE_ALL else bisect_left(cuts, low) + 1
+            stop = len(cuts) if high == AFTER_ALL else bisect_left(cuts, high)
+            held[row, start : stop + 1] = True
+    return held
+
+
+def _find_pieces_with_rows(universe: ValueSet, cuts: tuple[Cut, ...]) -> Bools:
+    """Return which pieces between cuts have a value of a set."""
+    ends = [BEFORE_ALL, *cuts, AFTER_ALL]
+    found = np.zeros(len(cuts) + 2, dtype=np.bool_)
+    found[-1] = universe.null
+    for piece, (low, high) in enumerate(pairwise(ends)):
+        place = bisect_right(universe.intervals, low, key=lambda interval: interval[1])
+        found[piece] = place < len(universe.intervals) and universe.intervals[place][0] < high
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,16 +8,17 @@ years of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
 
 from dpsql.estimates.reports.marginals import Axis, Marginal
-from dpsql.estimates.reports.value_sets import unite
+from dpsql.estimates.reports.value_sets import ValueSet, unite
 from dpsql.lazy_dataclass import dataclass
 
+_MOST_SETS = 64
 MOST_CANDIDATES = 256
 """Of more groupings, only those of the statements themselves are candidates."""
 
@@ -65,7 +66,8 @@ def list_candidates(statements: Sequence[Wanted], blocks: Sequence[int] = ()) ->
     [('sex',), ()]
     """
     own = list(dict.fromkeys(_order(each.marginal) for each in statements))
-    options = [_list_options(each, own) for each in own]
+    finer = _list_finer_axes(own)
+    options = [_list_options(each, finer) for each in own]
     if sum(math.prod(len(axes) for axes in each) for each in options) > MOST_CANDIDATES:
         options = [[axes[:1] for axes in each] for each in options]
     found = dict.fromkeys(
@@ -87,17 +89,53 @@ def _order(marginal: Marginal) -> Marginal:
     return Marginal(tuple(sorted(marginal.axes, key=lambda axis: axis.column)))
 
 
-def _list_options(marginal: Marginal, others: Sequence[Marginal]) -> list[list[Axis | None]]:
+def _list_options(marginal: Marginal, finer: Mapping[str, Sequence[Axis]]) -> list[list[Axis | None]]:
     """Return for each axis of a statement what may be measured on its column."""
     found = []
     for axis in marginal.axes:
-        options = list(_list_axes(axis))
-        for other in others:
-            finer = other.axis(axis.column)
-            if finer is not None and finer.is_apart() and _refines(finer, axis) and finer not in options:
-                options.append(finer)
+        options = dict.fromkeys(_list_axes(axis))
+        options |= dict.fromkeys(each for each in finer[axis.column] if _refines(each, axis))
         found.append([*options, None])
     return found
+
+
+def _list_finer_axes(marginals: Sequence[Marginal]) -> dict[str, list[Axis]]:
+    """Return for each column the axes whose sets are apart, and that of all their sets together.
+
+    Conditions that no unit meets together are measured at once for the price of one.
+    """
+    found: dict[str, list[Axis]] = {}
+    for marginal in marginals:
+        for axis in marginal.axes:
+            known = found.setdefault(axis.column, [])
+            if axis.is_apart() and axis not in known:
+                known.append(axis)
+    for column, axes in found.items():
+        together = _divide(column, axes)
+        if together is not None and all(set(together.rows) != set(axis.rows) for axis in axes):
+            axes.append(together)
+    return found
+
+
+def _divide(column: str, axes: Sequence[Axis]) -> Axis | None:
+    """Return the axis of all sets that some axes tell apart; None if there are many."""
+    pieces: dict[ValueSet, str] = {}
+    for axis in axes:
+        for row, label in zip(axis.rows, axis.labels, strict=True):
+            rest, divided = row, dict[ValueSet, str]()
+            for piece, name in pieces.items():
+                inside = piece & row
+                if inside and inside != row:
+                    divided[inside] = name if inside == piece else f"{name} and {label}"
+                elif inside:
+                    divided[inside] = label
+                if piece - row:
+                    divided[piece - row] = name
+                rest -= piece
+            pieces = divided | ({rest: label} if rest else {})
+            if len(pieces) > _MOST_SETS:
+                return None
+    return Axis(column, tuple(pieces), tuple(pieces.values())) if pieces else None
 
 
 def _refines(finer: Axis, axis: Axis) -> bool:

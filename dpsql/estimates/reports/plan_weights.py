@@ -135,7 +135,7 @@ def find_precision(shares: FloatArray, way: Way) -> FloatArray:
     return shares * shares / 2 if way == "pure" else 2 * shares
 
 
-def improve(
+def improve_shares(
     law: MeanVariance, shares: FloatArray, weights: FloatArray, way: Way, steps: int
 ) -> tuple[float, FloatArray]:
     """Return the mean variance after some steps from given shares, and the shares reached."""
@@ -162,11 +162,11 @@ def find_shares(law: MeanVariance, weights: FloatArray, way: Way, starts: Sequen
 
     Shares below `LEAST_SHARE` are 0, and a candidate is dropped where the others do better without it.
     """
-    found = [improve(law, start / start.sum(), weights, way, _FIRST) for start in starts]
+    found = [improve_shares(law, start / start.sum(), weights, way, _FIRST) for start in starts]
     found.sort(key=lambda each: each[0])
-    found = [improve(law, shares, weights, way, _FEW) for _, shares in found[:_BEST]]
+    found = [improve_shares(law, shares, weights, way, _FEW) for _, shares in found[:_BEST]]
     _, shares = min(found, key=lambda each: each[0])
-    _, shares = improve(law, shares, weights, way, _MANY)
+    _, shares = improve_shares(law, shares, weights, way, _MANY)
     shares = _drop_small(law, shares, weights, way)
     if way == "pure":
         shares = _drop_needless(law, shares, weights, way)
@@ -183,7 +183,7 @@ def _drop_small(law: MeanVariance, shares: FloatArray, weights: FloatArray, way:
             return np.asarray(raised / raised.sum())
         for dropped in (small, small & (shares == shares[small].min())):
             cut = np.where(dropped, 0.0, shares)
-            mean, moved = improve(law, cut / cut.sum(), weights, way, _FEW)
+            mean, moved = improve_shares(law, cut / cut.sum(), weights, way, _FEW)
             if np.isfinite(mean):
                 shares = moved
                 break
@@ -200,7 +200,7 @@ def _drop_needless(law: MeanVariance, shares: FloatArray, weights: FloatArray, w
         cut = np.where(np.arange(len(shares)) == place, 0.0, shares)
         if cut.sum() <= 0:
             break
-        less, moved = improve(law, cut / cut.sum(), weights, way, _FEW)
+        less, moved = improve_shares(law, cut / cut.sum(), weights, way, _FEW)
         if less < mean * (1 - 1e-6):
             mean, shares = less, _drop_small(law, moved, weights, way)
             tried = shares <= 0

@@ -17,7 +17,7 @@ from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
 from dpsql.estimates.reports.marginals import Axis, Marginal, ReleasedMarginal
 from dpsql.estimates.reports.plan_candidates import Candidate, Wanted, list_candidates
 from dpsql.estimates.reports.plan_weights import LEAST_SHARE, Way
-from dpsql.estimates.reports.report_plan import Per, Plan, plan_report
+from dpsql.estimates.reports.report_plan import Per, Plan, plan_report, predict_run
 from dpsql.estimates.reports.value_sets import ValueSet
 from tests.unit.estimates.reports.listed_cells import Cells, draw_axis, draw_cells, solve_dense
 
@@ -56,17 +56,6 @@ def find_gain(plan: Plan, weights: list[int] | None = None) -> float:
     return float(np.sqrt(even / planned))
 
 
-def release_plan(plan: Plan, way: Way) -> list[ReleasedMarginal]:
-    """Return what a run of a plan at a budget of 1 releases, of data that are all 0."""
-    released = []
-    for number, (candidate, share) in enumerate(plan.shares):
-        scale = float(1 / share) if way == "pure" else float(1 / (2 * share)) ** 0.5
-        law = Law("laplace") if way == "pure" else Law("gaussian")
-        values = np.zeros(candidate.marginal.size)
-        released.append(ReleasedMarginal(number, candidate.marginal, values, NoiseDraw(law, scale)))
-    return released
-
-
 @pytest.mark.parametrize(
     ("name", "way", "per", "least"),
     [
@@ -103,7 +92,7 @@ def test_a_plan_is_not_behind_even_shares_with_least_squares(name: str, way: Way
     even = Plan(tuple((Candidate(each), Fraction(1, len(marginals))) for each in marginals), (), ())
     means = []
     for each in (plan, even):
-        estimate = Estimate.of(release_plan(each, way), universe)
+        estimate = predict_run(each, way, universe)
         found = [estimate.variances(marginal) for marginal in marginals]
         means.append(
             [float(np.mean(variances)) for variances in found if not isinstance(variances, Undetermined)]
@@ -122,7 +111,7 @@ def test_deviations_are_those_of_dense_least_squares(seeds: range) -> None:
         statements = [Wanted(draw_wanted(random, cells)) for _ in range(random.randint(1, 4))]
         way: Way = random.choice(WAYS)
         plan = plan_report(statements, universe=cells.universe, way=way)
-        released = release_plan(plan, way)
+        released = list(predict_run(plan, way).releases)
         for statement, deviation in zip(statements, plan.deviations, strict=True):
             _, variances, determined, _ = solve_dense(cells, released, statement.marginal)
             assert determined.all()
@@ -149,6 +138,26 @@ def test_a_condition_is_measured_by_itself_or_by_the_groups_of_its_column() -> N
     }
 
 
+def test_conditions_that_exclude_each_other_are_measured_at_once() -> None:
+    channels = Axis.of_groups("channel", range(6))
+    parts = [Axis.of_condition("region", ValueSet.of_values(each), each) for each in "abc"]
+    plan = plan_report([Wanted(Marginal((part, channels))) for part in parts])
+    ((candidate, share),) = plan.shares
+    assert candidate.marginal.shape == (6, 3)
+    assert candidate.marginal.axes[1].labels == ("a", "b", "c")
+    assert share == 1
+    assert plan.deviations == pytest.approx([np.sqrt(2)] * 3)
+    assert find_gain(plan) == pytest.approx(3)
+
+
+def test_conditions_that_overlap_are_divided() -> None:
+    low = Axis.of_condition("age", ValueSet.of_range(0, 30), "under 30")
+    middle = Axis.of_condition("age", ValueSet.of_range(20, 40), "20 to 39")
+    plan = plan_report([Wanted(Marginal((low,))), Wanted(Marginal((middle,)))])
+    found = {candidate.marginal.axes[0].labels for candidate, _ in plan.shares}
+    assert found == {("under 30 and 20 to 39", "under 30", "20 to 39")}
+
+
 def test_the_same_statements_have_the_same_plan() -> None:
     sizes, marginals = FILES["CUBE of 3"]
     statements = [Wanted(each) for each in marginals]
@@ -167,7 +176,7 @@ def test_running_totals_of_a_year_gain_by_calendar_blocks(way: Way, alone: float
     plan = plan_report([Wanted(TOTALS)], way=way)
     assert days / plan.deviations[0] >= least
     assert {candidate.marginal.shape for candidate, _ in plan.shares} <= {(365,), (53,), (12,), (4,)}
-    estimate = Estimate.of(release_plan(plan, way))
+    estimate = predict_run(plan, way)
     variances = estimate.variances(TOTALS)
     assert not isinstance(variances, Undetermined)
     assert np.sqrt(variances.mean()) == pytest.approx(plan.deviations[0], rel=1e-9)
@@ -205,6 +214,42 @@ def test_a_weekly_dashboard_measures_two_of_its_six_statements() -> None:
     assert np.sqrt(np.average(variances, weights=numbers)) == pytest.approx(8.7, abs=0.05)
     last = variances * [1, 1, 1, 52 / 26.5, 52 / 26.5, 4 / np.mean([min(t, 4) for t in range(1, 53)])]
     assert np.sqrt(np.average(last, weights=numbers)) == pytest.approx(11.5, abs=0.05)
+
+
+def find_errors_of_a_year(plan: Plan) -> tuple[float, float]:
+    """Return the root of the mean variance of all numbers of 52 weeks, and of those of the last one."""
+    estimate = Estimate.of([], BOTH)
+    means = []
+    for number in range(1, 53):
+        week = Axis.of_condition("week", ValueSet.of_values([number]), f"W{number}")
+        released = [
+            ReleasedMarginal(
+                number,
+                Marginal((week, *candidate.marginal.axes)),
+                np.zeros(candidate.marginal.size),
+                NoiseDraw(Law("laplace"), float(1 / share)),
+            )
+            for candidate, share in plan.shares
+        ]
+        estimate = estimate.extend(released)
+        variances: list[float] = []
+        for wanted in DASHBOARD:
+            first = 1 if wanted.window is None else max(1, number - wanted.window + 1)
+            weeks = Axis.of_condition("week", ValueSet.of_range(first, number + 1), "so far")
+            found = estimate.variances(Marginal((weeks, *wanted.marginal.axes)))
+            assert not isinstance(found, Undetermined)
+            variances += found.ravel().tolist()
+        means.append(np.mean(variances))
+    return float(np.sqrt(np.mean(means))), float(np.sqrt(means[-1]))
+
+
+@pytest.mark.slow
+def test_a_year_of_weekly_dashboards() -> None:
+    three = [Candidate(each.marginal) for each in DASHBOARD[:3]]
+    even = Plan(tuple((each, Fraction(1, 3)) for each in three), (), ())
+    assert find_errors_of_a_year(even) == pytest.approx((12.9, 17.6), abs=0.05)
+    planned = plan_report(DASHBOARD, universe=BOTH, per="NUMBER")
+    assert find_errors_of_a_year(planned) == pytest.approx((8.7, 11.5), abs=0.05)
 
 
 @pytest.mark.parametrize("way", WAYS)

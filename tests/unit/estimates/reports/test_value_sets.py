@@ -95,10 +95,34 @@ def test_values_are_of_one_atom_where_no_set_tells_them_apart(values: list[Any])
                 assert sum(kept) == 1, one
 
 
-def test_a_domain_of_a_million_values_has_as_many_atoms_as_sets_tell_apart() -> None:
+def test_a_large_domain_has_as_many_atoms_as_sets_tell_apart() -> None:
     large = ColumnAtoms.of([ValueSet.of_range(10, 20)], ValueSet.of_range(0, 1_000_000))
     small = ColumnAtoms.of([ValueSet.of_range(10, 20)], ValueSet.of_range(0, 100))
     assert large.size == small.size == 2
+    names = ValueSet.of_values([f"n{i:05}" for i in range(20_000)])
+    listed = ColumnAtoms.of([ValueSet.of_values(["n00003", "n00004"])], names)
+    assert listed.size == 2
+    assert len(listed.cuts) == 4
+
+
+def test_sets_with_the_same_values_of_the_domain_are_one() -> None:
+    universe = ValueSet.of_values(["a", "b", "c", "d"])
+    atoms = ColumnAtoms.of([ValueSet.of_values(["b", "c"])], universe)
+    same = [ValueSet.of_range("b", "d"), ValueSet.of_range("aa", "c", closed=True)]
+    whole, cut = atoms.locate(same)
+    assert whole.sum(axis=1).tolist() == [1, 1]
+    assert not cut.any()
+    assert atoms.locate([ValueSet.of_values(["b"])])[1].all()
+
+
+def test_sets_without_a_value_of_the_domain_have_no_atom() -> None:
+    atoms = ColumnAtoms.of([ValueSet.of_range(5, 7)], ValueSet.of_range(0, 3))
+    assert atoms.size == 1
+    assert not atoms.locate([ValueSet.of_range(5, 7)])[0].any()
+    nothing = ColumnAtoms.of([ValueSet.of_range(5, 7)], ValueSet.of_values([]))
+    whole, cut = nothing.locate([ValueSet.of_range(5, 7), ValueSet.everything()])
+    assert whole.shape == (2, 0)
+    assert not cut.any()
 
 
 def test_a_marginal_is_written_exactly() -> None:
