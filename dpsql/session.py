@@ -224,7 +224,8 @@ class Session:
 
     def schema(self, prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
         """Return the columns of a statement's answer, with the ends of intervals if they are shown."""
-        return schema_of(prepared, intervals=intervals)
+        found = self.reports.schema(prepared)
+        return schema_of(prepared, intervals=intervals) if found is None else found
 
     def rows(
         self, prepared: PreparedPrivate | PreparedComposed, release: Release, *, intervals: bool

@@ -184,13 +184,19 @@ class _Days:
         return day if self.kind == DATE else moment_of(day)
 
     def _condition(self, parts: PartSet) -> str:
-        kind, column = self.kind.name, self.column
-        terms = [
-            f"{column} >= {kind} '{self.calendar.first_day(low)}'"
-            f" AND {column} < {kind} '{self.calendar.first_day(high + 1)}'"
-            for low, high in parts.ranges
-        ]
-        return terms[0] if len(terms) == 1 else f"({' OR '.join(f'({term})' for term in terms)})"
+        """Return the condition that a date is in some parts: of several ranges also in the one around them.
+
+        From that one the values of a key are found.
+        """
+        terms = [self._range(low, high) for low, high in parts.ranges]
+        if len(terms) == 1:
+            return terms[0]
+        around = self._range(parts.ranges[0][0], parts.ranges[-1][1])
+        return f"{around} AND ({' OR '.join(f'({term})' for term in terms)})"
+
+    def _range(self, low: int, high: int) -> str:
+        kind, column, day = self.kind.name, self.column, self.calendar.first_day
+        return f"{column} >= {kind} '{day(low)}' AND {column} < {kind} '{day(high + 1)}'"
 
 
 def _each(parts: PartSet) -> list[int]:

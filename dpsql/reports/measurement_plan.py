@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
 from math import floor
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpsql.analysis.epsilon_division import EpsilonDivision, divide_epsilon
 from dpsql.composition.prepared import PreparedPrivate, scopes
 from dpsql.errors import InternalError, OperationalError
-from dpsql.estimates.reports.marginals import Marginal
+from dpsql.estimates.reports.marginals import Axis, Marginal
 from dpsql.estimates.reports.plan_candidates import Wanted
 from dpsql.estimates.reports.report_plan import Per, plan_report
 from dpsql.estimates.reports.report_plan import Plan as Weights
-from dpsql.kernel.unit_parts import PartSet
+from dpsql.kernel.unit_parts import Calendar, PartSet, either_parts
 from dpsql.language import Query
 from dpsql.lazy_dataclass import dataclass
 from dpsql.reports.axes import LinearRelease
@@ -149,10 +150,40 @@ def plan_tables(
 
 
 def _weights(planner: Planner, table: str, releases: Sequence[WantedNumbers], way: Way, per: Per) -> Weights:
+    """Plan what is measured of a table.
+
+    Of a report without parts an axis with all parts that it reads, as one set, tells nothing: it is left
+    out of the plan, and put into what is measured.
+    """
     wanted = [one for each in releases for one in each.wanted()]
     catalog = planner.database.engines().schema_database
     universe = universe_of([each.marginal for each in wanted], table, catalog)
-    return plan_report(wanted, universe=universe, way=way, per=per)
+
+    def tells(axis: Axis) -> bool:
+        return len(axis.rows) > 1 or axis.rows[0] != universe.get(axis.column)
+
+    plain = [
+        replace(each, marginal=Marginal(tuple(axis for axis in each.marginal.axes if tells(axis))))
+        for each in wanted
+    ]
+    plan = plan_report(plain, universe=universe, way=way, per=per)
+    home = within_of(planner, releases[0].linear)
+    if home is None or home not in universe:
+        return plan
+    parts = reduce(either_parts, (each.linear.parts for each in releases))
+    declared = planner.policy.unit_parts
+    assert parts is not None and declared is not None  # noqa: PT018, S101  marginals name parts
+    whole = Axis.of_condition(home, universe[home], Calendar(declared.period).words(parts))
+    shares = tuple(
+        (
+            each
+            if each.marginal.axis(home)
+            else replace(each, marginal=Marginal((*each.marginal.axes, whole))),
+            share,
+        )
+        for each, share in plan.shares
+    )
+    return replace(plan, shares=shares)
 
 
 def _ways(planner: Planner, epsilon: Fraction) -> list[tuple[Way, EpsilonDivision]]:

@@ -74,6 +74,10 @@ class ReportText:
     plans: tuple[TablePlan, ...]
     per: Per = "STATEMENT"
     """Of what the mean variance is least: of statements, or of all their numbers."""
+    declared: str | None = None
+    """How units were in parts when it was registered."""
+    estimated: tuple[tuple[bool, ...], ...] = ()
+    """For each release of each statement, whether the estimate answers it."""
 
     @classmethod
     def of(cls, stored: StoredReport) -> ReportText:
@@ -81,7 +85,9 @@ class ReportText:
         plan = json.loads(stored.plan)
         plans = tuple(TablePlan.from_data(each) for each in plan["tables"])
         texts = tuple(json.loads(stored.statements))
-        return cls(stored.name, texts, exact(plan["epsilon"]), plan["every"], plans, plan["per"])
+        estimated = tuple(tuple(each) for each in plan["estimated"])
+        amount = exact(plan["epsilon"])
+        return cls(stored.name, texts, amount, plan["every"], plans, plan["per"], plan["declared"], estimated)
 
     @property
     def digest(self) -> str:
@@ -100,6 +106,8 @@ class ReportText:
             "epsilon": str(self.epsilon),
             "every": self.every,
             "per": self.per,
+            "declared": self.declared,
+            "estimated": self.estimated,
             "tables": [each.to_data() for each in self.plans],
         }
         text = json.dumps(plan, sort_keys=True)
@@ -154,7 +162,12 @@ def plan_registration(
         statements = pair[1]
         wanted = _wanted(planner, statements, _windows(pair[0], pair[1], part, parts))
     plans = plan_tables(planner, wanted, epsilon, per) if wanted else ()
-    text = ReportText(name, texts, epsilon, every, plans, per)
+    declared = (
+        None
+        if every is None or planner.database.ledger.parts is None
+        else planner.database.ledger.parts.declared
+    )
+    text = ReportText(name, texts, epsilon, every, plans, per, declared, _estimated(statements))
     sample = None if part is None else PartSet.of((part, part))
     loss = PrivacyLoss()
     for plan in plans:
@@ -165,6 +178,27 @@ def plan_registration(
         for other in statement.others:
             loss += other.method.quote.loss
     return PlannedRegistration(text, tuple(statements), loss)
+
+
+def _estimated(statements: Sequence[ReportStatement]) -> tuple[tuple[bool, ...], ...]:
+    return tuple(tuple(not isinstance(each, str) for each in one.linear) for one in statements)
+
+
+def _check_as_registered(
+    text: ReportText, statements: Sequence[ReportStatement], part: PartSet | None
+) -> None:
+    """Refuse a run in which another release stays out than was planned, or one that reads other parts."""
+    for place, (one, before) in enumerate(zip(statements, text.estimated, strict=True), 1):
+        now = tuple(not isinstance(each, str) for each in one.linear)
+        if now != before:
+            why = one.reasons[0] if one.reasons else "has other releases than when it was registered"
+            raise OperationalError(f"statement {place} is not answered here: it {why}; nothing was charged")
+        for other in one.others:
+            read = other.plan.unit_parts
+            if part is not None and (read is None or not read <= part):
+                raise OperationalError(
+                    f"statement {place} would be charged to other parts; nothing was charged"
+                )
 
 
 def _all_parts(statements: Sequence[ReportStatement], table: str) -> PartSet | None:
@@ -256,6 +290,7 @@ def plan_run(planner: Planner, stored: StoredReport, part_name: str | None) -> P
     text, ledger = ReportText.of(stored), planner.database.ledger
     calendar, part = _part_of(planner, text, part_name)
     statements = read_statements(planner, text.texts, text.epsilon, text.parameters(calendar, part))
+    _check_as_registered(text, statements, None if part is None else PartSet.of((part, part)))
     releases = ledger.report_releases(stored)
     measured: list[Measured] = []
     known: list[tuple[str, MeasuredQuery, int]] = []
@@ -296,8 +331,9 @@ def _part_of(planner: Planner, text: ReportText, name: str | None) -> tuple[Cale
         if name is not None:
             raise ProgrammingError(f"report {text.name} has no parts: run it without one")
         return None, None
-    if declared is None or declared.period != text.every:
-        raise OperationalError(f"units are in no {text.every}s any more; report {text.name} has to end")
+    parts = planner.database.ledger.parts
+    if declared is None or parts is None or parts.declared != text.declared:
+        raise OperationalError(f"units are in other parts than when report {text.name} was registered")
     calendar = Calendar(declared.period)
     example = calendar.name(calendar.number(_today()) - 1)
     if name is None:

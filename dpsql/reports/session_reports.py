@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from dpsql.composition import Releasing
-from dpsql.composition.prepared import PreparedCommand, PreparedComposed
+from dpsql.composition import Releasing, schema_of
+from dpsql.composition.prepared import Prepared, PreparedCommand, PreparedComposed
 from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
 from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge, Number, exact
 from dpsql.kernel.unit_parts import ALL_PARTS
-from dpsql.language import ReportCommand, copy_text
+from dpsql.language import ReportCommand, Show, copy_text
 from dpsql.lazy_dataclass import dataclass
 from dpsql.ledger import StoredReport, shown
 from dpsql.release import Release, places_of, tell_opening
@@ -197,6 +197,20 @@ class SessionReports:
                     )
                 self._session.ledger.end_report(command.name)
                 return StatementResult(self.show())
+        return None
+
+    def schema(self, prepared: Prepared) -> pa.Schema | None:
+        """Return the columns of the answer of a statement of reports; None of any other statement."""
+        command = prepared.command if isinstance(prepared, PreparedCommand) else None
+        match command:
+            case PlannedExecution(run, number):
+                if number is not None or len(run.statements) == 1:
+                    return schema_of(run.statements[(number or 1) - 1].prepared)
+                return table_of(()).schema
+            case Show(what="reports") | ReportCommand(what="DROP"):
+                return self.show().schema
+            case PlannedRegistration() | ReportCommand(what="EXPLAIN"):
+                return pa.schema([("property", pa.string()), ("value", pa.string())])
         return None
 
     # -- tables

@@ -24,7 +24,6 @@ from dpsql.kernel.loss import Charge
 from dpsql.language import (
     OpenChecks,
     Query,
-    ReportCommand,
     Set,
     Show,
     Statement,
@@ -208,7 +207,8 @@ class StatementRun:
         match prepared:
             case PreparedCommand():
                 self.kind = "private" if prepared.private else "command"
-                if isinstance(prepared.command, (PreparedCheck, OpenChecks, StreamCommand)):
+                streams = isinstance(prepared.command, (PreparedCheck, OpenChecks, StreamCommand))
+                if streams or prepared.private:
                     self.price = prepared.price
                     return Pending("heavy", lambda: self._run_command(prepared, most))
                 result = self.session.execute(prepared, running=self.running)
@@ -255,10 +255,11 @@ class StatementRun:
         return Pending("heavy", run_charged)
 
     def _run_command(self, prepared: PreparedCommand, most: Charge | None) -> Answer:
-        """Run a statement of a stream of checks, which waits for its turn."""
+        """Run a statement of a stream of checks, or a report, which waits for its turn."""
         result = self.session.execute(prepared, running=self.running, most=most)
         notices = tuple(Notice("NOTICE", each) for each in result.notices)
-        return self._answer(result.table, None, None, notices)
+        notices += () if result.release is None else messages_of(result.release, None)
+        return self._answer(result.table, result.release, None, notices)
 
     def _not_agreed(self, prepared: PreparedPrivate | PreparedComposed, price: Charge) -> PriceNotAgreed:
         """Return the error that tells the price, and what to write in order to agree to it."""
@@ -390,15 +391,13 @@ class StatementRun:
     ) -> Planned | PreparedCommand | PreparedPrivate | Answer:
         if isinstance(statement, Set):
             raise QueryRefused("SET is no statement here: it changes a setting of the connection")
-        if isinstance(statement, ReportCommand) or getattr(statement, "what", "") == "reports":
-            raise statement.source.refuse("reports run beside the data (dpsql report), not of a server", None)
         if isinstance(statement, Query):
             empty = self.user.preview == "empty"
             if probe := planner.probe(text, statement, previews=empty, intervals=self._intervals):
                 return self._answer_probe(probe)
         prepared = planner.prepare(text, values or None, statement)
         if isinstance(prepared, PreparedCommand):
-            return prepared
+            return self.session.reports.prepare(prepared)
         if isinstance(prepared, PreparedPrivate) and prepared.refines is not None:
             return prepared  # it holds what the analyst's first release was
         planned = Planned(prepared)

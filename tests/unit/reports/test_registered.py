@@ -72,6 +72,22 @@ def test_weeks_are_measured_once_and_added_up(session: Session) -> None:
     assert session.ledger.check() == []
 
 
+def test_weeks_that_lie_apart_are_measured_together(session: Session) -> None:
+    two = "date_trunc('week', signed_up) IN (:part, :part - INTERVAL 14 DAY)"
+    script = f"""{SELECT} channel, COUNT(*) AS n FROM signups WHERE {two} GROUP BY channel;
+    {SELECT} COUNT(*) AS n FROM signups WHERE {WEEK}"""
+    register(session, script, share=1)
+    planned = session.reports.plan_run("weekly", "2026-W05")
+    assert planned.parts is not None
+    assert len(planned.parts.ranges) == 2
+    by_channel, week = run(session, "2026-W05")
+    assert abs(sum(row["n"] for row in by_channel) - 1400) < 100
+    assert abs(week[0]["n"] - 700) < 100
+    assert spent(session, "2026-W04") == 0
+    assert session.reports.plan_run("weekly", "2026-W04").price.epsilon > 0  # of two weeks
+    assert session.ledger.check() == []
+
+
 def test_the_same_part_again_costs_nothing_and_says_the_same(session: Session, folder: Path) -> None:
     register(session, share=1)
     first = run(session, "2026-W02")
@@ -309,6 +325,56 @@ def test_a_selection_of_the_week_alone_runs_beside_the_estimate(session: Session
     assert (len(by_country), len(top)) == (3, 1)
     assert spent(session, "2026-W02") <= Fraction(4, 5)
     assert run(session, "2026-W02") == [by_country, top]
+
+
+def test_a_statement_that_stays_out_later_is_not_released(session: Session) -> None:
+    first = "CASE WHEN :part = DATE '2026-01-12' THEN DATE '2026-01-08' ELSE DATE '2026-01-05' END"
+    script = f"{SELECT} COUNT(*) AS n FROM signups WHERE {SO_FAR} AND signed_up >= {first}"
+    register(session, script, share="0.8")
+    run(session, "2026-W02")
+    with pytest.raises(
+        OperationalError, match="statement 1 is not answered here: it has a condition that cuts"
+    ):
+        run(session, "2026-W03")
+    assert spent(session, "2026-W03") == 0
+
+
+def test_other_parts_than_those_of_the_registration_are_not_mixed_in(session: Session, folder: Path) -> None:
+    register(session, share="0.8")
+    run(session, "2026-W02")
+    text = POLICY.replace('column = "signed_up"', 'column = "later"')
+    (folder / "dpsql.toml").write_text(text)
+    with duckdb.connect() as connection:
+        rows = f"SELECT *, signed_up AS later FROM '{folder}/signups.parquet'"
+        connection.execute(f"COPY ({rows}) TO '{folder}/new.parquet' (FORMAT parquet)")
+    (folder / "new.parquet").replace(folder / "signups.parquet")
+    other = Session(load(folder / "dpsql.toml"), analyst="ann")
+    with pytest.raises(
+        OperationalError, match="units are in other parts than when report weekly was registered"
+    ):
+        other.reports.plan_run("weekly", "2026-W03")
+    other.close()
+
+
+def test_a_process_that_was_killed_leaves_its_part_charged(session: Session, folder: Path) -> None:
+    register(session, epsilon="0.4")
+    code = (
+        "import os, sys\n"
+        "from dpsql.policy import load\nfrom dpsql.session import Session\n"
+        "session = Session(load(sys.argv[1]), analyst='ann')\n"
+        "planned = session.reports.plan_run('weekly', '2026-W02')\n"
+        "kind = type(planned.measured[0].prepared.counting)\n"
+        "kind.count = lambda *args, **more: os.kill(os.getpid(), 9)\n"
+        "session.reports.execute(planned)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, str(folder / "dpsql.toml")], check=False)
+    assert ran.returncode == -9
+    once = spent(session, "2026-W02")
+    assert Fraction(39, 100) < once <= Fraction(2, 5)
+    assert session.ledger.releases("ann") == []
+    run(session, "2026-W02")
+    assert spent(session, "2026-W02") == 2 * once
+    assert session.ledger.check() == []
 
 
 def test_without_closed_after_nothing_is_added_up(folder: Path) -> None:
