@@ -272,8 +272,8 @@ def test_a_damaged_file(path: Path) -> None:
         ledger.settle_ladder(reserve_one(ledger, asked), b"bins")
     with raw(path) as connection:  # of an empty table nothing can be lost
         pages = (
-            "SELECT rootpage FROM sqlite_master WHERE tbl_name IN ('restored', 'touch', 'tree', 'node', 'periods',"
-            " 'stream', 'asked', 'report', 'report_run')"
+            "SELECT rootpage FROM sqlite_master WHERE tbl_name IN ('restored', 'touch', 'tree', 'node',"
+            " 'periods', 'stream', 'asked', 'report', 'report_run')"
         )
         empty = {page - 1 for (page,) in connection.execute(pages)}
     whole = path.read_bytes()
