@@ -108,8 +108,8 @@ def show_facts(statement: Show, policy: Policy, ledger: Ledger, analyst: str) ->
     )
 
 
-_MOST_LINES, _NEWEST, _FULLEST = 40, 20, 10
-"""Of more lines of parts the newest and the fullest are shown, and how many."""
+_MOST_LINES, _NEWEST, _FULLEST, _YEARS = 40, 20, 10, 5
+"""Of more lines of parts the newest and the fullest are shown, and how many; of years the last."""
 
 
 def _parts_table(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Table:
@@ -137,6 +137,16 @@ def _parts_table(statement: Show, policy: Policy, ledger: Ledger, analyst: str) 
     ]
     if left_out:
         rows.append((f"{left_out} more lines: SHOW PRIVACY BUDGET BY PARTS ALL", "", "", ""))
+    borne = ledger.borne_by_person()
+    rows += [
+        (
+            f"one {parts.kind}, {each.years}",
+            "no epsilon" if each.spent is None else round_up(each.spent),
+            "" if each.left is None else round_down(each.left),
+            "",
+        )
+        for each in (borne if statement.every else borne[-_YEARS:])
+    ]
     total = ledger.total_in_sequence(analyst)
     rows.append(("all statements in sequence", "no epsilon" if total is None else round_up(total), "", ""))
     return pa.table(
