@@ -211,10 +211,10 @@ def find_periods(tables: Mapping[str, Table]) -> UnitPeriods | None:
         table.name,
         unit.date,
         unit.every,
-        unit.until,
-        "trusted",
-        unit.closed_after,
-        tuple((other.name, of.date) for other, of in others),
+        until=unit.until,
+        moves="trusted",
+        closed_after=unit.closed_after,
+        others=tuple((other.name, of.date) for other, of in others),
     )
 
 

@@ -53,7 +53,7 @@ def test_a_week_errs_by_little_and_what_is_added_up_goes_on(policy: Path) -> Non
                 f" WHERE {where} GROUP BY clinic"
             ).table
             exact = dict(
-                duckdb.sql(
+                duckdb.execute(
                     f"SELECT clinic, COUNT(*) FROM '{policy.parent / 'visits.parquet'}'"
                     f" WHERE patient_id IS NOT NULL AND {where} GROUP BY 1"
                 ).fetchall()

@@ -1,4 +1,4 @@
-"""A year of checks on the shipped clinic, with five real changes: found, false, charged; beside plain answers.
+"""A year of checks on the shipped clinic, with five real changes: found, false, charged, and plain answers.
 
 The forecast is a private release of the year before, so nothing of the private rows is expected by other
 ways. The checks of the year are asked of the product once; with what they compare, the mechanism is then run
@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import log, sqrt
@@ -42,7 +41,8 @@ CHANGES = {
     "a clinic's week is there twice, under other patients": ("week", datetime.date(2024, 11, 11)),
 }
 """What is changed, and the first day of it."""
-BY_DAY = "CHECK year SELECT COUNT(DISTINCT patient_id) AS n FROM visits WHERE visit_date = ? EXPECT n = ? TOLERANCE ?"
+BY_DAY = """CHECK year SELECT COUNT(DISTINCT patient_id) AS n FROM visits
+    WHERE visit_date = ? EXPECT n = ? TOLERANCE ?"""
 BY_CLINIC = """CHECK year SELECT clinic, COUNT(DISTINCT patient_id) AS n FROM visits
     WHERE visit_date BETWEEN ? AND ? GROUP BY clinic EXPECT n FROM forecast"""
 
@@ -79,7 +79,7 @@ def tolerance(plan: CheckStreamPlan, expected: float) -> int:
 
 
 @pytest.fixture(scope="module")
-def year(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Year]:
+def year(tmp_path_factory: pytest.TempPathFactory) -> Year:
     folder = tmp_path_factory.mktemp("year")
     policy = clinic(folder, epsilon=10)
     os.chdir(folder)
@@ -111,7 +111,7 @@ def year(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Year]:
     found.charged, found.statistics = Fraction(row["charged"]), given
     found.plain = price_of_plain_answers(session, plan)
     session.close()
-    yield found
+    return found
 
 
 def write_forecast(folder: Path, by_clinic: dict[str, float], plan: CheckStreamPlan) -> None:
@@ -135,8 +135,8 @@ def forecasts(session: Session) -> tuple[dict[tuple[int, int], float], dict[str,
         sums.setdefault((row["day"].month, row["day"].isoweekday()), []).append(row["n"])
     by_day = {place: max(sum(each) / len(each), 0.0) for place, each in sums.items()}
     of_clinics = session.run(
-        f"SELECT {options.replace('groups_contributed = 16', 'rows_contributed = 30')} clinic, COUNT(*) AS n FROM visits "
-        "WHERE visit_date < DATE '2024-01-01' GROUP BY clinic"
+        f"SELECT {options.replace('groups_contributed = 16', 'rows_contributed = 30')} clinic, COUNT(*) AS n "
+        "FROM visits WHERE visit_date < DATE '2024-01-01' GROUP BY clinic"
     ).table.to_pylist()
     return by_day, {row["clinic"]: row["n"] / WEEKS for row in of_clinics}
 

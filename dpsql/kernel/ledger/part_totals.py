@@ -28,8 +28,7 @@ from dpsql.kernel.loss import PrivacyLoss, Totals
 from dpsql.kernel.unit_parts import ALL_PARTS, PARTS, PartSet
 
 _DELTA_STEP: Final = 10**4 * STEP
-_TOP: Final = 5
-"""The level of the root."""
+_TOP: Final = 5  # the level of the root
 _MOST: Final = 1 << 62
 
 BY_PARTS: Final = "by parts "

@@ -96,7 +96,7 @@ def test_a_person_bears_k_times_and_two_years_apart(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "ledger", epsilon="2", person=Charge(Fraction(5)))
     ask(ledger, "0.5", weeks("2026-12-21", 4))  # two weeks begin in 2026, two in 2027
     ask(ledger, "0.25", weeks("2026-12-21", 1))
-    assert (borne(ledger, 2026), borne(ledger, 2027)) == (Fraction("1.25"), 1)
+    assert (borne(ledger, 2026), borne(ledger, 2027)) == (Fraction("1.25"), Fraction(1))
     ask(ledger, "0.5", None, of_person=True)
     assert (borne(ledger, 2026), borne(ledger, 2030)) == (Fraction("1.75"), Fraction("0.5"))
     ledger.close()
@@ -122,7 +122,7 @@ def test_what_is_too_much_for_a_person_is_refused_and_nothing_is_charged(tmp_pat
 def test_what_is_charged_to_all_parts_is_of_all_weeks_of_a_year(tmp_path: Path) -> None:
     ledger = opened(tmp_path / "ledger", person=Charge(Fraction(60)))
     ask(ledger, "1", None)
-    assert (borne(ledger, 2026), borne(ledger, 2027), borne(ledger, 1950)) == (52, 52, 53)
+    assert [borne(ledger, year) for year in (2026, 2027, 1950)] == [52, 52, 53]
     ledger.close()
 
 
