@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from dpsql.composition.checked_numbers import check_tolerance, most_checked, pla
 from dpsql.composition.explained_streams import explain_command
 from dpsql.composition.prepared import PreparedCheck, PreparedCommand
 from dpsql.composition.release_words import round_up
-from dpsql.composition.show_describe import STREAMS
+from dpsql.composition.show_describe import show_streams
 from dpsql.engines import running_statement
 from dpsql.errors import OperationalError, PriceNotAgreed, ProgrammingError
 from dpsql.kernel.charged_work import ChargedCheck, CheckResult
@@ -44,8 +44,6 @@ from dpsql.release.reuse import CHANGING
 from dpsql.session_api import StatementResult
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dpsql.composition.planner import Planner
     from dpsql.database import Database
     from dpsql.kernel.facts import Facts
@@ -106,22 +104,6 @@ def _terms_of(opened: OpenChecks, plan: CheckStreamPlan) -> StreamTerms:
 def _plan_of(stream: StoredStream) -> CheckStreamPlan:
     terms = stream.terms
     return plan_stream(opened_as(stream), terms.first / terms.charge.epsilon)
-
-
-def show_streams(streams: Sequence[StoredStream], *, analysts: bool = False) -> pa.Table:
-    """Return what SHOW STREAMS has: what is left of each stream, and what it has cost until now."""
-    columns = list(zip(*map(_row_of, streams), strict=True)) or [()] * len(STREAMS)
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, STREAMS, strict=True)]
-    table = pa.Table.from_arrays(arrays, schema=STREAMS)
-    if analysts:
-        table = table.add_column(0, "analyst", pa.array([each.analyst for each in streams], pa.string()))
-    return table
-
-
-def _row_of(stream: StoredStream) -> tuple[Any, ...]:
-    state = "used up" if stream.state == "open" and not stream.left else stream.state
-    epsilons = round_up(stream.terms.charge.epsilon), round_up(stream.charged)
-    return (stream.terms.name, state, stream.terms.misses, stream.left, *epsilons)
 
 
 class CheckStreams:
@@ -195,7 +177,7 @@ class CheckStreams:
         counting = prepared.counting
         if not counting.current():
             raise OperationalError(CHANGING)
-        last = self._find_last(stream, prepared)
+        last = self._find_last(stream, prepared, opened)
         key = self._key_of(prepared, opened, last)
         if not prepared.check.query.options.fresh and (known := self._find_known(stream, key)) is not None:
             return known
@@ -277,9 +259,17 @@ class CheckStreams:
 
     # -- what was asked before
 
-    def _find_last(self, stream: StoredStream, prepared: PreparedCheck) -> pa.Table | None:
+    def _find_last(
+        self, stream: StoredStream, prepared: PreparedCheck, opened: OpenChecks
+    ) -> pa.Table | None:
+        """Return the keys and the last values of groups; refuse LAST where it is never known."""
         found = self._ledger.find_last(stream, prepared.check.series)
-        return None if found is None else CheckAnswer.read(found.payload).last
+        last = None if found is None else CheckAnswer.read(found.payload).last
+        if last is not None and last.num_columns != len(prepared.keys) + 1:
+            raise ProgrammingError("what LAST stands for has other keys: PER takes another name")
+        if prepared.check.expected.last and not opened.answers:
+            raise ProgrammingError(f"the stream {opened.name} answers nothing, so there is no LAST")
+        return last
 
     def _key_of(self, prepared: PreparedCheck, opened: OpenChecks, last: pa.Table | None) -> str | None:
         """Return what equal checks of equal data have in common; None: a change of the data may not show."""

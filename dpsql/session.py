@@ -49,6 +49,7 @@ from dpsql.composition.prepared import (
     PreparedPrivate,
     PreparedPublic,
 )
+from dpsql.composition.refused_with_periods import check_stream
 from dpsql.composition.show_describe import empty_table, show_facts
 from dpsql.database import Database
 from dpsql.engines import RunningStatement, running_statement
@@ -323,6 +324,7 @@ class Session:
     def checked(self, *, tolerance: Number, epsilon: Number, misses: int) -> CheckedCounts:
         """Open a stream of counts answered by guesses; its largest charge is reserved now."""
         wanted = exact(tolerance), exact(epsilon), copy_whole(misses)
+        check_stream(self.policy)
         with self.statement():
             return self._keep(CheckedCounts(self, *wanted))
 
@@ -331,6 +333,7 @@ class Session:
     ) -> MedianCounts:
         """Open a stream of counts guessed by the median of hypotheses."""
         wanted = plain_array(hypotheses), exact(tolerance), exact(epsilon), copy_whole(misses)
+        check_stream(self.policy)
         with self.statement():
             return self._keep(MedianCounts(self, *wanted))
 

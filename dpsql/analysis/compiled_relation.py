@@ -27,6 +27,15 @@ class Owner:
     row: bool = False
     table: str = ""
     """The table, if each of its rows is a unit."""
+    every: str = ""
+    """The length of a period, if a unit is what one did in one period."""
+
+    @property
+    def words(self) -> str:
+        """What one unit is, in words."""
+        if self.row:
+            return f"row of {self.table}"
+        return f"{self.kind} and {self.every}" if self.every else self.kind
 
 
 @dataclass(frozen=True, slots=True)

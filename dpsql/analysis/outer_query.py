@@ -38,7 +38,13 @@ from dpsql.analysis.released.released_calls import compile_released, is_released
 from dpsql.analysis.released.released_numbers import ReleasedAggregate
 from dpsql.analysis.released.unit_counts import DistinctValues, EachValue, Units
 from dpsql.analysis.released.unit_values import ValueCall, choose_measures
-from dpsql.analysis.row_conditions import KnownRows, find_fact_names, find_fixed_values, find_known_rows
+from dpsql.analysis.row_conditions import (
+    KnownRows,
+    find_fact_names,
+    find_fixed_values,
+    find_known_rows,
+    is_fact,
+)
 from dpsql.analysis.scalar_rules import compile_condition, make_canonical
 from dpsql.analysis.schema_catalog import Catalog, has_stable_reads
 from dpsql.analysis.select_blocks import expand_star, list_ctes
@@ -305,7 +311,7 @@ def compile_outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery
     plain = plain and {*shown_keys} >= {*keys}
     addable = find_addable(compiler, before, condition, shown_keys, own) if plain else None
     names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))
-    facts = tuple(one_row or key.reads <= names for key in keys)
+    facts = tuple(one_row or is_fact(key, names) for key in keys)
     one_each = bool(single) or owner.row
     found = OuterQuery(
         rows, selection, keys, domains, tuple(counts), outputs, made, facts, one_each, addable=addable
@@ -396,7 +402,7 @@ def _compile_key(compiler: StatementCompiler, node: exp.Expr, made: From) -> Typ
     key = compiler.expression(node, made.scope)
     if key.unit is UnitRole.PARTIAL:
         raise refuse_partial_unit(compiler.source, node)
-    if key.unit is not UnitRole.NONE:
+    if key.unit.names_units:
         raise compiler.source.refuse(
             "the privacy unit cannot be a group key: it would name single units", node
         )

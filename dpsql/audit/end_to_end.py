@@ -32,7 +32,16 @@ from dpsql.engines.duckdb.source_files import scan_files
 from dpsql.errors import ProgrammingError
 from dpsql.language import Options, Set
 from dpsql.lazy_dataclass import dataclass
-from dpsql.policy import DatabaseSource, ParquetSource, Policy, Table, UnitColumn, UnitRow, UnitVia
+from dpsql.policy import (
+    DatabaseSource,
+    ParquetSource,
+    Policy,
+    Table,
+    UnitColumn,
+    UnitPeriod,
+    UnitRow,
+    UnitVia,
+)
 from dpsql.policy.part_declarations import MOST_EPSILON
 from dpsql.session import Session
 from dpsql.session_api import StatementResult
@@ -93,6 +102,11 @@ class _NeighbourCopy:
                 raise ProgrammingError("each row is a unit: name one by its number, from 1")
             self.conditions[root.name] = f"rowid = {int(number) - 1}"
             removed = f"row {number} of {root.name}"
+        elif isinstance(root.unit, UnitPeriod):
+            raise ProgrammingError(
+                f"an audit removes all rows of a {root.unit.kind}, and the unit here is one in one"
+                f" {root.unit.every}: audit a copy of the policy without unit_period"
+            )
         elif isinstance(root.unit, UnitColumn):
             unit = unit or self._largest(root, root.unit.column)
             self.conditions[root.name] = _equality(root.unit.column, unit)

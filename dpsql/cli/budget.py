@@ -165,14 +165,27 @@ def _show_streams(settings: CliSettings, *, json_: bool) -> int:
     """List the latest stream of each name, of one analyst or of all."""
     import json
 
-    from dpsql.check_streams import show_streams
-
     with settings.answers("table") as out, settings.open_ledger() as ledger:
-        found = show_streams(ledger.streams.list(settings.analyst), analysts=True)
+        rows = [
+            {
+                "analyst": each.analyst,
+                "stream": each.terms.name,
+                "state": each.said,
+                "opened": f"{each.when:%Y-%m-%d %H:%M}",
+                "misses": each.terms.misses,
+                "left": each.left,
+                "epsilon": show_spent(each.terms.charge.epsilon),
+                "charged": show_spent(each.charged),
+            }
+            for each in ledger.streams.list(settings.analyst)
+        ]
         if json_ or settings.format == "json":
-            out.write_text(json.dumps(found.to_pylist(), indent=2, ensure_ascii=False) + "\n")
+            out.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+        elif rows:
+            columns = [column(name, [str(row[name]) for row in rows], out.style) for name in rows[0]]
+            out.write_text(draw(columns, out.style))
         else:
-            out.write(found, None)
+            out.write_text("no stream was opened yet\n")
     return ExitCode.OK
 
 

@@ -83,7 +83,7 @@ class AskedCheck:
         """Return the values that were accepted or answered, and older ones of other groups."""
         keys, column = len(self._prepared.keys), self._prepared.check.column
         kept = dict[tuple[Any, ...], float]()
-        if self._last is not None:
+        if self._last is not None and self._last.schema.types[:keys] == table.schema.types[:keys]:
             rows = zip(*(self._last.column(i).to_pylist() for i in range(keys + 1)), strict=True)
             kept = {row[:-1]: row[-1] for row in rows}
         rows = zip(*(table.column(i).to_pylist() for i in range(keys + 1)), strict=True)

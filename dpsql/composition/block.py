@@ -15,6 +15,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from dpsql.analysis import Catalog
+from dpsql.analysis.aggregate_functions import aggregate_name
 from dpsql.analysis.block_groups import list_group_nodes
 from dpsql.analysis.call_rules import RULES_BY_NODE
 from dpsql.analysis.compiled_relation import Scope
@@ -78,18 +79,40 @@ def separate(
         return query, None
     columns = ReleasedColumns(name, names, query.source.position)
     clauses = BlockClauses(select, names, columns, query.clause.by)
-    plain = [each for each in readers if not has_windows(each)]
+    plainly = [each for each in readers if not has_windows(each)]
     counted = any(counts_all(node, names.scope) for item in names.items for node in nodes(item.node))
-    placing = any(map(windows_read_places, readers))
-    placing |= windows_read_places(select) and clauses.largest() is None
-    existing = asked or any(map(needs_existence, plain)) or any(map(windows_need_existence, readers))
-    existing |= counted and any(map(divides, plain))
+    shown = exp.Select(expressions=select.expressions)
+    placing = any(map(windows_read_places, [*readers, shown])) and clauses.largest() is None
+    placing &= select.args.get("qualify") is None  # its ranks select the largest groups
+    existing = asked or any(map(needs_existence, plainly)) or any(map(windows_need_existence, readers))
+    existing |= counted and any(map(divides, plainly))
     counts = placing and not counted and declared is not None and select.args.get("group") is not None
     if counts and declared is not None:
-        counts = declared(separate(query, policy, catalog, name)[0])
+        plain = separate(query, policy, catalog, name)[0]
+        counts = declared(plain) and declared(_with_count(plain))
     return _BlockSplit(
         query, select, names, columns, clauses, tuple(readers), existing or counts, counts
     ).separated()
+
+
+def _is_total(measure: exp.Expr) -> bool:
+    """Return whether a measure is a sum whose bound is on what a unit has in all groups together.
+
+    Noise for all groups at once is then less than that of partitions, each of which has a part of epsilon.
+    """
+    bounded = any(each.name == "contribution_bounds_per_group" for each in measure.find_all(exp.Kwarg))
+    return aggregate_name(measure) == "sum" and not isinstance(measure, exp.Filter) and not bounded
+
+
+def _with_count(plain: Query) -> Query:
+    """Return a plain block that counts its rows besides."""
+    tree = copy_tree(plain.tree)
+    tree.append("expressions", exp.alias_(_count_rows(), "rows", quoted=True, copy=False))
+    return replace(plain, tree=tree)
+
+
+def _count_rows() -> exp.Expr:
+    return exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()])
 
 
 def _aggregates(select: exp.Select) -> bool:
@@ -149,8 +172,9 @@ class _BlockSplit:
         needed = self.existing or any(needs_existence(each) or divides(each, found) for each in over)
         if self._above_half or not (needed or windows):
             return
-        summing = outer is not None and has_windows(outer) and not windows_need_existence(outer)
-        if outer is None or summing or not found:
+        selected = any(plain.tree.args.get(name) is not None for name in ("qualify", "limit"))
+        kept = outer is not None and has_windows(outer) and (selected or not windows_need_existence(outer))
+        if outer is None or kept or not found:
             plain.tree.meta[EXISTENCE] = ((), bool(found))
             return
         exist = exists_condition(
@@ -232,14 +256,15 @@ class _BlockSplit:
         """Read a bound of a rank with PARTITION BY keys as the selection of the largest of each partition."""
         clauses, names = self.clauses, self.names
         found = clauses.of_partitions()
-        if found is None or clauses.merges or self.counts:
-            return None  # a group without rows has no rank
+        if found is None or clauses.merges:
+            return None
         top, threshold = found.order[0], clauses.threshold()
         first = self.columns.measure(top.this)
         if (
             first is None
             or is_ratio(first)
             or not all(clauses.ranks_alike(window, found) for window in clauses.windows)
+            or _is_total(first)
         ):
             return None
         downwards = bool(top.args.get("desc"))
@@ -318,7 +343,7 @@ class _BlockSplit:
             elif is_released(item.node) or (is_measure(item.node) and not columns.asks(item.node)):
                 columns.place(columns.argued(item.node), item.name)
         if self.counts:
-            columns.place(exp.Anonymous(this=f"{MARK}COUNT", expressions=[exp.Star()]), "rows")
+            columns.place(_count_rows(), "rows")
         listed = [(columns.over(item.node), item.name) for item in names.items]
         made = exp.Select(
             expressions=[exp.alias_(node, name, quoted=True, copy=False) for node, name in listed]

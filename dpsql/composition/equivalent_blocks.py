@@ -49,7 +49,7 @@ def has_one_row(node: exp.Expr, ctes: tuple[Cte, ...]) -> bool:
         return False
     first = select.args.get("from_")
     if first is None or first.this.args.get("joins"):
-        return False
+        return first is None
     inner = relation(first.this, ctes)
     return inner is not None and has_one_row(inner[0], inner[1])
 

@@ -145,7 +145,7 @@ def readers(select: exp.Select, root: exp.Query) -> tuple[list[exp.Select], bool
             if isinstance(node, exp.Select):
                 found[id(node)] = node
                 asked |= _seeks_absent(node)
-            node = node.parent
+            node = None if isinstance(node, exp.Subquery) and _is_value(node) else node.parent
         place = node.meta.get("cte") if node is not None else None
         if place is not None and place not in seen:
             seen.add(place)
@@ -153,6 +153,12 @@ def readers(select: exp.Select, root: exp.Query) -> tuple[list[exp.Select], bool
                 table.parent for table in find_nodes(root, exp.Table) if table.meta.get("cte") == place
             ]
     return [*found.values()], asked
+
+
+def _is_value(node: exp.Subquery) -> bool:
+    """Return whether a subquery is one value of an expression: its rows are none of what is around it."""
+    rows = (exp.From, exp.Join, exp.Lateral, exp.Table, exp.SetOperation, exp.Subquery, exp.CTE, *_COMPARED)
+    return node.parent is not None and not isinstance(node.parent, rows)
 
 
 def _seeks_absent(select: exp.Select) -> bool:

@@ -40,6 +40,7 @@ from dpsql.planning import (
     left_out_sentences,
     quote_candidates,
 )
+from dpsql.policy import UnitPeriods
 from dpsql.release import COMPUTED, Release, places_of
 
 
@@ -159,8 +160,11 @@ def _parts_of(prepared: PreparedPrivate) -> dict[str, object]:
     parts, date = prepared.plan.unit_parts, f"{declared.table}.{declared.column}"
     if parts is not None:
         words = f"{Calendar(declared.period).words(parts)} ({declared.every} of {date})"
-    elif prepared.plan.unit != declared.kind:
+    elif prepared.plan.owner.kind != declared.kind:
         words = f"all: the {declared.every}s are of a {declared.kind}"
+    elif isinstance(declared, UnitPeriods):
+        tables = " or ".join(name for name, _ in declared.columns)
+        words = f"all: nothing says which {declared.every}s are read; read {tables} and compare the date"
     else:
         words = (
             f"all: nothing says which {declared.every}s are read; join {declared.table} and compare {date}"

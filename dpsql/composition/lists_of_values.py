@@ -25,7 +25,7 @@ from sqlglot import exp
 from dpsql.analysis import Catalog
 from dpsql.analysis.aggregate_functions import aggregate_name, contains_aggregate
 from dpsql.analysis.compiled_relation import Cte
-from dpsql.analysis.compiler import function_name, read_number, read_whole_number
+from dpsql.analysis.compiler import find_cte, function_name, read_number, read_whole_number
 from dpsql.analysis.statement_shapes import Provenance
 from dpsql.composition.values_of_rows import ABSENT, FOUND, list_ctes_of, list_found_values
 from dpsql.errors import QueryRefused
@@ -73,11 +73,12 @@ def with_lists(query: Query, policy: Policy, catalog: Catalog) -> Query:
     for node in find_nodes(root, exp.SetOperation):
         if isinstance(node.parent, (exp.SetOperation, exp.CTE)):
             continue
-        branches = _list_branches(node)
-        read = [_read_branch(branch, provenance) for branch in branches or ()]
+        every = _list_branches(node) or []
+        branches = [branch for branch in every if not _is_public(branch, policy)]
+        read = [_read_branch(branch, provenance) for branch in branches]
         if not read or None in read:
             continue
-        for branch, values in zip(branches or (), read, strict=True):
+        for branch, values in zip(branches, read, strict=True):
             assert values is not None  # noqa: S101  as seen
             number = _NUMBER - len(inner)
             listed = list_found_values(branch, values[0], number, negated=False)
@@ -123,6 +124,13 @@ def _list_branches(node: exp.SetOperation) -> list[exp.Select] | None:
             found.append(inner)
     whole = bool(node.args.get("distinct")) and not any(node.args.get(name) for name in ("with_", "by_name"))
     return found if whole else None
+
+
+def _is_public(branch: exp.Select, policy: Policy) -> bool:
+    """Return whether a branch reads public tables alone."""
+    named = find_nodes(branch, exp.Table)
+    tables = [policy.table(n.name) if n.name.isascii() and find_cte(n) is None else None for n in named]
+    return bool(tables) and all(table is not None and table.public for table in tables)
 
 
 def _read_branch(branch: exp.Select, of: Provenance) -> tuple[exp.Column, bool] | None:

@@ -49,6 +49,7 @@ from dpsql.composition.prepared import (
 )
 from dpsql.composition.refining import Refining
 from dpsql.composition.refusals import Amounts, is_paid, keep_tried, rewrite, with_beside, with_own_hints
+from dpsql.composition.refused_with_periods import check_stream, check_sums
 from dpsql.composition.show_describe import describe_table
 from dpsql.engines import Untranslatable, running_statement
 from dpsql.errors import Fix, QueryRefused, QuerySyntaxError
@@ -215,6 +216,7 @@ class Planner:
         self, text: str, statement: Check | OpenChecks | StreamCommand, engines: Engines
     ) -> PreparedCommand:
         """Prepare a statement of a stream; opening it again costs what the ledger has of it."""
+        check_stream(self.policy, statement)
         if isinstance(statement, Check):
             return PreparedCommand(text, prepare_check(self, statement, engines))
         if isinstance(statement, OpenChecks):
@@ -274,6 +276,7 @@ class Planner:
         """Return a statement with what was added up for it, if it combines stored releases."""
         if not any(part.combines for part in prepared.parts):
             return prepared
+        check_sums(self.policy)
         return Releasing(self.database, self.database.ledger, self.analyst).added(prepared)
 
     @contextmanager

@@ -306,6 +306,7 @@ def _request_of(part: PreparedPrivate, place: int, places: int) -> Request:
         places,
         quote.loss,
         part.plan.unit_parts,
+        of_person=not part.plan.compiled.certificate.periods,
     )
 
 

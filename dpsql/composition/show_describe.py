@@ -58,6 +58,7 @@ from dpsql.release import places_of
 
 if TYPE_CHECKING:
     from dpsql.analysis import Output
+    from dpsql.kernel.ledger.lasting_streams import StoredStream
     from dpsql.places import Places
     from dpsql.release import Release
 
@@ -107,8 +108,8 @@ def show_facts(statement: Show, policy: Policy, ledger: Ledger, analyst: str) ->
     )
 
 
-_MOST_LINES, _NEWEST, _FULLEST = 40, 20, 10
-"""Of more lines of parts the newest and the fullest are shown, and how many."""
+_MOST_LINES, _NEWEST, _FULLEST, _YEARS = 40, 20, 10, 5
+"""Of more lines of parts the newest and the fullest are shown, and how many; of years the last."""
 
 
 def _parts_table(statement: Show, policy: Policy, ledger: Ledger, analyst: str) -> pa.Table:
@@ -136,6 +137,16 @@ def _parts_table(statement: Show, policy: Policy, ledger: Ledger, analyst: str) 
     ]
     if left_out:
         rows.append((f"{left_out} more lines: SHOW PRIVACY BUDGET BY PARTS ALL", "", "", ""))
+    borne = ledger.borne_by_person()
+    rows += [
+        (
+            f"one {parts.kind}, {each.years}",
+            "no epsilon" if each.spent is None else round_up(each.spent),
+            "" if each.left is None else round_down(each.left),
+            "",
+        )
+        for each in (borne if statement.every else borne[-_YEARS:])
+    ]
     total = ledger.total_in_sequence(analyst)
     rows.append(("all statements in sequence", "no epsilon" if total is None else round_up(total), "", ""))
     return pa.table(
@@ -253,6 +264,20 @@ STREAMS = pa.schema(
     ]
 )
 """The columns of SHOW STREAMS, and of what opens and closes a stream."""
+
+
+def show_streams(streams: Sequence[StoredStream]) -> pa.Table:
+    """Return what SHOW STREAMS has: what is left of each stream, and what it has cost until now."""
+    rows = [
+        (
+            *(each.terms.name, each.said, each.terms.misses, each.left),
+            *(round_up(each.terms.charge.epsilon), round_up(each.charged)),
+        )
+        for each in streams
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(STREAMS)
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, STREAMS, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=STREAMS)
 
 
 def _of_check(prepared: PreparedCheck) -> pa.Schema:

@@ -44,6 +44,7 @@ from dpsql.kernel.tree import (
     duckdb_sql,
     guarded,
 )
+from dpsql.kernel.unit_parts import FIRST_DAY, LAST_DAY
 from dpsql.policy import (
     BooleanDomain,
     Domain,
@@ -52,6 +53,7 @@ from dpsql.policy import (
     RangeDomain,
     TableDomain,
     UnitColumn,
+    UnitPeriod,
     UnitVia,
     ValuesDomain,
     fit,
@@ -271,6 +273,18 @@ class OwnedRows:
             source = Join(source, "LEFT", Derived(query, "d"), equal_condition(value, listed, null=False))
             missing = Paren(IsNull(listed))
         return Select((Item(value, "v"),), source, conjunction([*owned, missing]))
+
+    def select_beyond_periods(self) -> Select | None:
+        """Return the query of the rows with a date in no period that is told apart; None: no unit has one."""
+        unit = self._table.unit
+        if not isinstance(unit, UnitPeriod):
+            return None
+        value = self._value(unit.date)
+        source, owned = self._owned_source(self._table.name)
+        there = IsNull(value, negated=True)
+        ends = (Constant(day, DATE) for day in (FIRST_DAY, LAST_DAY))
+        beyond = _is_beyond(value, Cast(value, DATE), *ends)
+        return Select((Item(value, "v"),), source, conjunction([*owned, there, beyond]))
 
     def _reader(self, table: str) -> Reader:
         return self._readers[fold(table)]

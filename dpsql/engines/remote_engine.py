@@ -296,6 +296,9 @@ class RemoteEngine(ABC):
             rows = self._first_row(owned.select_counts(reader.table.not_null))
             if rows is None or len(set(rows)) != 1:
                 return False
+        beyond = owned.select_beyond_periods()
+        if beyond is not None and self._first_row(count_rows(beyond)) != [0]:
+            return False
         return all(self._first_row(count_rows(owned.select_outside(c))) == [0] for c in reader.table.complete)
 
     def _first_row(self, query: Query) -> list[object] | None:

@@ -36,10 +36,10 @@ from dpsql.ledger.listing import (
 )
 from dpsql.ledger.mark import MarkPlace, mark_place
 from dpsql.ledger.migration import bring_up_to_date
-from dpsql.ledger.part_budgets import BudgetOfParts, list_parts, total_in_sequence
+from dpsql.ledger.part_budgets import BorneInYears, BudgetOfParts, list_borne, list_parts, total_in_sequence
 from dpsql.ledger.report_listing import ReportRelease, list_report_releases
 from dpsql.ledger.rollback_guard import MarkGuard
-from dpsql.policy import Policy, fold
+from dpsql.policy import Policy, UnitPeriods, fold
 
 
 class Opening(Enum):
@@ -90,6 +90,7 @@ class Ledger(ChargeLedger):
         high_water: str | os.PathLike[str] | bool | None = None,
         filter_of: Callable[[Charge], Filter] = Filter.of,
         parts: PartBudgets | None = None,
+        person: Charge | None = None,
         opening: Opening = Opening.USE,
     ) -> Self:
         """Open a policy's ledger, making a new one if there is none.
@@ -117,11 +118,13 @@ class Ledger(ChargeLedger):
             What a scope with a budget admits; by default, what its epsilon allows by basic composition.
         parts
             How units are divided into parts, each of which has the whole of every budget; None: not at all.
+        person
+            What one person may bear of a year, where parts are periods of units; None: it is not limited.
         opening
             What to do if it is not as its newest event and its mark tell.
         """
         most = Limits.of(max_failures, max_failures_total, max_cancelled, max_cancelled_total)
-        caps = Caps(total, per_query, dict(analysts), most, dict(groups), filter_of, parts)
+        caps = Caps(total, per_query, dict(analysts), most, dict(groups), filter_of, parts, person)
         file = Path(path).resolve()
         mark = MarkGuard(_place(high_water), file)
         lost = mark.find_lost()
@@ -162,6 +165,7 @@ class Ledger(ChargeLedger):
             high_water=budget.high_water,
             filter_of=budget.filter_of,
             parts=_budgets_of_parts(policy),
+            person=None if budget.person is None else budget.person.charge,
             opening=opening,
         )
 
@@ -248,6 +252,11 @@ class Ledger(ChargeLedger):
         with self._store.read() as connection:
             return list_parts(connection, self._caps, name)
 
+    def borne_by_person(self) -> list[BorneInYears]:
+        """Return what one person bears of each year, if a unit is what one did in one period."""
+        with self._store.read() as connection:
+            return list_borne(connection, self._caps)
+
     def total_in_sequence(self, analyst: str | None = None) -> Fraction | None:
         """Return the sum of the epsilons of all statements; None if a loss has no epsilon."""
         with self._store.read() as connection:
@@ -332,8 +341,11 @@ def _budgets_of_parts(policy: Policy) -> PartBudgets | None:
     found = policy.unit_parts
     if found is None:
         return None
-    declared = events.canonical([found.kind, fold(found.table), fold(found.column), found.every])
-    return PartBudgets(found.kind, Calendar(found.period), declared)
+    listed = [fold(found.table), fold(found.column)]
+    if isinstance(found, UnitPeriods):
+        listed = ["unit_period", *(fold(name) for pair in sorted(found.columns) for name in pair)]
+    declared = events.canonical([found.kind, *listed, found.every])
+    return PartBudgets(found.kind, Calendar(found.period), declared, isinstance(found, UnitPeriods))
 
 
 def _place(high_water: str | os.PathLike[str] | bool | None) -> MarkPlace | None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.kernel.ledger import events, schema
+from dpsql.kernel.ledger.person_totals import YEARS
 from dpsql.kernel.ledger.schema import new_id, run
 from dpsql.kernel.ledger.stream_tables import LASTING
 from dpsql.kernel.ledger.totals import POLICY, DamagedError, read, read_charge, scope
@@ -62,7 +63,9 @@ def bring_up_to_date(connection: sqlite3.Connection, found: int) -> None:
         run(connection, schema.PARTS)  # all that was charged before counts in every part
     if found < 9:
         run(connection, schema.REPORTS)
-    run(connection, LASTING)  # streams of before belong to their processes, and stay so
+    if found < 10:
+        run(connection, LASTING)  # streams of before belong to their processes, and stay so
+    run(connection, YEARS)  # all that was charged before counts once for a person, in every year
     if found < 5:
         _write_first_event(connection, found)
     if connection.execute("PRAGMA foreign_key_check").fetchone() is not None:

@@ -87,6 +87,11 @@ KEYS: dict[str, dict[str, Key]] = {
             "with `zcdp`, the part of delta that its proof needs; keys without a declared domain share the "
             "rest. Analysts' and groups' deltas are divided in the same ratio",
         ),
+        "person": Key(
+            _one("[budget.person]"),
+            "none",
+            "what one person may bear of a year, where tables have `unit_period`",
+        ),
         "max_epsilon_per_query": Key(NUMBER, "no cap", "the most one statement may cost"),
         "max_failures": Key(
             WHOLE,
@@ -128,6 +133,11 @@ KEYS: dict[str, dict[str, Key]] = {
             "the most that its members together may spend; their own caps and the total still bind",
         ),
         "delta": Key(NUMBER, "0", "the same for delta"),
+    },
+    "[budget.person]": {
+        "epsilon": Key(NUMBER, "required", "the most that one person bears of a year"),
+        "delta": Key(NUMBER, "0", "the same for delta, of which several periods together bear very much"),
+        "every": Key(TEXT.with_words('`"year"`', {"enum": ["year"]}), '`"year"`', "of how long a time"),
     },
     "[parts.KIND]": {
         "table": Key(TEXT, "required", "the table in which each unit of the kind has one row, with its date"),
@@ -289,5 +299,17 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "[tables.NAME]": TABLE_KEYS,
     "[tables.NAME.csv]": CSV_KEYS,
+    "[tables.NAME.unit_period]": {
+        "column": Key(TEXT, "required", "the column of the date: a DATE or a TIMESTAMP"),
+        "every": Key(
+            TEXT.with_words(
+                "one of " + ", ".join(f"`{every}`" for every in EVERY), {"type": "string", "enum": [*EVERY]}
+            ),
+            "required",
+            "how long a period is; a week begins on Monday",
+        ),
+        "until": Key(NOW_OR_FALSE, '`"now"`', "as in `[parts.KIND]`"),
+        "closed_after": Key(TEXT.with_words('text such as `"14 days"`'), "never", "as in `[parts.KIND]`"),
+    },
 }
 """The keys of each TOML table."""

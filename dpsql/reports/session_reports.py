@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dpsql.composition import Releasing, schema_of
 from dpsql.composition.prepared import Prepared, PreparedCommand, PreparedComposed
+from dpsql.composition.refused_with_periods import check_report
 from dpsql.errors import Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge, Number, exact
@@ -85,6 +86,7 @@ class SessionReports:
         """Plan and price statements that share one epsilon, and are answered from one estimate."""
         words, amount = [copy_text(text) for text in texts], exact(epsilon)
         with self._session.statement():
+            check_report(self._session.planner.policy)
             return plan_statements(self._session.planner, words, amount, per)
 
     def run(self, planned: PlannedReport) -> list[StatementResult]:
@@ -108,6 +110,7 @@ class SessionReports:
         """Plan a report before it is registered: at an epsilon, or at a share of each part's budget."""
         with self._session.statement():
             planner = self._session.planner
+            check_report(planner.policy)
             amount = exact(epsilon) if epsilon is not None else share_of(planner, exact(share or 0))
             return plan_registration(planner, copy_text(name), copy_text(script), amount, per)
 
@@ -119,6 +122,7 @@ class SessionReports:
     def plan_run(self, name: str, part: str | None = None) -> PlannedRun:
         """Plan and price a run of a registered report, for a part of units if it has them."""
         with self._session.statement():
+            check_report(self._session.planner.policy)
             return plan_run(self._session.planner, self.find(name), part)
 
     def execute(self, planned: PlannedRun) -> list[StatementResult]:
@@ -188,6 +192,8 @@ class SessionReports:
         if not isinstance(command, ReportCommand):
             return prepared
         planned: Any = command
+        if command.what in ("CREATE", "EXECUTE"):
+            check_report(planner.policy, command.source)
         if command.what == "CREATE":
             epsilon = command.epsilon or planner.defaults.epsilon
             if epsilon is None:

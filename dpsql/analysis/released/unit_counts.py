@@ -294,6 +294,8 @@ def _count_values(call: AggregateCall, counted: exp.Expr, bound: int | None) -> 
     node = value.guarded_node
     chosen = call.condition()
     row = kept(node, chosen)
+    if value.unit is UnitRole.PERSON:  # a unit is of one person
+        return DistinctValues((row,), 1, kept=not (call.single or call.by_row))
     size = None if value.domain is None else call.compiler.catalog.count(value.domain.without_null().sql)
     if size is not None and not value.link and value.is_column and value.type != BOOLEAN:
         of = f"different values of {write_argument(counted)}"

@@ -324,6 +324,9 @@ class DuckDBEngine:
             if held and reader.table.not_null:
                 there = cursor.execute(duckdb_sql(owned.select_counts(reader.table.not_null))).fetchall()[0]
                 held = len(set(there)) == 1
+            beyond = owned.select_beyond_periods()
+            if beyond is not None:
+                held = held and cursor.execute(duckdb_sql(count_rows(beyond))).fetchall() == [(0,)]
             for column in reader.table.complete:
                 outside = duckdb_sql(count_rows(owned.select_outside(column)))
                 held = held and cursor.execute(outside).fetchall() == [(0,)]

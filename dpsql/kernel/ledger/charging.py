@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from dpsql.errors import InterfaceError, InternalError, OperationalError
-from dpsql.kernel.ledger import events, limits, part_totals, reports
+from dpsql.kernel.ledger import events, limits, part_totals, person_totals, reports
 from dpsql.kernel.ledger.budget_errors import budget_error
 from dpsql.kernel.ledger.events import Event, RefinementStep, Request, Reservation, Settled
 from dpsql.kernel.ledger.scopes import Caps, policy_budget, spend_own, spend_total
@@ -139,6 +139,8 @@ def reserve(
         left = policy_budget(connection, caps).remaining
         raise budget_error(price, Charge(caps.per_query, left.delta), "query")
     touches = [_parts_of(connection, request) for request in requests]
+    pairs = zip(requests, touches, strict=True)
+    persons = [_times_of(connection, caps, request, parts) for request, parts in pairs]
     together = dict.fromkeys(touches, PrivacyLoss())
     for parts, each in zip(touches, losses, strict=True):
         together[parts] += each
@@ -148,11 +150,15 @@ def reserve(
         reports.check_kept(connection, caps, each, price, parts, report)
         spend_own(connection, caps, analyst, each, price=price, parts=parts)
         spend_total(connection, caps, each, price, parts)
+    if caps.parts is not None and caps.parts.periods:
+        for times, each, request in zip(persons, losses, requests, strict=True):
+            person_totals.spend(connection, caps, each, request.charge, times)
     entries, at = list[int](), now()
-    for request, reserved, parts in zip(requests, losses, touches, strict=True):
+    for request, reserved, parts, times in zip(requests, losses, touches, persons, strict=True):
         who = (analyst, statement, request.selection, request.mechanism)
         holder = LASTING if lasting else None
         entries.append(enter(connection, reserved, who, shared=False, at=at, parts=parts, holder=holder))
+        person_totals.write_periods(connection, entries[-1], times)
         if request.refines is not None:
             begin(connection, entries[-1], analyst, request.charge, request.refines)
         if request.places > 1:
@@ -168,6 +174,21 @@ def reserve(
     parents = tuple(None if request.refines is None else request.refines.parent for request in requests)
     several = members if len(members) > 1 else ()
     return Reservation(entries[0], loss, several, stream=stream, parents=parents, touches=tuple(touches))
+
+
+def _times_of(
+    connection: sqlite3.Connection, caps: Caps, request: Request, parts: PartSet | None
+) -> tuple[person_totals.Times, ...]:
+    """Return in how many periods of each year one person may be among what a release is charged to."""
+    if caps.parts is None or not caps.parts.periods or request.of_person:
+        return ()
+    if request.refines is not None:
+        row = connection.execute(
+            "SELECT entry FROM release WHERE number = ?", (request.refines.parent,)
+        ).fetchone()
+        if row is not None and not person_totals.periods_of(connection, row[0]):
+            return ()
+    return person_totals.periods_by_year(parts, caps.parts.calendar.every)
 
 
 def _parts_of(connection: sqlite3.Connection, request: Request) -> PartSet | None:
@@ -224,6 +245,7 @@ def settle(
     for (entry, reserved), ended in zip(reservation.entries, settled, strict=True):
         charged = _loss_to_charge(connection, entry, reserved, ended.charge, stream=reservation.stream)
         charged = _lower_totals(connection, [POLICY, *names], reserved, charged, entry)
+        person_totals.settle(connection, entry, reserved, charged)
         release = (at, analyst, ended.reuse_key, ended.payload, number_of_event)
         number = store(connection, entry, release)
         connection.execute(
@@ -384,6 +406,9 @@ def entry_content(connection: sqlite3.Connection, entry: int) -> dict[str, Any]:
     parts = part_totals.written_touches(connection, entry)
     if parts is not None:
         found["parts"] = [list(ends) for ends in parts.ranges]
+    times = person_totals.periods_of(connection, entry)
+    if times:
+        found["periods"] = [list(each) for each in times]
     return found
 
 

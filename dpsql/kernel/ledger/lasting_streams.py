@@ -84,6 +84,11 @@ class StoredStream:
     when: datetime
 
     @property
+    def said(self) -> str:
+        """Its state in words: of an open one, whether all misses are used up."""
+        return "used up" if self.state == "open" and not self.left else self.state
+
+    @property
     def left(self) -> int:
         """How many misses are left."""
         return self.terms.misses - self.used
@@ -273,9 +278,8 @@ def _make_free(
             f"another machine or container runs a check of the stream {stream.terms.name}, or was stopped"
             " in it: wait until it has ended; if it is gone, the owner runs `dpsql budget --close-stream`"
         )
-    if mine:
-        limits.release_slot(connection, stream.analyst, holder)
-        limits.add(connection, "failed", stream.analyst)
+    limits.release_slot(connection, stream.analyst, holder)
+    limits.add(connection, "failed", stream.analyst)
     _end(connection, stream, step, "failed")
 
 

@@ -13,9 +13,10 @@ from typing import Final
 from dpsql.errors import OperationalError, PolicyError
 from dpsql.kernel.ledger import events
 from dpsql.kernel.ledger.limits import current
+from dpsql.kernel.ledger.person_totals import YEARS
 from dpsql.kernel.ledger.stream_tables import LASTING
 
-VERSION: Final = 10
+VERSION: Final = 11
 """The version of the tables."""
 
 META: Final = """
@@ -287,6 +288,7 @@ ALL: Final = "".join(
         *(META, ENTRY.format(entry="entry"), RELEASE, RELEASE_EVENT, TOTAL.format(total="total"), RESTORED),
         *(FAILED, RUNNING, CANCELLED),
         *(PROGRESS, REFINEMENT, PART, ENTRY_TRIGGERS, PROGRESS_RUNS, BOUNDS, PARTS, REPORTS, LASTING),
+        YEARS,
     )
 )
 """A new ledger."""

@@ -61,4 +61,4 @@ WHEN OLD.state <> 'begun' OR NEW.state = 'begun' OR NEW.entry IS NOT OLD.entry O
     OR (NEW.state <> 'answered' AND NEW.used <> OLD.used)
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 """
-"""What version 9 added: streams that last."""
+"""What version 10 added: streams that last."""

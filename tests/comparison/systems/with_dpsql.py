@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ def options(question: str, given: dict[str, Any], *, by_hand: bool) -> str:
         words.append(f"delta = {given['delta']:f}")
     if by_hand and question in ("rows", "rows_by_kind", "total", "total_by_kind", "average", "median"):
         words.append(f"max_rows_contributed = {given['rows']}")
-    if by_hand and question in ("units_by_kind", "undeclared"):
+    if by_hand and question in ("units_by_kind", "top", "undeclared"):
         limit = given["kinds_of_unit" if question == "units_by_kind" else "items_of_unit"]
         words.append(f"max_groups_contributed = {limit}")
     return ", ".join(words)
@@ -65,6 +64,8 @@ def prepared(
 
     policy = Path(file).with_name("by_hand.toml" if by_hand else "found.toml")
     text = POLICY.format(**given | {name: json.dumps(given[name]) for name in ("kinds", "items")})
+    if given["rows"] == 1:
+        text = text.replace('unit_kind = "person"', 'unit_kind = "person"\nunique = [["unit"]]')
     if not by_hand:
         text = text.partition("[tables.data.bounds]")[0].replace("ledger.sqlite", "found.sqlite")
     policy.write_text(text)
@@ -75,4 +76,4 @@ def prepared(
         rows = connection.execute(f"{head} {STATEMENTS[question]}").fetchall()
         return rows if "GROUP BY" in STATEMENTS[question] else [("0", *rows[0])]
 
-    return version("dpsql"), {question: lambda q=question: ask(q) for question in STATEMENTS}  # type: ignore[misc]
+    return dpsql.__version__, {question: lambda q=question: ask(q) for question in STATEMENTS}  # type: ignore[misc]

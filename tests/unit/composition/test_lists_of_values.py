@@ -34,7 +34,11 @@ unique = [["visit"]]
 code = { from = 1, to = 40 }
 place = ["east", "north", "south", "west"]
 cost = { from = 0, to = 99 }
+[tables.codes]
+source = "codes.parquet"
+public = true
 """
+CODES = "SELECT 1 + i AS code FROM range(40) t(i)"
 VISITS = """SELECT i // 4 AS user_id, CASE WHEN i % 11 <> 3 THEN 1 + i * i % 37 END AS code, i % 100 AS cost,
 ['north', 'east', NULL, 'south', 'north', NULL, NULL][1 + i % 7] AS place, 'n' || (i % 6) AS note, i AS visit
 FROM range(8000) t(i) UNION ALL SELECT 9000, 40, 99, 'west', 'rare', 99999"""
@@ -50,6 +54,8 @@ LIKE_SQL = [
     "SELECT LIST(DISTINCT note ORDER BY note) AS l, COUNT(*) AS n FROM visits WHERE cost < 50",
     "SELECT ARRAY_AGG(DISTINCT code ORDER BY code) FILTER (WHERE code < 9) FROM visits",
     "SELECT m, n FROM (SELECT MODE(place) AS m, COUNT(*) AS n FROM visits WHERE cost > 10) AS t",
+    "SELECT COUNT(*) AS n FROM visits WHERE place = (SELECT MODE(place) FROM visits)",
+    "SELECT COUNT(*) AS n FROM (SELECT code FROM codes EXCEPT SELECT code FROM visits WHERE code < 30) AS t",
     "SELECT note FROM visits WHERE cost < 20 INTERSECT SELECT note FROM visits WHERE cost > 80 ORDER BY note",
     "SELECT COUNT(*) AS n FROM (SELECT code FROM visits WHERE user_id < 9000 AND code < 30 EXCEPT SELECT DISTINCT code FROM visits WHERE code > 20) AS t",
     "SELECT COUNT(*) AS n FROM ((SELECT place FROM visits WHERE user_id < 9000 AND place IS NOT NULL) UNION SELECT note FROM visits WHERE user_id < 9000) AS t",
@@ -60,7 +66,7 @@ LIKE_SQL = [
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
-    with open_world(tmp_path_factory.mktemp("lists") / "data", POLICY, visits=VISITS) as opened:
+    with open_world(tmp_path_factory.mktemp("lists") / "data", POLICY, visits=VISITS, codes=CODES) as opened:
         yield opened
 
 
@@ -68,6 +74,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 def test_values_of_many_units_are_those_of_sql(session: Session, sql: str) -> None:
     with duckdb.connect() as raw:
         raw.execute(f"CREATE TABLE visits AS {VISITS}")
+        raw.execute(f"CREATE TABLE codes AS {CODES}")
         exact = raw.execute(sql).fetchall()
     found = [tuple(row.values()) for row in session.run(sql).table.select(range(len(exact[0]))).to_pylist()]
     assert found == [
@@ -91,7 +98,7 @@ def test_lists_of_largest_groups_and_of_quantiles(session: Session, sql: str, me
     assert found == [pytest.approx(v, abs=2) if isinstance(v, int) else v for v in meant]
 
 
-def test_a_value_of_few_units_is_not_listed_and_that_is_told(session: Session) -> None:
+def test_from_how_many_units_on_a_value_is_listed_is_told(session: Session) -> None:
     asked = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 0.5) STRING_AGG(DISTINCT place) FROM visits"
     found = session.run(asked)
     assert "west" not in str(found.table.to_pylist())
@@ -121,8 +128,15 @@ def test_branches_are_found_apart_and_what_is_left_out_is_told(session: Session)
     assert told.endswith(". Rows without a place are left out")
 
 
+def test_the_most_frequent_value_is_no_group_that_may_be_missing(session: Session) -> None:
+    found = present(session.run("SELECT MODE(place), COUNT(*) FROM visits").release)
+    assert not [told for told in found.warnings if told.startswith("SQL has no groups")]
+
+
 def test_calls_without_groups_read_no_rows_besides(session: Session) -> None:
-    prepared = of_type(session.prepare("SELECT MODE(place), MODE(code) FROM visits"), PreparedComposed)
+    prepared = of_type(
+        session.prepare("SELECT MODE(place), MODE(code) FROM visits WHERE cost > 3"), PreparedComposed
+    )
     assert len(prepared.parts) == 2
     assert prepared.price.epsilon == 100_000
 

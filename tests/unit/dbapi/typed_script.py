@@ -34,6 +34,10 @@ def main(path: str) -> None:
             assert_type(release.to_markdown(), str)
             assert_type(release.charge.epsilon, Fraction)
             assert_type(release.plot(), Any)
+        daily = con.checks("daily", epsilon=1, misses=8)
+        found = daily.check("SELECT COUNT(DISTINCT user_id) AS n FROM visits", expect=1200, tolerance=50)
+        assert_type(found.off, bool)
+        assert_type(found.df(), Any)
         with con.checked(tolerance=50, epsilon=1, misses=5) as counts:
             print(counts)
     try:

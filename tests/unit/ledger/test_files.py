@@ -273,7 +273,7 @@ def test_a_damaged_file(path: Path) -> None:
     with raw(path) as connection:  # of an empty table nothing can be lost
         pages = (
             "SELECT rootpage FROM sqlite_master WHERE tbl_name IN ('restored', 'touch', 'tree', 'node',"
-            " 'stream', 'asked', 'report', 'report_run')"
+            " 'periods', 'stream', 'asked', 'report', 'report_run')"
         )
         empty = {page - 1 for (page,) in connection.execute(pages)}
     whole = path.read_bytes()

@@ -14,10 +14,12 @@ import pytest
 
 from dpsql.errors import OperationalError
 from dpsql.kernel.facts import ByRow, Facts, TableFacts
+from dpsql.kernel.ledger import part_totals
 from dpsql.kernel.ledger.schema import VERSION
 from dpsql.kernel.ledger.scopes import PartBudgets
+from dpsql.kernel.ledger.totals import PERSON
 from dpsql.kernel.loss import Charge, Filter, PrivacyLoss, PureDP, Realised, Stream
-from dpsql.kernel.unit_parts import Calendar
+from dpsql.kernel.unit_parts import ALL_PARTS, Calendar
 from dpsql.ledger import GroupCap, LadderRequest, Ledger, RefinementStep, Request
 from dpsql.policy import BudgetPolicy
 from dpsql.types import BIGINT
@@ -45,6 +47,9 @@ VERSION_8_STREAM = DATA / "ledger_version_8_stream.sql"
 
 VERSION_9 = DATA / "ledger_version_9.sql"
 """The ledger of version 8 as version 9 went on with it: a registered report."""
+
+VERSION_10 = DATA / "ledger_version_10.sql"
+"""The ledger of version 9 as version 10 went on with it: one more charge to weeks."""
 
 TOTAL = Charge(Fraction(10), Fraction(1, 1000))
 
@@ -299,8 +304,11 @@ NO_REPORTS: dict[str, list[object]] = {"report": [], "report_run": []}
 NO_PARTS: dict[str, list[object]] = {"touch": [], "tree": [], "node": [], **NO_REPORTS}
 """Those that versions 8 and 9 added, of a ledger in which nothing was charged to parts."""
 
-NO_STREAMS: dict[str, list[object]] = {"stream": [], "asked": []}
-"""The tables that version 10 added."""
+NO_PERIODS: dict[str, list[object]] = {"periods": []}
+"""The table that version 11 added."""
+
+NO_STREAMS: dict[str, list[object]] = {"stream": [], "asked": [], **NO_PERIODS}
+"""The tables that versions 10 and 11 added."""
 
 OF_VERSION_6 = {
     **ZCDP,
@@ -342,7 +350,34 @@ def of_version_9(path: Path) -> Path:
     return path
 
 
-RECORDED = {5: of_version_5, 6: of_version_6, 7: of_version_7, 8: of_version_8, 9: of_version_9}
+def of_version_10(path: Path) -> Path:
+    with raw(path) as connection:
+        connection.executescript(VERSION_10.read_text())
+    return path
+
+
+RECORDED = {
+    5: of_version_5,
+    6: of_version_6,
+    7: of_version_7,
+    8: of_version_8,
+    9: of_version_9,
+    10: of_version_10,
+}
+
+
+def test_version_10_stays_as_it_is_and_a_person_bears_its_charges_once(tmp_path: Path) -> None:
+    path = of_version_10(tmp_path / "ledger.sqlite")
+    before = content(path)
+    with Ledger.open(path, **OF_VERSION_6, parts=WEEKS) as ledger:  # type: ignore[arg-type]
+        assert str(ledger.head()) == "40-b62fae0779032ac4"
+        assert (ledger.check(), content(path)) == ([], {**before, **NO_PERIODS})
+        assert len({parts.budget.spent.epsilon for parts in ledger.budget_by_parts()}) > 1
+        with ledger._store.read() as connection:
+            charges = list(part_totals.list_charges(connection, PERSON, None))
+        assert len(charges) == len(ledger.entries()) - 1  # one is of a shared release
+        assert {years for years, _ in charges} == {ALL_PARTS}
+    assert version(path) == VERSION
 
 
 def test_version_8_stays_as_it_is_and_has_no_reports(tmp_path: Path) -> None:
@@ -419,7 +454,7 @@ def test_version_6_stays_as_it_is_and_its_next_charge_tells_of_the_facts(tmp_pat
     assert version(path) == VERSION
 
 
-@pytest.mark.parametrize("before", [5, 6, 7, 8, 9])
+@pytest.mark.parametrize("before", [5, 6, 7, 8, 9, 10])
 def test_later_versions_have_the_structure_of_a_new_one(tmp_path: Path, before: int) -> None:
     path = RECORDED[before](tmp_path / "ledger.sqlite")
     Ledger.open(path, policy_id="p", total=TOTAL, high_water=tmp_path / "mark").close()
@@ -510,17 +545,17 @@ while True:
     if before == 5:
         old, new = {"scope" in tables}, {"total" in tables, "bounds" in tables}
     if before >= 6:
-        old, new = set(), {"stream" in tables, "asked" in tables}
+        old, new = set(), {"periods" in tables}
         assert {"total", "bounds"} <= tables, point
         assert before < 8 or {"touch", "node"} <= tables, point
-        assert ({"report", "report_run"} <= tables) == (before >= 9 or "stream" in tables), point
-    assert (old or {version == before}, new) == ({version == before}, {version == 10}), point
+        assert ({"report", "report_run"} <= tables) == (before >= 9 or "periods" in tables), point
+    assert (old or {version == before}, new) == ({version == before}, {version == 11}), point
     assert not {name for name in tables if name.endswith(("_before", "_now"))}, point
     with opened() as ledger:
         assert ledger.check() == [], point
         assert ledger.budget().spent.epsilon == spent, point
         assert len(ledger.entries()) == entries, point
-        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4, 7: 4, 8: 4, 9: 4}[before], point
+        assert len(ledger.releases("ann")) == {4: 5, 5: 4, 6: 4, 7: 4, 8: 4, 9: 4, 10: 4}[before], point
     seen.append(version)
     if code == 0:
         break
@@ -542,7 +577,15 @@ print(len(seen), *sorted(set(seen)))
 )
 @pytest.mark.parametrize(
     ("before", "entries", "spent"),
-    [(4, 10, "344/105"), (5, 12, "10"), (6, 12, "10"), (7, 13, "10"), (8, 15, "10"), (9, 15, "10")],
+    [
+        (4, 10, "344/105"),
+        (5, 12, "10"),
+        (6, 12, "10"),
+        (7, 13, "10"),
+        (8, 15, "10"),
+        (9, 15, "10"),
+        (10, 16, "10"),
+    ],
 )
 def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     path: Path,
@@ -559,5 +602,5 @@ def test_killed_at_any_step_it_is_of_the_old_version_or_of_the_new_one(
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     steps, *versions = ran.stdout.split()
-    assert versions == [str(before), "10"]
-    assert int(steps) * stride > {4: 120, 5: 45, 6: 30, 7: 30, 8: 20, 9: 12}[before]
+    assert versions == [str(before), "11"]
+    assert int(steps) * stride > {4: 120, 5: 45, 6: 30, 7: 30, 8: 20, 9: 12, 10: 8}[before]

@@ -253,6 +253,17 @@ def test_a_range_that_is_not_symmetric_looks_so() -> None:
     assert (max(ends) - middle) / (middle - min(ends)) == pytest.approx(5, rel=0.05)
 
 
+def test_a_range_without_a_lower_end_has_none_in_the_picture() -> None:
+    release = released({"k": ["a", "b"]}, {"n": [90.0, 80.0]}, half=10.0)
+    place = release.table.column_names.index("n_low")
+    table = release.table.set_column(place, "n_low", pa.array([None, 70.0], pa.float64()))
+    picture = present(picture_of(replace(release, table=table)))
+    first, second = (e for e in ET.fromstring(write_markup(draw(picture))).iter(f"{SVG}g") if len(e) > 3)
+    ends = [sum(e.get("class") == "end" for e in bar) for bar in (first, second)]
+    assert ends == [1, 2]
+    assert "may be a false row" in text_picture(picture, Style(80))
+
+
 def test_the_rule_of_a_threshold_crosses_all_bars() -> None:
     root = ET.fromstring(write_markup(draw(chosen("a threshold"))))
     (rule,) = (e for e in root.iter() if e.get("class") == "rule")
