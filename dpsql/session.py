@@ -110,7 +110,7 @@ class Session:
         self._beside: tuple[CompiledQuery, ...] = ()
         self._streams: list[CheckedCounts | MedianCounts] = []
         self._checks = CheckStreams(self)
-        self.reports = SessionReports(self)
+        self._reports: SessionReports | None = None
         try:
             self.analyst = self.ledger.check_analyst("analyst" if analyst is None else analyst)
         except BaseException:
@@ -140,6 +140,13 @@ class Session:
         self.turn.check()
         if self.closed:
             raise InterfaceError("the connection is closed")
+
+    @property
+    def reports(self) -> SessionReports:
+        """The reports of the analyst."""
+        if self._reports is None:
+            self._reports = SessionReports(self)
+        return self._reports
 
     @property
     def planner(self) -> Planner:
@@ -225,7 +232,7 @@ class Session:
 
     def schema(self, prepared: Prepared, *, intervals: bool = False) -> pa.Schema:
         """Return the columns of a statement's answer, with the ends of intervals if they are shown."""
-        found = self.reports.schema(prepared)
+        found = self.reports.schema(prepared) if isinstance(prepared, PreparedCommand) else None
         return schema_of(prepared, intervals=intervals) if found is None else found
 
     def rows(

@@ -137,6 +137,43 @@ def show_command(settings: CliSettings, /, *, name: str) -> int:
     return ExitCode.OK
 
 
+@report_command.command("page")
+@click.argument("name")
+@click.option("--to", "target", required=True, metavar="FILE", help="The HTML file that is written.")
+@click.pass_obj
+def page_command(settings: CliSettings, /, *, name: str, target: str) -> int:
+    """Write a page: the last answers with their intervals, the price of the next run, numbers over time."""
+    from html import escape
+    from pathlib import Path
+
+    from dpsql.render.html import document, release_html, rows_html, table, tag
+
+    session = _open(settings)
+    try:
+        with progress("reading releases"):
+            found = session.reports.history(name)
+        plan = rows_html(session.reports.explain(name))
+    finally:
+        session.close()
+    body = [tag("h1", escape(f"Report {name}"))]
+    facts = [["last run", found.part or ("measured" if found.answers else "none yet")]]
+    if found.next_part is not None:
+        cost = "it is not over yet" if found.price is None else price(found.price)
+        facts.append([f"next run, {found.next_part}", cost])
+    body.append(table((), ([tag("td", escape(cell)) for cell in row] for row in facts)))
+    for place, text in enumerate(found.texts):
+        body.append(tag("h2", f"Statement {place + 1}"))
+        body.append(tag("pre", escape(text), style="white-space:pre-wrap"))
+        if place < len(found.answers) and (release := found.answers[place].release) is not None:
+            body.append(tag("div", release_html(release), style="overflow-x:auto"))
+        if place < len(found.lines) and (line := found.lines[place]) is not None:
+            body.append(tag("div", release_html(line), style="overflow-x:auto"))
+    body += [tag("h2", "Plan"), plan]
+    Path(target).write_text(document(f"Report {name}", "".join(body)), "utf-8")
+    narrate.note(f"{target} is written; nothing was charged")
+    return ExitCode.OK
+
+
 @report_command.command("end")
 @click.argument("name")
 @click.pass_obj

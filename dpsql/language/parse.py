@@ -179,6 +179,7 @@ def _normalize_spaces(text: str) -> str:
     return "".join(parts).strip().rstrip("; ")
 
 
+_OF_REPORTS = {"CREATE", "EXPLAIN", "EXECUTE", "DROP"}
 _QUERY = {"SELECT", "FROM", "WITH", "VALUES", "("}
 _STREAMS = ("OPEN", "CHECK", "REFILL", "CLOSE")
 _STATEMENTS = ("SELECT", "FROM", "WITH", "VALUES", "EXPLAIN", "SHOW", "DESCRIBE", "SET", "REFINE", *_STREAMS)
@@ -206,11 +207,11 @@ def parse(text: str, parameters: Parameters = None, dialect: str | None = None) 
     >>> parse("SELECT page, COUNT(DISTINCT user_id) FROM visits GROUP BY page TOP 10").clause.top
     10
     """
-    report = parse_report_statement(text)
+    first = _read_first_word(text)
+    report = parse_report_statement(text) if first in _OF_REPORTS else None
     if report is not None:
         return report
     source = StatementText(text)
-    first = _read_first_word(text)
     explain = _EXPLAIN.match(_blank_comments(text)) if first == "EXPLAIN" else None
     if explain is not None:
         return _parse_explain(source, explain, parameters, dialect)

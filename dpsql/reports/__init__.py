@@ -8,6 +8,7 @@
 ``planned``           a report that is run once, planned and priced
 ``registered``        registered reports: planned once, run for one part of units after the other
 ``answers``           the answers of all statements from the releases
+``history``           the page of a report: last answers, next price, numbers from part to part
 ``session_reports``   the reports of one analyst, and the statements about them
 ====================  ===========================================================================
 """

@@ -5,7 +5,7 @@ It is post-processing: it reads releases, the policy and public tables alone, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -22,12 +22,15 @@ from dpsql.estimates.reports.marginal_estimate import Estimate, Undetermined
 from dpsql.kernel.loss import Charge
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import NoisyResult, build_details, build_rows
-from dpsql.release import Release
+from dpsql.release import COMPUTED, Release
 from dpsql.reports.axes import LinearRelease, Numbers
 from dpsql.reports.measured import MeasuredQuery, universe_of
 from dpsql.reports.planned import PlannedReport, ReportStatement
 from dpsql.reports.registered import PlannedRun
 from dpsql.session_api import StatementResult
+
+_NAMED = 12
+"""So many releases are named by their numbers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,9 +132,8 @@ def _estimated(part: PreparedPrivate, linear: LinearRelease, of: TableEstimate) 
     shown = build_rows(part.plan, answer, rows)
     table, places = build_details(part.plan, answer, shown)
     said = words_of_release(part.plan, part.method)
-    numbers = ", ".join(map(str, sorted(used)))
-    said["mechanism"] = f"one estimate of release{'s' * (len(used) != 1)} {numbers}"
-    said["properties"] = {**said["properties"], "computed": numbers}
+    said["mechanism"] = "one least-squares estimate"
+    said["properties"] = {**said["properties"], COMPUTED: computed_words(used)}
     said["guarantee"] = "; ".join(dict.fromkeys(each.guarantee for each in of.releases))
     return Release(
         rows=shown,
@@ -143,6 +145,17 @@ def _estimated(part: PreparedPrivate, linear: LinearRelease, of: TableEstimate) 
         receipt=of.releases[0].receipt,
         **said,
     )
+
+
+def computed_words(releases: Collection[int]) -> str:
+    """Say from which releases an answer is computed.
+
+    >>> computed_words({3}), computed_words({1, 2, 4}), computed_words(range(2, 60))
+    ('computed from release 3', 'computed from releases 1, 2, 4', 'computed from 58 releases, 2 to 59')
+    """
+    if len(releases) > _NAMED:
+        return f"computed from {len(releases)} releases, {min(releases)} to {max(releases)}"
+    return f"computed from release{'s' * (len(releases) != 1)} {', '.join(map(str, sorted(releases)))}"
 
 
 def _combined(number: Numbers, estimate: Estimate, level: float, used: set[int]) -> Combined:

@@ -170,6 +170,11 @@ def _parsed(planner: Planner, text: str, number: int, parameters: Mapping[str, o
                 f"statement {number} names its {name}, but a report has one epsilon for all statements",
                 hint=f"leave {name} out of its OPTIONS, or run it by itself",
             )
+    if statement.options.combine is not None:
+        raise QueryRefused(
+            f"statement {number} has combine = ONLY, but a report answers from its own releases",
+            hint="leave combine out of its OPTIONS, or run it by itself",
+        )
     return statement
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
@@ -12,7 +13,7 @@ import pyarrow as pa
 from dpsql.composition import Releasing, schema_of
 from dpsql.composition.prepared import Prepared, PreparedCommand, PreparedComposed
 from dpsql.composition.refused_with_periods import check_report
-from dpsql.errors import InterfaceError, OperationalError, ProgrammingError
+from dpsql.errors import Error, InterfaceError, OperationalError, ProgrammingError
 from dpsql.estimates.reports.report_plan import Per
 from dpsql.kernel.loss import Charge, Number, exact
 from dpsql.kernel.unit_parts import ALL_PARTS
@@ -22,6 +23,7 @@ from dpsql.ledger import StoredReport, shown
 from dpsql.release import Release, places_of, tell_opening
 from dpsql.release.reuse import CHANGING
 from dpsql.reports.answers import answer_report, answer_run
+from dpsql.reports.history import ReportHistory, follow_numbers, newest_parts
 from dpsql.reports.planned import PlannedReport, plan_statements
 from dpsql.reports.registered import (
     PlannedRegistration,
@@ -134,6 +136,33 @@ class SessionReports:
             if each.name == name and each.analyst == self._session.analyst:
                 return each
         raise ProgrammingError(f"you have no report {name[:60]!r}")
+
+    def history(self, name: str) -> ReportHistory:
+        """Return what the page of a report shows; nothing is charged."""
+        stored, session = self.find(name), self._session
+        text = ReportText.of(stored)
+        texts = tuple(each.replace("$part", ":part") for each in text.texts)
+        measured = next(parts for each, parts in session.ledger.reports() if each.number == stored.number)
+        calendar = session.ledger.parts.calendar if text.every and session.ledger.parts is not None else None
+        parts = [calendar.name(each) for each in newest_parts(measured, calendar)] if calendar else [None]
+        answers, shown = list[list[StatementResult]](), list[str | None]()
+        for part in parts if measured else ():
+            planned = self.plan_run(name, part)
+            if planned.price == Charge():
+                shown.append(part)
+                answers.append(self.execute(planned))
+        last = shown[-1] if shown else None
+        after, price = None, None
+        if calendar is not None and last is not None:
+            number = calendar.parse(last)
+            after = None if number is None else calendar.name(number + 1)
+            with suppress(Error):
+                price = self.plan_run(name, after).price
+        lines: tuple[Release | None, ...] = ()
+        if calendar is not None and len(answers) > 1:
+            numbers = [calendar.parse(part or "") or 0 for part in shown]
+            lines = follow_numbers([calendar.first_day(each) for each in numbers], answers)
+        return ReportHistory(name, texts, last, tuple(answers[-1]) if answers else (), after, price, lines)
 
     def _execute(self, planned: PlannedRun, most: Charge | None = None) -> list[StatementResult]:
         releases = self._release(planned.prepared, planned.number, most)

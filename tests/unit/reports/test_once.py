@@ -93,7 +93,7 @@ def test_what_is_not_linear_runs_at_its_share_and_says_so(session: Session) -> N
         "statement 2 stays out of the estimate, at epsilon 0.5: it selects groups by noise" in planned.words()
     )
     one, two = session.reports.run(planned)
-    assert "one estimate of release" in one.release.mechanism  # type: ignore[union-attr]
+    assert one.release.properties["computed"] == "computed from release 1"  # type: ignore[union-attr]
     assert len(rows(two)) == 2
     assert any("not from the estimate" in text for text in two.release.warnings)  # type: ignore[union-attr]
     assert session.budget().spent.epsilon <= 1
@@ -175,6 +175,7 @@ def test_a_linear_statement_is_read_from_its_plan(session: Session) -> None:
     [
         (f"{SELECT} OPTIONS (epsilon = 1) COUNT(*) FROM signups", "names its epsilon"),
         (f"{SELECT} OPTIONS (error = 5) COUNT(*) FROM signups", "names its error"),
+        (f"{SELECT} OPTIONS (combine = ONLY) COUNT(*) FROM signups", "combine = ONLY"),
         ("SET dp_epsilon = 1", "is no SELECT"),
     ],
 )

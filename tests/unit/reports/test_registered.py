@@ -450,9 +450,24 @@ def test_the_command_line_registers_and_runs(folder: Path, capsys: pytest.Captur
     assert "weekly,2,0.8,0.8" in capsys.readouterr().out
     assert main([*own, "show", "weekly"]) == 0
     assert "predicted error" in capsys.readouterr().out
+    for part in ("2026-W03", "2026-W04"):
+        assert main([*own, "run", "weekly", "--part", part]) == 0
+    before = Session(load(folder / "dpsql.toml"), analyst="ann")
+    entries = len(before.ledger.entries())
+    before.close()
+    assert main([*own, "page", "weekly", "--to", str(folder / "page.html")]) == 0
+    page = (folder / "page.html").read_text("utf-8")
+    assert "next run, 2026-W05" in page
+    assert page.count("<h2>Statement") == 2
+    assert "Line: n by from, 95% intervals, 2026-01-05 to 2026-01-19" in page
+    assert "<script" not in page
+    assert "computed from" in page
     assert main([*own, "end", "weekly"]) == 0
     assert main([*own, "run", "weekly", "--part", "2026-W02"]) != 0
     assert main([*own, "add", str(script), "--name", "weekly"]) == 2
+    after = Session(load(folder / "dpsql.toml"), analyst="ann")
+    assert len(after.ledger.entries()) == entries  # the page and the refused run have charged nothing
+    after.close()
 
 
 def test_changed_rows_of_reports_are_found(session: Session, opened: Callable[[], Session]) -> None:
