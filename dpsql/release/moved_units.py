@@ -94,6 +94,19 @@ def days_of(column: pa.ChunkedArray) -> NDArray[np.int64]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class KnownUnits:
+    """The units of the version of the data that was read last, and the key of their hashes, for the owner."""
+
+    before: PeriodsOfUnits
+    key: bytes
+
+    def count_moved(self, rows: pa.Table, every: Every) -> int:
+        """Return how many of them have another period in rows of units `u` with dates `d`, or no row."""
+        units, days = rows.column("u").to_pylist(), days_of(rows.column("d"))
+        return self.before.count_moved(PeriodsOfUnits.of(units, days, self.key, every))
+
+
 class MovedUnits:
     """The units of a ledger's parts, as they were in the version of the data that was read last."""
 
@@ -133,6 +146,13 @@ class MovedUnits:
         self._file.chmod(0o600)
         self._ledger.remember(_SETTING, json.dumps(kept))
         return True
+
+    def read(self, declared: str) -> KnownUnits | None:
+        """Return the units that were read last; None if there are none of these parts, or a file is lost."""
+        setting = self._setting()
+        if setting.get("declared") != declared or not self._is_whole(setting) or not self._key_file.exists():
+            return None
+        return KnownUnits(PeriodsOfUnits.read(self._file.read_bytes()), self.key())
 
     def _setting(self) -> dict[str, str]:
         """Return what the ledger has of the file; of a new one, if it was written."""

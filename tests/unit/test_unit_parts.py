@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as clock
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -480,6 +481,9 @@ def test_a_unit_that_moved_is_refused_until_its_owner_goes_on(
         with pytest.raises(OperationalError, match="table signups waits for its owner"):
             one(refusing, f"signups WHERE {W3}", "0.5")
     assert refusing.budget().spent == before
+    told = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml", "check"]
+    report = subprocess.run(told, cwd=folder, capture_output=True, text=True, check=False).stdout
+    assert re.search(r"wrong +parts\.user\.moves.* of 1 user the week has changed", report)
     command = [sys.executable, "-m", "dpsql", "-p", "dpsql.toml", "budget", "--moved"]
     assert subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
     one(refusing, f"signups WHERE {W3}", "0.5")
