@@ -268,6 +268,20 @@ def test_periods_and_ranges_of_a_key(session: Session) -> None:
     assert told_by(release(session, only(ages.format("<> 8")))) == [4, 5, 6]
 
 
+def test_dates_that_are_cut_to_null_are_not_told(session: Session, folder: Path) -> None:
+    """A date without an end may be: that group has other rows than `signed_up IS NULL`."""
+    text = (folder / "dpsql.toml").read_text()
+    more = "domain.signed_up = { from = 2026-01-01, to = 2026-02-28 }"
+    (folder / "dpsql.toml").write_text(text.replace("domain.city", f"{more}\ndomain.city"))
+    with closing(Session(load(folder / "dpsql.toml"), analyst="ann")) as other:
+        years = "year(signed_up) AS y, COUNT(*) AS n"
+        other.run(paid("signups GROUP BY 1", years))
+        with pytest.raises(QueryRefused, match=r"missing: n of .* signed_up by year NULL"):
+            other.run(only("signups GROUP BY 1", years))
+        other.run(paid(f"signups WHERE {ALL} GROUP BY 1", years))
+        assert told_by(release(other, only(f"signups WHERE {ALL} GROUP BY 1", years))) == [2]
+
+
 # What stays out, each with a pair that breaks the condition; the wrong sum would be off by far.
 
 
