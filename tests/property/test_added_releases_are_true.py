@@ -37,10 +37,12 @@ unit_kind = "user"
 rows_per_unit = 100
 """
 ROWS = {
-    "signups": "SELECT i AS user_id, CASE WHEN i % 29 > 0 THEN DATE '2026-01-05' + CAST(hash(i) % 28 AS INTEGER) END"
-    " AS signed_up, CASE WHEN hash(i + 7) % 11 > 0 THEN ['a', 'b', 'c'][1 + CAST(hash(i + 1) % 3 AS INTEGER)] END"
-    " AS land, CAST(hash(i + 2) % 7 AS INTEGER) AS v, hash(i + 3) % 2 = 0 AS flag,"
-    " TIMESTAMP '2026-01-05' + CAST(hash(i + 4) % 100000 AS INTEGER) * INTERVAL 1 MINUTE AS ts FROM range(2800) t(i)",
+    "signups": "SELECT i AS user_id,"
+    " CASE WHEN i % 29 > 0 THEN DATE '2026-01-05' + CAST(hash(i) % 28 AS INTEGER) END AS signed_up,"
+    " CASE WHEN hash(i + 7) % 11 > 0 THEN ['a', 'b', 'c'][1 + CAST(hash(i + 1) % 3 AS INTEGER)] END AS land,"
+    " CAST(hash(i + 2) % 7 AS INTEGER) AS v, hash(i + 3) % 2 = 0 AS flag,"
+    " TIMESTAMP '2026-01-05' + CAST(hash(i + 4) % 100000 AS INTEGER) * INTERVAL 1 MINUTE AS ts"
+    " FROM range(2800) t(i)",
     "visits": "SELECT CAST(hash(i) % 2800 AS BIGINT) AS user_id FROM range(7000) t(i)",
 }
 CONDITIONS = """
@@ -76,7 +78,7 @@ NOT flag
 flag IS NULL
 ts >= TIMESTAMP '2026-01-{a:02} 12:00:00'
 CAST(ts AS DATE) = DATE '2026-01-{a:02}'
-""".split("\n")[1:-1]
+""".strip().splitlines()
 KEYS = [
     "",
     "",
@@ -122,7 +124,7 @@ class Statements:
 
 
 @pytest.mark.parametrize(
-    "seed", [*range(3), *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 60))]
+    "seed", [*range(2), *(pytest.param(s, marks=pytest.mark.slow) for s in range(2, 60))]
 )
 def test_what_is_told_is_true(tmp_path: Path, seed: int) -> None:
     with duckdb.connect() as connection:
@@ -132,13 +134,13 @@ def test_what_is_told_is_true(tmp_path: Path, seed: int) -> None:
         (tmp_path / "dpsql.toml").write_text(POLICY)
         statements = Statements(Random(seed))
         with closing(Session(load(tmp_path / "dpsql.toml"), analyst="ann")) as session:
-            for _ in range(25):
+            for _ in range(15):
                 check_told(session, connection, statements.draw())
                 try:
                     session.run(f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 4) {statements.draw()}")
                 except QueryRefused:
                     continue
-            for _ in range(25):
+            for _ in range(15):
                 check_told(session, connection, statements.draw())
 
 
