@@ -26,7 +26,7 @@ from dpsql.estimates.disjoint_cells import Cell, Values, compose_cell, find_miss
 from dpsql.estimates.sums_of_releases import ReleasedNumber, SumEstimates, is_measured, noises_of_sums
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import NO_PARTS
-from dpsql.language import AllGroups
+from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import left_out_sentences, to_doubles
 from dpsql.planning.result_table import order_by_terms
@@ -70,6 +70,12 @@ class _Adding:
 
     def answer(self) -> Release:
         plan, source = self.prepared.plan, self.prepared.query.source
+        if not isinstance(plan.selection, Scalar | AllGroups):
+            raise source.refuse(
+                "groups are not selected from what is added up, but in SQL over it",
+                plan.options.at.get("combine"),
+                "SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (combine = ONLY) ..) ORDER BY ..",
+            )
         if plan.addable is None or self.prepared.values:
             raise source.refuse(
                 "the numbers of this statement are no sums over rows that conditions on single columns tell"
@@ -245,6 +251,8 @@ class _Adding:
         at_once = (
             [SumEstimates.of(each, 1 - (1 - level) / numbers) for each in sums] if numbers > 1 else counts
         )
+        if options.intervals == "SIMULTANEOUS":
+            counts = at_once
         self._check_error(counts)
         names, places = place_columns(plan.outputs)
         order = [i for i, o in enumerate(plan.outputs) if o.kind == "count"]
