@@ -273,9 +273,10 @@ def _better(results: Mapping[str, Any]) -> Iterator[str]:
                 found.append(f"* {asked.words}, {name}: {both}.")
     for system in _systems(results)[2:]:
         times = ", ".join(
-            f"{1000 * theirs:,.0f} and {1000 * ours:,.0f} ms for {name}"
+            f"{1000 * their_time:,.0f} and {1000 * our_time:,.0f} ms for {name}"
             for name in results["data"]
-            if (theirs := _seconds(results, system, name)) < (ours := _seconds(results, "with_dpsql", name))
+            if (their_time := _seconds(results, system, name))
+            < (our_time := _seconds(results, "with_dpsql", name))
         )
         if times:
             found.append(f"* {NAMES[system]} takes less of the processors than dpsql: {times}.")
