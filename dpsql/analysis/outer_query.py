@@ -307,7 +307,13 @@ def compile_outer_query(compiler: StatementCompiler, query: Query) -> OuterQuery
     rows = replace(rows, query=guard_parts(compiler, rows.query, select))
     own = [calls[i] for i, (place, _) in enumerate(nodes) if place < len(items)]
     shown_keys = [keys[o.of] for o in outputs if o.kind == "key" and 0 <= o.of < len(keys)]
-    plain = apart is None and spelled.only is None and not lost and isinstance(selection, Scalar | AllGroups)
+    plain = (
+        apart is None
+        and spelled.only is None
+        and not lost
+        and not quantiles
+        and isinstance(selection, Scalar | AllGroups)
+    )
     plain = plain and {*shown_keys} >= {*keys}
     addable = find_addable(compiler, before, condition, shown_keys, own) if plain else None
     names = find_fact_names(made, find_fixed_values(compiler, filters, made.scope))

@@ -26,7 +26,7 @@ from dpsql.estimates.disjoint_cells import Cell, Values, compose_cell, find_miss
 from dpsql.estimates.sums_of_releases import ReleasedNumber, SumEstimates, is_measured, noises_of_sums
 from dpsql.kernel.loss import Charge
 from dpsql.kernel.unit_parts import NO_PARTS
-from dpsql.language import AllGroups
+from dpsql.language import AllGroups, Scalar
 from dpsql.lazy_dataclass import dataclass
 from dpsql.planning import left_out_sentences, to_doubles
 from dpsql.planning.result_table import order_by_terms
@@ -70,6 +70,12 @@ class _Adding:
 
     def answer(self) -> Release:
         plan, source = self.prepared.plan, self.prepared.query.source
+        if not isinstance(plan.selection, Scalar | AllGroups):
+            raise source.refuse(
+                "groups are not selected from what is added up, but in SQL over it",
+                plan.options.at.get("combine"),
+                "SELECT * FROM (SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (combine = ONLY) ..) ORDER BY ..",
+            )
         if plan.addable is None or self.prepared.values:
             raise source.refuse(
                 "the numbers of this statement are no sums over rows that conditions on single columns tell"
@@ -127,7 +133,7 @@ class _Adding:
                 continue
             numbers = self.released.setdefault(measure, [])
             for row, cell in enumerate(cells):
-                if cell is not None:
+                if cell is not None and all(column in self.asked.titles for column in cell):
                     numbers.append((cell, ReleasedNumber(kept.number, noise, row)))
 
     def _cells(self, found: AddableNumbers, release: Release) -> Iterator[Cell | None]:
@@ -137,11 +143,22 @@ class _Adding:
             yield self._meet(found, [column[row] for column in columns])
 
     def _meet(self, numbers: AddableNumbers, group: Sequence[object]) -> Cell | None:
-        """Return the cell of a group, with listed values alone; None: no row can be in it."""
+        """Return the cell of a group, with listed values alone; None: no row can be in it.
+
+        Which dates are cut to NULL is not known, unless none can be: nothing tells of such a group.
+        """
         cell: Cell | None = meet(self.asked.complete, numbers.where)
         for key, value in zip(numbers.keys, group, strict=True):
             values = key.values_of(value)
-            cell = None if cell is None or values is None else meet(cell, {key.column: values})
+            if cell is not None and values is None and _is_bounded(cell.get(key.column)):
+                return None
+            title = f"{self.asked.titles.get(key.column, key.column)} by {key.period}"
+            told = (
+                {title: Values.of_names(["NULL" if value is None else str(value)])}
+                if values is None
+                else {key.column: values}
+            )
+            cell = None if cell is None else meet(cell, told)
         return cell
 
     # -- what is asked
@@ -234,6 +251,8 @@ class _Adding:
         at_once = (
             [SumEstimates.of(each, 1 - (1 - level) / numbers) for each in sums] if numbers > 1 else counts
         )
+        if options.intervals == "SIMULTANEOUS":
+            counts = at_once
         self._check_error(counts)
         names, places = place_columns(plan.outputs)
         order = [i for i, o in enumerate(plan.outputs) if o.kind == "count"]
@@ -340,6 +359,11 @@ def _lies_in(values: Values | None, own: Values | None, *, equal: bool) -> bool:
         one = own if values is None else values
         return one is None or one == one.every or (own is None and not equal)
     return values == own if equal else values <= own
+
+
+def _is_bounded(values: Values | None) -> bool:
+    """Whether values are dates from one to another, and NULL is none of them."""
+    return values is not None and not values.null and all(None not in ends for ends in values.ends())
 
 
 def _number_of(outputs: Sequence[Output], detail: Output) -> int:

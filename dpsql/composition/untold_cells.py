@@ -39,6 +39,8 @@ def say_cell(cell: Cell, numbers: AddableNumbers, every: Every | None) -> str:
 def write_condition(cell: Cell, numbers: AddableNumbers) -> str:
     """Return the condition that a row of a statement is in a cell; "" if all of its rows are."""
     found = []
+    if not all(column in numbers.titles for column in cell):
+        return ""
     for column, values in cell.items():
         known = _known(numbers, column, values)
         if values != known & numbers.where.get(column, known):

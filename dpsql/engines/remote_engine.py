@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,7 +42,8 @@ from dpsql.kernel.counts import Counts
 from dpsql.kernel.ledger.limits import OwnerProcess
 from dpsql.kernel.rows_first import KeptFew
 from dpsql.kernel.tree import Query
-from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, fold
+from dpsql.kernel.unit_parts import FIRST_DAY, LAST_DAY
+from dpsql.policy import CsvSource, DatabaseSource, ParquetSource, Policy, Table, UnitColumn, UnitPeriod, fold
 from dpsql.types import SqlType
 
 _CACHE_SIZE = 16
@@ -53,6 +55,20 @@ PLANNING_SECONDS = 30
 
 _Connection = Any
 """What runs one statement at a time, and is stopped alone: a connection, or the tag of a statement."""
+
+
+Scanned = tuple[str, dict[str, TargetColumn]]
+"""The text of a table, and its columns."""
+
+
+def with_periods(table: Table, scan: Scanned) -> Scanned:
+    """Return a scan that tells in which years the dates of periods lie, which `vet` tests."""
+    text, columns = scan
+    if not isinstance(table.unit, UnitPeriod):
+        return scan
+    date, years = fold(table.unit.date), (FIRST_DAY.year, LAST_DAY.year)
+    told = {n: replace(c, value_range=years) if fold(n) == date else c for n, c in columns.items()}
+    return text, told
 
 
 class RemoteEngine(ABC):
@@ -159,7 +175,7 @@ class RemoteEngine(ABC):
                 and not table.public
             ):
                 reader, scan = self.introspect(table)
-                self._scans[table.name] = scan
+                self._scans[table.name] = with_periods(table, scan)
                 self.readers[table.name] = reader
                 if table.public:
                     self.public[table.name] = self._read(table.name, reader)

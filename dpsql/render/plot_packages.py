@@ -44,7 +44,8 @@ def _sides(estimate: Estimate) -> tuple[float, float]:
 
 
 def _notes(picture: Picture) -> str:
-    return "\n".join(each for each in (picture.note, picture.left_out, picture.folded) if each)
+    told = (picture.note, picture.left_out, picture.folded, picture.axis_note)
+    return "\n".join(each for each in told if each)
 
 
 def _plain(text: str) -> str:
@@ -59,6 +60,8 @@ def _matplotlib(picture: Picture) -> Any:  # noqa: ANN401  matplotlib's Axes
     high = {"line": 3.6, "lines": 3.6}.get(picture.kind, 0.32 * max(rows, 2) + 1.4)
     if picture.kind == "panels":
         return _panels(picture)
+    if picture.kind == "number":
+        return _plot_numbers(picture)
     _, axes = pyplot.subplots(figsize=(7, high), layout="constrained")
     drawer = {"line": _plot_lines, "lines": _plot_lines, "cells": _plot_cells, "marks": _plot_marks}
     drawer.get(picture.kind, _plot_bars)(picture, axes)
@@ -67,17 +70,14 @@ def _matplotlib(picture: Picture) -> Any:  # noqa: ANN401  matplotlib's Axes
 
 
 def _plot_bars(picture: Picture, axes: Any) -> None:  # noqa: ANN401
-    """Draw bars with ranges, in groups of several series; numbers are marks: bars would hide the range."""
+    """Draw bars with ranges, in groups where there are several series."""
     thick = 0.8 / len(picture.series)
     for i, each in enumerate(picture.series):
         there = [(at + thick * i, e) for at, e in enumerate(each.estimates) if e is not None]
         places, found = [at for at, _ in there], [e for _, e in there]
         values = [e.value for e in found]
-        if picture.kind == "number":
-            axes.plot(values, places, "D", color=COLOURS[0])
-        else:
-            name = _plain(each.name) if len(picture.series) > 1 else None
-            axes.barh(places, values, height=thick, color=COLOURS[i], label=name)
+        name = _plain(each.name) if len(picture.series) > 1 else None
+        axes.barh(places, values, height=thick, color=COLOURS[i], label=name)
         sides = [_sides(e) for e in found]
         both = [[below for below, _ in sides], [above for _, above in sides]]
         if picture.level:
@@ -96,7 +96,7 @@ def _plot_lines(picture: Picture, axes: Any) -> None:  # noqa: ANN401
     for i, each in enumerate(picture.series):
         _plot_line(picture, i, axes, COLOURS[i], DASHES[i])
         if len(picture.series) > 1:
-            axes.plot([], [], color=COLOURS[i], label=_plain(each.name))
+            axes.plot([], [], color=COLOURS[i], linestyle=_dashes(DASHES[i]), label=_plain(each.name))
     step = max(1, math.ceil(len(picture.labels) / 8))
     axes.set_xticks(picture.at[::step], list(picture.labels[::step]))
     axes.set_xlabel(_plain(picture.by[0]))
@@ -109,7 +109,6 @@ def _plot_lines(picture: Picture, axes: Any) -> None:  # noqa: ANN401
 
 def _plot_line(picture: Picture, place: int, axes: Any, colour: str, dash: str) -> None:  # noqa: ANN401
     each = picture.series[place]
-    style: Any = (0, tuple(map(float, dash.split()))) if dash else "-"
     for part in segments(picture, each):
         found = [(picture.at[i], e) for i in part if (e := each.estimates[i]) is not None]
         ranged = [(at, e) for at, e in found if e.low is not None and e.high is not None]
@@ -117,8 +116,31 @@ def _plot_line(picture: Picture, place: int, axes: Any, colour: str, dash: str) 
         axes.fill_between(
             x, [e.low for _, e in ranged], [e.high for _, e in ranged], color=colour, alpha=0.25
         )
-        look = {"color": colour, "linestyle": style, "marker": "o" if len(found) == 1 else None}
+        look = {"color": colour, "linestyle": _dashes(dash), "marker": "o" if len(found) == 1 else None}
         axes.plot([at for at, _ in found], [e.value for _, e in found], **look)
+
+
+def _dashes(dash: str) -> Any:  # noqa: ANN401  a style of lines of matplotlib
+    return (0, tuple(map(float, dash.split()))) if dash else "-"
+
+
+def _plot_numbers(picture: Picture) -> Any:  # noqa: ANN401
+    """Draw each number with its range in a frame of its own, since each has its own scale."""
+    from matplotlib import pyplot
+
+    size, found = len(picture.labels), picture.series[0].estimates
+    figure, grid = pyplot.subplots(
+        size, 1, figsize=(7, 0.9 * size + 0.8), layout="constrained", squeeze=False
+    )
+    for axes, label, estimate in zip(grid.ravel(), picture.labels, found, strict=True):
+        axes.set_yticks([0], [f"{_plain(label)}\n{_plain(picture.text(estimate))}"])
+        if estimate is not None:
+            below, above = _sides(estimate)
+            axes.errorbar(
+                [estimate.value], [0], xerr=[[below], [above]], fmt="D", color=COLOURS[0], capsize=5
+            )
+    figure.suptitle(_plain(_notes(picture)), fontsize="small", wrap=True)
+    return grid[0, 0]
 
 
 def _panels(picture: Picture) -> Any:  # noqa: ANN401

@@ -267,6 +267,7 @@ def statement(random: Random) -> str:
 def with_keys(random: Random, count: str, rows: str) -> str:
     """Return the statement, with keys if the rows have some."""
     if rows.startswith("FROM visits v WHERE") and random.random() < 0.6:
+        rows += f" AND date_trunc('week', v.day) = {week(random)}"  # undeclared keys are of one week
         extra = random.choice(["", ", SUM(cost)"]) if count == "COUNT(*)" else ""
         key = random.choice(["v.clinic", "date_trunc('week', v.day)", "date_trunc('month', v.day)"])
         return f"SELECT {key}, {count}{extra} {rows} GROUP BY 1"
@@ -518,7 +519,8 @@ def every_table_has_the_date(proof: Any, relation: Relation, table: str, alias: 
 
 WRONG: dict[str, tuple[str, list[tuple[object, str, object]]]] = {
     "a month is told by the week": (
-        "SELECT date_trunc('month', v.day), COUNT(*) FROM visits v GROUP BY 1",
+        "SELECT date_trunc('month', v.day), COUNT(*) FROM visits v"
+        " WHERE date_trunc('week', v.day) = DATE '2026-01-26' GROUP BY 1",
         [(period_units.LONGER, "week", ("week", "month"))],
     ),
     "all rows are of the first week": (

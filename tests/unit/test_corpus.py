@@ -175,6 +175,7 @@ def test_an_answer_is_within_its_error_unless_values_are_cut(
     build(tmp_path, rows, ("100", "1"), [0, 1], (0, largest))
     sql = "SELECT k, SUM(x) AS s, COUNT(*) AS n FROM t GROUP BY k ORDER BY k"
     assert within_error(tmp_path, "made", sql) == within
+    assert within_error(tmp_path, "made", sql, rows=10**6)
 
 
 @pytest.mark.parametrize(("least", "within"), [(0, True), (60, False)])

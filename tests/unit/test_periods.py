@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dpsql.composition.prepared import PreparedPrivate
-from dpsql.errors import BudgetExceeded, OperationalError, PolicyError, QueryRefused
+from dpsql.errors import BudgetExceeded, NotSupportedError, OperationalError, PolicyError, QueryRefused
 from dpsql.policy import Policy, load
 from dpsql.session import Session
 from tests.unit.test_unit_parts import set_clock
@@ -175,10 +175,27 @@ def test_keys_that_nobody_declares_are_told_of_one_week_at_a_time(folder: Path, 
     session.close()
 
 
-def test_no_stream_is_opened(session: Session) -> None:
-    for words in ("", "EXPLAIN "):
-        with pytest.raises(QueryRefused, match="no stream is opened"):
-            session.run(f"{words}OPEN CHECKS daily OPTIONS (epsilon = 0.5, misses = 4)")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "OPEN CHECKS daily OPTIONS (epsilon = 0.5, misses = 4)",
+        "EXPLAIN OPEN CHECKS daily OPTIONS (epsilon = 0.5, misses = 4)",
+        "REFILL STREAM daily",
+        "CREATE REPORT weekly OPTIONS (epsilon = 0.5) AS SELECT clinic, COUNT(*) FROM visits GROUP BY clinic",
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (combine = ONLY) COUNT(*) FROM visits",
+    ],
+)
+def test_what_has_no_rule_yet_is_refused(session: Session, text: str) -> None:
+    with pytest.raises((QueryRefused, NotSupportedError), match="where a unit is a patient in one week"):
+        session.run(text)
+    assert session.ledger.budget().spent.epsilon == 0
+
+
+def test_streams_and_reports_of_programs_are_refused(session: Session) -> None:
+    with pytest.raises(NotSupportedError, match="no stream is opened"):
+        session.checked(tolerance=100, epsilon="0.5", misses=3)
+    with pytest.raises(NotSupportedError, match="there are no reports"):
+        session.reports.plan(["SELECT COUNT(*) FROM visits"], "0.5")
 
 
 @pytest.mark.parametrize("day", ["DATE '0999-12-31'", "DATE '3000-01-01'", "DATE 'infinity'"])

@@ -19,7 +19,14 @@ from dpsql.analysis import compiler
 from dpsql.cli.narrate import ExitCode
 from dpsql.composition import planner
 from dpsql.dbapi import connect
-from dpsql.errors import BudgetExceeded, InternalError, OperationalError, PolicyError, QueryRefused
+from dpsql.errors import (
+    BudgetExceeded,
+    InternalError,
+    OperationalError,
+    PolicyError,
+    QueryRefused,
+    TooManyFailures,
+)
 from dpsql.kernel.loss import PrivacyLoss
 from dpsql.kernel.loss.composing import Spending
 from dpsql.kernel.unit_parts import EVERY, Calendar, PartSet
@@ -50,6 +57,7 @@ unit_kind = "user"
 rows_per_unit = 3
 """
 OPTIONS = "WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = {})"
+MONDAY = "DATE '2026-01-05'"
 W2 = "date_trunc('week', signed_up) = DATE '2026-01-05'"
 W3 = "date_trunc('week', signed_up) = DATE '2026-01-12'"
 
@@ -192,6 +200,44 @@ def test_with_until_false_it_reads_all(folder: Path) -> None:
 )
 def test_explain_says_which_parts(session: Session, rest: str, said: str) -> None:
     assert told(session, select(rest))["parts"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("rest", "items"),
+    [
+        ("signups", f"COUNT(*) FILTER (WHERE {W2}), COUNT(*)"),
+        (
+            f"(SELECT user_id, MIN(signed_up) AS d FROM signups GROUP BY user_id) t WHERE d = {MONDAY}",
+            "COUNT(*)",
+        ),
+        (
+            f"(SELECT CASE WHEN land = 'a' THEN signed_up END AS d FROM signups) t WHERE d = {MONDAY}",
+            "COUNT(*)",
+        ),
+        ("signups JOIN starts USING (land) WHERE starts.signed_up = DATE '2026-01-05'", "COUNT(*)"),
+        ("signups WHERE signed_up IN (SELECT signed_up FROM starts)", "COUNT(*)"),
+    ],
+)
+def test_what_names_no_week_reads_all(folder: Path, rest: str, items: str) -> None:
+    """FILTER of one of two numbers, a computed date, one of a public table: none is the unit's week."""
+    more = '[tables.starts]\nsource = "starts.parquet"\npublic = true\n'
+    (folder / "dpsql.toml").write_text(POLICY + more)
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t AS SELECT 'a' AS land, DATE '2026-01-05' AS signed_up")
+        connection.execute(f"COPY t TO '{folder / 'starts.parquet'}' (FORMAT parquet)")
+    with closing(Session(load(folder / "dpsql.toml"), analyst="ann")) as opened:
+        assert told(opened, select(rest, items=items))["parts"].startswith("up to 2026-W04")
+
+
+def test_failures_count_in_all_weeks_together(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failure is a bit about anybody, whatever week was asked."""
+    monkeypatch.setattr("dpsql.planning.all_groups.EveryCount.run", lambda *_: 1 / 0)
+    weeks = [f"signed_up = DATE '2026-01-{day:02}'" for day in (5, 12, 19, 13, 20)]
+    for week in weeks[:3]:
+        with pytest.raises(OperationalError):
+            one(session, f"signups WHERE {week}", "0.1")
+    with pytest.raises(TooManyFailures, match="3 of your private statements have failed"):
+        one(session, f"signups WHERE {weeks[4]}", "0.1")
 
 
 def test_explain_says_what_is_left_of_the_parts(session: Session) -> None:

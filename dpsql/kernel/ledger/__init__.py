@@ -26,6 +26,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Final, Self
 
 from dpsql.errors import InterfaceError, ProgrammingError
@@ -75,8 +76,11 @@ class ChargeLedger:
         self._store = store
         self._caps = caps
         self._guard = guard
-        self.streams = StreamsOfLedger(store, caps, guard, self._adopt_facts)
+
+    @cached_property
+    def streams(self) -> StreamsOfLedger:
         """The streams of checks that outlive processes."""
+        return StreamsOfLedger(self._store, self._caps, self._guard, self._adopt_facts)
 
     def close(self) -> None:
         """Close the file."""

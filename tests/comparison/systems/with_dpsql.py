@@ -21,10 +21,10 @@ keep = 0
 source = "data.parquet"
 unit = "unit"
 unit_kind = "person"
-not_null = ["kind", "item", "named", "amount"]
+not_null = {not_null}
 [tables.data.domain]
-kind = {{ values = {kinds}, complete = true }}
-item = {{ values = {items}, complete = true }}
+kind.values = {kinds}
+item.values = {items}
 [tables.data.bounds]
 amount = {{ from = 0, to = {high} }}
 """
@@ -48,9 +48,13 @@ def options(question: str, given: dict[str, Any], *, by_hand: bool) -> str:
     words = [f"epsilon = {given['epsilon']}", "fresh = TRUE"]
     if question == "undeclared":
         words.append(f"delta = {given['delta']:f}")
-    if by_hand and question in ("rows", "rows_by_kind", "total", "total_by_kind", "average", "median"):
+    if (
+        by_hand
+        and given["rows"] > 1
+        and question in ("rows", "rows_by_kind", "total", "total_by_kind", "average", "median")
+    ):
         words.append(f"max_rows_contributed = {given['rows']}")
-    if by_hand and question in ("units_by_kind", "top", "undeclared"):
+    if by_hand and question in ("units_by_kind", "undeclared"):
         limit = given["kinds_of_unit" if question == "units_by_kind" else "items_of_unit"]
         words.append(f"max_groups_contributed = {limit}")
     return ", ".join(words)
@@ -63,7 +67,9 @@ def prepared(
     import dpsql
 
     policy = Path(file).with_name("by_hand.toml" if by_hand else "found.toml")
-    text = POLICY.format(**given | {name: json.dumps(given[name]) for name in ("kinds", "items")})
+    domains = {name: json.dumps([v for v in given[name] if v is not None]) for name in ("kinds", "items")}
+    full = [*(["kind"] * (None not in given["kinds"])), *(["item", "named"] * (None not in given["items"]))]
+    text = POLICY.format(**given | domains, not_null=json.dumps([*full, "amount"]))
     if given["rows"] == 1:
         text = text.replace('unit_kind = "person"', 'unit_kind = "person"\nunique = [["unit"]]')
     if not by_hand:

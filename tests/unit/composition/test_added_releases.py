@@ -231,6 +231,38 @@ def test_sql_over_what_was_added_up(session: Session) -> None:
     assert session.prepare(other).price.epsilon == Fraction(1, 2)
 
 
+def test_several_releases_say_what_they_were_computed_from(session: Session) -> None:
+    ask_weeks(session, "land, COUNT(*) AS n", " GROUP BY land")
+    rolled = release(session, only(f"signups WHERE {ALL} GROUP BY ROLLUP (land)", "land, COUNT(*) AS n"))
+    assert rolled.properties["computed"].startswith("computed from releases 1, 2, 3 (of 3)")
+    assert numbers(rolled)[2] == pytest.approx(sum(numbers(rolled)[:2]))
+    total, week = only(f"signups WHERE {ALL}"), paid(f"signups WHERE {WEEKS[0]}", epsilon="0.5")
+    mixed = release(session, f"SELECT ({total}) AS a, ({week}) AS b")
+    assert mixed.charge.epsilon == Fraction(1, 2)
+    assert "computed from releases 1, 2, 3 (of 3), as of release 3; costs nothing" in mixed.warnings
+
+
+def test_what_is_no_sum_or_selected_by_noise_is_refused(session: Session) -> None:
+    ask_weeks(session, "MEDIAN(age) AS m")
+    ask_weeks(session)
+    with pytest.raises(QueryRefused, match="no sums over rows"):
+        session.run(only(f"signups WHERE {ALL}", "MEDIAN(age) AS n"))
+    assert told_by(release(session, only(f"signups WHERE {ALL}"))) == [4, 5, 6]
+    for tail in (" ORDER BY n DESC LIMIT 1", " HAVING COUNT(*) > 1000"):
+        with pytest.raises(QueryRefused, match="not selected from what is added up, but in SQL over it"):
+            session.run(only(f"signups WHERE {ALL} GROUP BY land{tail}", "land, COUNT(*) AS n"))
+
+
+def test_intervals_of_all_groups_at_once_are_wider(session: Session) -> None:
+    ask_weeks(session, "land, COUNT(*) AS n", " GROUP BY land")
+    halves = []
+    for intervals in ("SINGLE", "SIMULTANEOUS"):
+        options = f", intervals = {intervals}"
+        found = release(session, only(f"signups WHERE {ALL} GROUP BY land", "land, COUNT(*) AS n", options))
+        halves.append(numbers(found, "n_high")[0] - numbers(found)[0])
+    assert halves[0] < halves[1]
+
+
 def test_options_that_mean_nothing_beside_it(session: Session) -> None:
     for options in (", epsilon = 1", ", fresh = TRUE", ", delta = 1e-6"):
         with pytest.raises(QueryRefused, match="costs nothing and measures nothing"):
@@ -266,6 +298,20 @@ def test_periods_and_ranges_of_a_key(session: Session) -> None:
     session.run(paid(ages.format("= 8")))
     assert told_by(release(session, only("signups WHERE " + ALL))) == [1, 2, 3]
     assert told_by(release(session, only(ages.format("<> 8")))) == [4, 5, 6]
+
+
+def test_dates_that_are_cut_to_null_are_not_told(session: Session, folder: Path) -> None:
+    """A date without an end may be: that group has other rows than `signed_up IS NULL`."""
+    text = (folder / "dpsql.toml").read_text()
+    more = "domain.signed_up = { from = 2026-01-01, to = 2026-02-28 }"
+    (folder / "dpsql.toml").write_text(text.replace("domain.city", f"{more}\ndomain.city"))
+    with closing(Session(load(folder / "dpsql.toml"), analyst="ann")) as other:
+        years = "year(signed_up) AS y, COUNT(*) AS n"
+        other.run(paid("signups GROUP BY 1", years))
+        with pytest.raises(QueryRefused, match=r"missing: n of .* signed_up by year NULL"):
+            other.run(only("signups GROUP BY 1", years))
+        other.run(paid(f"signups WHERE {ALL} GROUP BY 1", years))
+        assert told_by(release(other, only(f"signups WHERE {ALL} GROUP BY 1", years))) == [2]
 
 
 # What stays out, each with a pair that breaks the condition; the wrong sum would be off by far.
@@ -357,7 +403,7 @@ def test_what_noise_has_chosen_stays_out(session: Session) -> None:
     with pytest.raises(QueryRefused, match="not told"):
         session.run(only(f"signups WHERE {ALL} AND land = 'a'"))
     with pytest.raises(QueryRefused, match="no sums over rows"):
-        session.run(only(f"signups WHERE {ALL} GROUP BY land ORDER BY n DESC LIMIT 1", "land, COUNT(*) AS n"))
+        session.run(only(f"signups WHERE {ALL} GROUP BY age + 1", "age + 1 AS a, COUNT(*) AS n"))
 
 
 @pytest.mark.parametrize("column", ["land", "city"])
